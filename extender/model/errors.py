@@ -1,0 +1,22 @@
+"""The few errors that cross rooms; the server maps them to answers.
+
+::
+
+    ExtenderError
+    +-- InvalidInput (ValueError)   what was sent is wrong: says what and where
+    +-- NotReady                    caches not synced, stale, or not the leader
+"""
+
+from __future__ import annotations
+
+
+class ExtenderError(Exception):
+    """Base of every error this project raises on purpose."""
+
+
+class InvalidInput(ExtenderError, ValueError):  # noqa: N818 - reads as the condition it is
+    """Input from outside is malformed; the message says what and where."""
+
+
+class NotReady(ExtenderError):  # noqa: N818 - mirrors the readiness condition
+    """An answer now would be a guess; the caller should come back later."""

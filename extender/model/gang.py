@@ -1,0 +1,60 @@
+"""A gang as the resolver found it: who belongs to it and how it may be disrupted."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from extender.model.objects import GangKey, Pod
+
+UNIT_ALL = "all"
+UNIT_SINGLE = "single"
+
+
+class Gang(Struct, frozen=True, gc=False):
+    """A group of pods that starts whole, and may have to be evicted whole.
+
+    ``problems`` is what a person must repair (conflicting dialects, missing
+    object, minCount out of range); a gang with problems is neither planned for
+    nor evicted.
+    """
+
+    key: GangKey
+    members: tuple[Pod, ...]
+    """Non-finished pods, by (created, uid). Terminating ones included."""
+    min_count: int
+    """Quorum; with size_known False the number of non-finished members."""
+    size_known: bool = True
+    unit: str = UNIT_SINGLE
+    """UNIT_ALL: evicted whole or not at all. UNIT_SINGLE: surplus first."""
+    starts_whole: bool = True
+    """False: members are scheduled one by one; the gang matters only as a victim."""
+    preemptor_priority: int = 0
+    """Used when the gang wants room: the lowest where members differ."""
+    victim_priority: int = 0
+    """Used when the gang may be evicted: the highest where members differ."""
+    preempts: bool = True
+    topology_key: str = ""
+    """All members inside one value of this node label ("" = no such rule)."""
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Assumptions worth telling (unknown size, differing priorities)."""
+
+    @property
+    def bound(self) -> tuple[Pod, ...]:
+        """Members on a node that are not on their way out."""
+        return tuple(p for p in self.members if p.node and not p.deleting)
+
+    @property
+    def pending(self) -> tuple[Pod, ...]:
+        """Members that still want a seat."""
+        return tuple(p for p in self.members if not p.node and not p.deleting and not p.gated)
+
+    @property
+    def missing(self) -> int:
+        """How many seats the quorum still lacks."""
+        return max(0, self.min_count - len(self.bound))
+
+    @property
+    def complete(self) -> bool:
+        """Whether enough ungated members exist to reach the quorum."""
+        return len(self.bound) + len(self.pending) >= self.min_count

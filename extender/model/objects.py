@@ -1,0 +1,231 @@
+"""The reduced Kubernetes objects the extender thinks in.
+
+Every record is frozen and kept out of the cyclic collector (gc=False): 150,000
+of them live in the cache. Parts that repeat between pods (PodShape, requests,
+labels) are meant to be shared by whoever builds them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+Requests = tuple[tuple[str, int], ...]
+"""Resource name and amount, sorted by name, zero amounts left out."""
+
+PROTECTED_PHASES = ("Succeeded", "Failed")
+
+
+class Requirement(Struct, frozen=True, gc=False):
+    """One matchExpressions entry. operator: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct, frozen=True, gc=False):
+    """metav1.LabelSelector with matchLabels folded in as In requirements.
+
+    No requirement matches everything; an absent selector (None) matches nothing.
+    """
+
+    requirements: tuple[Requirement, ...] = ()
+
+
+class NodeSelectorTerm(Struct, frozen=True, gc=False):
+    """One OR branch of a node selector; fields select metadata.name only."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+class PodAffinityTerm(Struct, frozen=True, gc=False):
+    """One required inter-pod (anti-)affinity term, matchLabelKeys already merged in.
+
+    namespaces is complete except for what namespace_selector adds; both empty
+    means the pod's own namespace, which decoding has filled in.
+    """
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+
+
+class SpreadConstraint(Struct, frozen=True, gc=False):
+    """One topologySpreadConstraints entry with whenUnsatisfiable DoNotSchedule."""
+
+    topology_key: str
+    max_skew: int
+    selector: LabelSelector | None
+    min_domains: int = 1
+    honor_node_affinity: bool = True
+    honor_taints: bool = False
+
+
+class Toleration(Struct, frozen=True, gc=False):
+    """v1.Toleration without tolerationSeconds (it does not matter for scheduling)."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Taint(Struct, frozen=True, gc=False):
+    """v1.Taint."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class HostPort(Struct, frozen=True, gc=False):
+    """A port a container takes on its node."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class PodShape(Struct, frozen=True, gc=False):
+    """The scheduling constraints of a pod; equal for all pods of one template.
+
+    node_terms is None when there is no required node affinity; an empty tuple
+    matches no node (as in kube-scheduler). unmodelled names what we cannot
+    check ourselves ("persistentVolumeClaim", "resourceClaim") and take from the
+    node lists that kube-scheduler offers.
+    """
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_terms: tuple[NodeSelectorTerm, ...] | None = None
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    scheduler: str = "default-scheduler"
+    unmodelled: tuple[str, ...] = ()
+
+
+EMPTY_SHAPE = PodShape()
+
+
+class Owner(Struct, frozen=True, gc=False):
+    """The controlling owner reference of a pod."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class Pod(Struct, frozen=True, gc=False):
+    """A pod, reduced. Identity is uid: a name may come back with another uid."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str = ""
+    phase: str = "Pending"
+    priority: int = 0
+    preempts: bool = True
+    """False when preemptionPolicy is Never."""
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Only keys the extender reads (see model.decode.KEPT_ANNOTATIONS)."""
+    requests: Requests = ()
+    """Scheduling request of the whole pod; always holds ("pods", 1)."""
+    shape: PodShape = EMPTY_SHAPE
+    pod_group: str = ""
+    """spec.schedulingGroup.podGroupName."""
+    owner: Owner | None = None
+    created: float = 0.0
+    started: float = 0.0
+    """status.startTime."""
+    deleting: float = 0.0
+    """metadata.deletionTimestamp: when the grace period is over."""
+    grace: int = 30
+    nominated: str = ""
+    gated: bool = False
+    disrupted: bool = False
+    """Condition DisruptionTarget is True."""
+    tried: bool = False
+    """Condition PodScheduled is False: kube-scheduler has tried it at least once."""
+    version: int = 0
+    """resourceVersion as an integer (0 when it is not one)."""
+
+    @property
+    def key(self) -> str:
+        """namespace/name."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the pod holds nothing any more."""
+        return self.phase in PROTECTED_PHASES
+
+
+class Node(Struct, frozen=True, gc=False):
+    """A node, reduced."""
+
+    name: str
+    uid: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Requests = ()
+    version: int = 0
+
+
+class PriorityClass(Struct, frozen=True, gc=False):
+    """scheduling.k8s.io/v1 PriorityClass."""
+
+    name: str
+    value: int
+    global_default: bool = False
+    preempts: bool = True
+
+
+class DisruptionBudget(Struct, frozen=True, gc=False):
+    """policy/v1 PodDisruptionBudget with what its controller has counted."""
+
+    uid: str
+    namespace: str
+    name: str
+    selector: LabelSelector | None
+    allowed: int
+    """status.disruptionsAllowed."""
+    disrupted: tuple[str, ...] = ()
+    """Names in status.disruptedPods: evictions already counted."""
+
+
+class GroupObject(Struct, frozen=True, gc=False):
+    """A PodGroup object of any dialect, before it is resolved into a Gang."""
+
+    source: str
+    """"core" (scheduling.k8s.io) or "scheduling-plugins" (scheduling.x-k8s.io)."""
+    uid: str
+    namespace: str
+    name: str
+    min_count: int | None = None
+    """None for a basic group (no gang policy)."""
+    disrupt_all: bool = False
+    """True when the group asks to be disrupted as a whole."""
+    priority: int | None = None
+    priority_class: str = ""
+    preempts: bool = True
+    topology_key: str = ""
+
+
+class GangKey(NamedTuple):
+    """What identifies a gang: the dialect that declared it, its namespace and name."""
+
+    dialect: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return dialect:namespace/name."""
+        return f"{self.dialect}:{self.namespace}/{self.name}"

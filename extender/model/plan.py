@@ -1,0 +1,72 @@
+"""What the search answers: seats and victims with proof, or a refusal with the reason."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from extender.model.objects import GangKey
+
+
+class Seat(Struct, frozen=True, gc=False):
+    """One member's planned place."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+
+
+class Victim(Struct, frozen=True, gc=False):
+    """One pod to evict, and why."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    priority: int
+    gang: str = ""
+    """The victim's gang key as text, "" for a single pod."""
+    grace: int = 30
+    reason: str = ""
+    """Why this pod: "holds room on a seat's node" or "its gang goes whole"."""
+
+
+class Cost(Struct, frozen=True, gc=False):
+    """One level of the cost vector, most important first in a Plan."""
+
+    level: str
+    """For example "pdb-violations", "gangs@1000", "pods@1000", "work"."""
+    value: int
+    bound: int
+    """A value no plan can get below, given the levels above it."""
+
+
+class Plan(Struct, frozen=True, gc=False):
+    """Seats plus victims, of provably least cost or with the gap stated."""
+
+    gang: GangKey
+    priority: int
+    seats: tuple[Seat, ...]
+    victims: tuple[Victim, ...]
+    """By descending priority, then uid."""
+    waits_for: tuple[Victim, ...] = ()
+    """Pods already terminating whose room the seats need."""
+    costs: tuple[Cost, ...] = ()
+    proof: str = "feasible"
+    """"optimal" (every level equals its bound), "bounded" or "feasible"."""
+    explanation: tuple[str, ...] = ()
+    generation: int = 0
+    """The snapshot generation it was made on."""
+    takes_over: tuple[GangKey, ...] = ()
+    """Less urgent gangs whose reserved seats this plan uses."""
+
+
+class Refusal(Struct, frozen=True, gc=False):
+    """Why a gang cannot be helped now. Nothing is evicted."""
+
+    gang: GangKey
+    code: str
+    """"incomplete", "infeasible", "conflict", "policy", "stale", "budget", "not-needed"."""
+    message: str
+    details: tuple[str, ...] = ()
+    generation: int = 0

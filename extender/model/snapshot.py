@@ -1,0 +1,42 @@
+"""The cluster at one moment, as every decision reads it. Immutable; has a generation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
+
+from extender.model.objects import (
+    DisruptionBudget,
+    GangKey,
+    GroupObject,
+    Node,
+    Pod,
+    PriorityClass,
+)
+
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Snapshot(Struct, frozen=True):
+    """Everything the pure rooms may know. Two equal snapshots give equal plans."""
+
+    generation: int
+    now: float = 0.0
+    """Wall clock when it was taken, in whole seconds; the pure rooms have no clock."""
+    nodes: Mapping[str, Node] = EMPTY
+    bound: Mapping[str, tuple[Pod, ...]] = EMPTY
+    """Node name -> non-finished pods on it (terminating ones included), by uid."""
+    pending: Mapping[str, Pod] = EMPTY
+    """Pod uid -> non-finished pod without a node."""
+    members: Mapping[GangKey, tuple[Pod, ...]] = EMPTY
+    """Gang key -> its non-finished pods, by (created, uid)."""
+    groups: Mapping[tuple[str, str, str], GroupObject] = EMPTY
+    """(source, namespace, name) -> PodGroup object."""
+    priority_classes: Mapping[str, PriorityClass] = EMPTY
+    budgets: tuple[DisruptionBudget, ...] = ()
+    """By (namespace, name)."""
+    namespaces: Mapping[str, Mapping[str, str]] = EMPTY
+    """Namespace name -> its labels."""

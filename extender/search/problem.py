@@ -1,0 +1,151 @@
+"""The narrow waist of the search: a Problem of plain integers in, a Solution out.
+
+Nodes, units, classes and resources are indices; the names they stand for stay
+with the caller. Shapes: N nodes, R resources, U victim units, C member classes,
+L cost levels. All amounts are int64 in the resource's own unit; no scaling.
+
+A solution is a set of chosen units and a count of members per (class, node)
+such that, on every node, the members' requests fit into ``free`` plus what the
+chosen units release there, at least ``need`` members are seated, and every
+constraint below holds. Its cost is a vector of L integers, compared
+lexicographically: the sum of the chosen units' costs, plus ``break_cost`` of
+every gang evicted beyond its surplus, plus the excess over soft budgets.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from msgspec import Struct
+
+Vector = tuple[int, ...]
+
+
+class MemberClass(Struct, frozen=True):
+    """Interchangeable members: same request, same allowed nodes."""
+
+    name: str
+    """For explanations only, for example "worker (3 CPU)"."""
+    request: Vector
+    """(R,) what one member takes."""
+    count: int
+    """How many such members want a seat."""
+    allowed: bytes
+    """(N,) 1 where every rule other than room and the constraints below holds."""
+    least: int = 0
+    """At least this many of the class must be seated (quorum of a role)."""
+
+
+class Unit(Struct, frozen=True):
+    """What goes together or stays together."""
+
+    uid: str
+    """Last tie-break; unique."""
+    releases: tuple[tuple[int, Vector], ...]
+    """(node, (R,) amounts) given free when chosen; at most one entry a node."""
+    cost: Vector
+    """(L,) cost of choosing it. All zero: free to take (a pod already terminating)."""
+    pods: int = 1
+    gang: int = -1
+    """Index into Problem.gangs for a pod of a gang evicted pod by pod, else -1."""
+    budgets: tuple[tuple[int, int], ...] = ()
+    """(budget index, pods it takes from that budget)."""
+
+
+class ElasticGang(Struct, frozen=True):
+    """A gang whose pods are single units: surplus is cheap, the quorum is not."""
+
+    surplus: int
+    """This many of its units may be chosen before the gang counts as broken."""
+    break_cost: Vector
+    """(L,) added once when more than surplus units are chosen."""
+
+
+class Budget(Struct, frozen=True):
+    """A PodDisruptionBudget: at most ``allowed`` matching pods may go."""
+
+    name: str
+    allowed: int
+    hard: bool
+    """True: exceeding it is infeasible. False: the excess counts at ``level``."""
+    level: int = 0
+
+
+class Blocker(Struct, frozen=True):
+    """A node that a class may use only once all of these units are chosen.
+
+    Source: required anti-affinity in either direction, where the pods in the
+    way are evictable.
+    """
+
+    cls: int
+    node: int
+    units: tuple[int, ...]
+
+
+class Cap(Struct, frozen=True):
+    """At most ``limit`` members of these classes in each domain (anti-affinity, spread)."""
+
+    classes: tuple[int, ...]
+    domain: array[int]
+    """(N,) domain of each node ('i'), -1 = the rule does not count there."""
+    limit: int
+
+
+class Problem(Struct, frozen=True):
+    """One gang's question on one snapshot."""
+
+    resources: tuple[str, ...]
+    """(R,) names, for explanations."""
+    nodes: tuple[str, ...]
+    """(N,) names, in the deterministic order that breaks ties."""
+    free: tuple[array[int], ...]
+    """R columns of (N,) int64 ('q'): room now, other reservations already taken off.
+    May be negative on an overcommitted node."""
+    classes: tuple[MemberClass, ...]
+    need: int
+    """Seats wanted in all; at most the sum of the classes' counts."""
+    units: tuple[Unit, ...]
+    levels: tuple[str, ...]
+    """(L,) names of the cost levels, most important first."""
+    gangs: tuple[ElasticGang, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
+    caps: tuple[Cap, ...] = ()
+    domain: array[int] | None = None
+    """(N,) topology domain ('i'); when given every seat lies in one domain (not -1)."""
+    domain_required: bool = True
+    """False: one domain is preferred; another answer counts 1 at ``domain_level``."""
+    domain_level: int = -1
+
+
+class Limits(Struct, frozen=True):
+    """How long to try. The node limit is the default budget: same input, same answer."""
+
+    branch_nodes: int = 200_000
+    seconds: float = 0.0
+    """0 = no clock at all (the pure search reads none; the kernel is given a deadline)."""
+
+
+class Solution(Struct, frozen=True):
+    """Seats and chosen units, with what is known about their cost."""
+
+    seats: tuple[tuple[int, int, int], ...]
+    """(class, node, members), sorted by class then node; members >= 1."""
+    chosen: tuple[int, ...]
+    """Indices of chosen units, ascending. No chosen unit can be put back."""
+    cost: Vector
+    bound: Vector
+    """Lexicographic lower bound of every solution's cost; equal to cost when optimal."""
+    optimal: bool
+    branch_nodes: int = 0
+
+
+class Infeasible(Struct, frozen=True):
+    """No solution exists even with every unit chosen (proved), or none was found."""
+
+    proved: bool
+    reasons: tuple[str, ...]
+    """For a person: which resource, class or rule is short, and by how much."""
+    short: tuple[tuple[int, int], ...] = ()
+    """(class, members that found no seat with every unit gone)."""
