@@ -1,0 +1,158 @@
+"""The configuration file, typed. Every key has a default; unknown keys are errors.
+
+YAML keys are camelCase. ``load`` lives in cli; this module only holds the shape
+and the rules a value must keep, so that ``check`` and ``serve`` agree.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from extender.model.errors import InvalidInput
+
+
+class Section(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of every section."""
+
+
+class ServerSettings(Section, frozen=True, kw_only=True):
+    """Where and how the verbs are served."""
+
+    host: str = "127.0.0.1"
+    port: int = 8888
+    max_body_bytes: int = 64 * 1024 * 1024
+    keep_alive_seconds: int = 120
+    """Longer than the 90 s after which Go's client gives an idle connection up."""
+    drain_seconds: float = 10.0
+    """How long a graceful stop waits for calls in flight."""
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    client_ca_file: str = ""
+    """When set, callers must show a certificate signed by it."""
+    debug: bool = True
+    """Serve the debug API (decisions, reservations, gangs, snapshot)."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class CacheSettings(Section, frozen=True, kw_only=True):
+    """The watch cache."""
+
+    stale_seconds: float = 10.0
+    """With a watch down this long, gang verbs refuse; pods of no gang are served."""
+    stall_seconds: float = 60.0
+    """A watch without event or bookmark for this long is torn down and restarted."""
+    page_size: int = 500
+    watch_list: bool = True
+
+
+class GroupSettings(Section, frozen=True, kw_only=True):
+    """Which dialects are read, and what the owner-based ones mean."""
+
+    dialects: tuple[str, ...] = (
+        "pod-group",
+        "scheduling-plugins",
+        "scheduling-plugins-label",
+        "jobset",
+        "indexed-job",
+        "skypilot",
+    )
+    """In order of preference; leave one out to turn it off."""
+    unit: dict[str, Literal["all", "single"]] = field(default_factory=dict)
+    """Dialect -> how its gangs are disrupted, where the dialect itself does not say.
+    Defaults: jobset, indexed-job, skypilot "all"; scheduling-plugins "single"."""
+    starts_whole: dict[str, bool] = field(default_factory=dict)
+    """Dialect -> whether members wait for each other. Default: all but indexed-job."""
+    settle_seconds: float = 1.0
+    """A gang of unknown size is complete when no member was added for this long."""
+
+
+class PlanSettings(Section, frozen=True, kw_only=True):
+    """The search and what it may take."""
+
+    branch_nodes: int = 200_000
+    seconds: float = 3.0
+    """Wall-clock limit of one search; well under kube-scheduler's httpTimeout."""
+    pdb_policy: Literal["respect", "prefer"] = "respect"
+    """respect: a plan never exceeds a budget. prefer: it may, at the highest cost."""
+    patience_seconds: float = 60.0
+    """Room of pods that terminate within this time counts as free (after waiting)."""
+    min_runtime_seconds: float = 0.0
+    """Pods that started less than this ago are never victims."""
+    protected_namespaces: tuple[str, ...] = ("kube-system",)
+    retry_seconds: float = 2.0
+    """How soon an unchanged refusal is looked at again."""
+
+
+class SeatSettings(Section, frozen=True, kw_only=True):
+    """Reservations and their deadlines."""
+
+    bind_seconds: float = 60.0
+    """Seats not taken this long after the room is free go back."""
+    victim_slack_seconds: float = 30.0
+    """A victim not gone this long after its grace period makes the plan give up."""
+    max_replans: int = 3
+    """How often one plan may be changed because a seat was not offered."""
+    record_namespace: str = ""
+    """Where plan records (ConfigMaps) are kept; "" = our own namespace, else kube-system."""
+    nominate: bool = True
+    """Write status.nominatedNodeName on members, a hint to autoscalers."""
+
+
+class EvictionSettings(Section, frozen=True, kw_only=True):
+    """How victims are evicted."""
+
+    concurrency: int = 32
+    attempts: int = 8
+    """Tries per victim on 429, 5xx and connection errors before the plan gives up."""
+
+
+class Settings(Section, frozen=True, kw_only=True):
+    """The whole file."""
+
+    scheduler_names: tuple[str, ...] = ()
+    """Only pods of these schedulers are planned for; empty = of any."""
+    server: ServerSettings = ServerSettings()
+    cache: CacheSettings = CacheSettings()
+    groups: GroupSettings = GroupSettings()
+    plan: PlanSettings = PlanSettings()
+    seats: SeatSettings = SeatSettings()
+    eviction: EvictionSettings = EvictionSettings()
+
+
+def validate(settings: Settings) -> None:
+    """Raise InvalidInput that names every value outside its range."""
+    s = settings
+    rules = (
+        (0 <= s.server.port <= 65535, "server.port must be 0..65535"),
+        (s.server.max_body_bytes >= 1024, "server.maxBodyBytes must be at least 1024"),
+        (
+            s.server.keep_alive_seconds > 90,
+            "server.keepAliveSeconds must exceed 90 (kube-scheduler reuses idle connections "
+            "for 90 s; a POST that meets a closing connection is an error to it)",
+        ),
+        (
+            bool(s.server.tls_cert_file) == bool(s.server.tls_key_file),
+            "server.tlsCertFile and server.tlsKeyFile go together",
+        ),
+        (
+            not s.server.client_ca_file or bool(s.server.tls_cert_file),
+            "server.clientCaFile needs server.tlsCertFile",
+        ),
+        (s.cache.stale_seconds > 0, "cache.staleSeconds must be positive"),
+        (s.cache.stall_seconds > 0, "cache.stallSeconds must be positive"),
+        (s.cache.page_size > 0, "cache.pageSize must be positive"),
+        (s.groups.settle_seconds >= 0, "groups.settleSeconds must not be negative"),
+        (s.plan.branch_nodes > 0, "plan.branchNodes must be positive"),
+        (s.plan.seconds > 0, "plan.seconds must be positive"),
+        (s.plan.patience_seconds >= 0, "plan.patienceSeconds must not be negative"),
+        (s.plan.min_runtime_seconds >= 0, "plan.minRuntimeSeconds must not be negative"),
+        (s.seats.bind_seconds > 0, "seats.bindSeconds must be positive"),
+        (s.seats.max_replans >= 0, "seats.maxReplans must not be negative"),
+        (s.eviction.concurrency > 0, "eviction.concurrency must be positive"),
+        (s.eviction.attempts > 0, "eviction.attempts must be positive"),
+    )
+    wrong = [text for fine, text in rules if not fine]
+    if wrong:
+        raise InvalidInput("; ".join(wrong))
