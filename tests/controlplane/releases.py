@@ -75,4 +75,4 @@ def release(minor: str) -> Release:
         return RELEASES[minor]
     except KeyError:
         known = ", ".join(RELEASES)
-        raise ValueError(f"no Kubernetes release {minor!r} in the test bed; known: {known}") from None
+        raise ValueError(f"no Kubernetes release {minor!r} here; known: {known}") from None
