@@ -1,0 +1,1 @@
+"""The transport to the API server: bytes and plain dictionaries, typed errors, no caching."""
