@@ -1,0 +1,1 @@
+"""Gangs in action: planning, reservations, eviction, plan records, recovery."""

@@ -1,0 +1,190 @@
+"""The book of plans in flight: who holds which seat, and what room is left for others.
+
+A seat is held from the moment its plan is recorded until its member is seen
+bound or the plan ends. Holds are per pod uid; rooms are per node. The book has
+a version that grows with every change, so that a plan made against an older
+book is noticed before it is acted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from msgspec import Struct, field
+
+from extender.model.objects import GangKey, Pod, Requests
+from extender.model.plan import Plan, Seat, Victim
+
+
+class State(Enum):
+    """Where a plan in flight stands."""
+
+    EVICTING = "evicting"
+    """Recorded; evictions are being sent."""
+    WAITING = "waiting"
+    """All evictions are sent; victims terminate."""
+    OPEN = "open"
+    """All room is there; members may take their seats."""
+
+
+class Hold(Struct, frozen=True, gc=False):
+    """One seat that is promised and not yet taken."""
+
+    gang: GangKey
+    priority: int
+    uid: str
+    node: str
+    requests: Requests
+
+
+class Flight(Struct, kw_only=True):
+    """A plan in flight. Mutable; owned by the coordinator."""
+
+    plan: Plan
+    pods: dict[str, Pod]
+    """uid -> member as it was when planned; the seats' requests and classes."""
+    seats: dict[str, str]
+    """uid -> node, for seats not yet seen bound."""
+    state: State
+    since: float
+    """Monotonic time at which ``state`` was entered."""
+    victims: dict[str, Victim] = field(default_factory=dict)
+    """uid -> victim not yet seen gone, evictions of this plan only."""
+    waits: dict[str, Victim] = field(default_factory=dict)
+    """uid -> pod that was terminating already, not yet seen gone."""
+    sent: set[str] = field(default_factory=set)
+    """Victims whose eviction the API server has accepted."""
+    deadline: float = 0.0
+    """Monotonic time after which the seats go back."""
+    missed: dict[str, float] = field(default_factory=dict)
+    """Member uid -> since when kube-scheduler does not offer its seat."""
+    replans: int = 0
+    started: float = 0.0
+    """Monotonic time at which the plan was made."""
+    record_version: str = ""
+    cancelled: bool = False
+
+    @property
+    def key(self) -> GangKey:
+        """The gang it is for."""
+        return self.plan.gang
+
+
+class Book:
+    """All plans in flight, indexed by gang, member and node."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._flights: dict[GangKey, Flight] = {}
+        self._by_member: dict[str, GangKey] = {}
+        self._by_node: dict[str, dict[str, Hold]] = {}
+        self._leaving: dict[str, dict[str, Requests]] = {}
+        """Node -> uid -> requests of pods whose room the seats there count on."""
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __iter__(self) -> Iterator[Flight]:
+        return iter(list(self._flights.values()))
+
+    def get(self, key: GangKey) -> Flight | None:
+        """Return the gang's plan in flight."""
+        return self._flights.get(key)
+
+    def of_member(self, uid: str) -> Flight | None:
+        """Return the plan in which this pod has an untaken seat."""
+        key = self._by_member.get(uid)
+        return self._flights.get(key) if key is not None else None
+
+    def open_flight(self, flight: Flight, leaving: Iterable[tuple[str, str, Requests]]) -> None:
+        """Enter a plan; ``leaving`` is (node, uid, requests) of pods about to go."""
+        self.close(flight.key)
+        self._flights[flight.key] = flight
+        for uid, node in flight.seats.items():
+            self._hold(flight, uid, node)
+        for node, uid, requests in leaving:
+            self._leaving.setdefault(node, {})[uid] = requests
+        self.version += 1
+
+    def _hold(self, flight: Flight, uid: str, node: str) -> None:
+        self._by_member[uid] = flight.key
+        self._by_node.setdefault(node, {})[uid] = Hold(
+            gang=flight.key,
+            priority=flight.plan.priority,
+            uid=uid,
+            node=node,
+            requests=flight.pods[uid].requests,
+        )
+
+    def _unhold(self, uid: str, node: str) -> None:
+        self._by_member.pop(uid, None)
+        held = self._by_node.get(node)
+        if held is not None:
+            held.pop(uid, None)
+            if not held:
+                del self._by_node[node]
+
+    def close(self, key: GangKey) -> Flight | None:
+        """Take a plan out of the book; its seats are free for everyone again."""
+        flight = self._flights.pop(key, None)
+        if flight is None:
+            return None
+        for uid, node in flight.seats.items():
+            self._unhold(uid, node)
+        self.version += 1
+        return flight
+
+    def seat_taken(self, uid: str) -> None:
+        """Drop the hold of a member that is bound (or gone)."""
+        flight = self.of_member(uid)
+        if flight is None:
+            return
+        self._unhold(uid, flight.seats.pop(uid))
+        flight.missed.pop(uid, None)
+        self.version += 1
+
+    def pod_left(self, node: str, uid: str) -> None:
+        """Forget a leaving pod: its room is really free now."""
+        leaving = self._leaving.get(node)
+        if leaving is not None and leaving.pop(uid, None) is not None and not leaving:
+            del self._leaving[node]
+
+    def swap(self, flight: Flight, one: str, other: str) -> None:
+        """Exchange the seats of two members of one plan."""
+        a, b = flight.seats[one], flight.seats[other]
+        self._unhold(one, a)
+        self._unhold(other, b)
+        flight.seats[one], flight.seats[other] = b, a
+        self._hold(flight, one, b)
+        self._hold(flight, other, a)
+        self.version += 1
+
+    def holds(self) -> list[Hold]:
+        """Return every untaken seat, by node then uid."""
+        return [held[uid] for _, held in sorted(self._by_node.items()) for uid in sorted(held)]
+
+    def nodes(self) -> set[str]:
+        """Return the nodes on which a seat is held."""
+        return set(self._by_node)
+
+    def holds_on(self, node: str) -> Iterable[Hold]:
+        """Return the seats held on a node."""
+        return self._by_node.get(node, {}).values()
+
+    def leaving_on(self, node: str) -> Iterable[tuple[str, Requests]]:
+        """Return (uid, requests) of pods on a node that a plan counts as gone."""
+        return self._leaving.get(node, {}).items()
+
+
+def seats_of(flight: Flight) -> tuple[Seat, ...]:
+    """Return the untaken seats as records, by node then uid."""
+    return tuple(
+        Seat(
+            uid=uid,
+            namespace=flight.pods[uid].namespace,
+            name=flight.pods[uid].name,
+            node=node,
+        )
+        for uid, node in sorted(flight.seats.items(), key=lambda item: (item[1], item[0]))
+    )

@@ -1,0 +1,295 @@
+"""One question, asked by both verbs, the controller loop and the command line:
+which seats and which victims for this gang, on this snapshot?
+
+Steps
+1. Refuse what needs no search: problems, an incomplete gang.
+2. Build the problem from the snapshot and the other gangs' seats.
+3. Search.
+4. Turn the solution back into seats and victims.
+5. Prove it on the predicates: with the victims gone and all seats taken, every
+   member passes every rule on its node. A seat that fails is struck out for its
+   class and the search runs again; such a plan is no longer called optimal.
+
+Nothing here acts, and nothing here reads a clock: equal input, equal plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from extender.fit.view import ClusterView
+from extender.gang.book import Hold
+from extender.gang.build import Built, build
+from extender.gang.explain import explain_plan, explain_refusal, victim_reason
+from extender.gang.ledger import Ledger
+from extender.gang.victims import Candidate, VictimPool
+from extender.groups.resolver import Resolver
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Cost, Plan, Refusal, Seat, Victim
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from extender.search.problem import Infeasible, Limits, Solution
+from extender.search.solver import solve
+
+MAX_STRIKES = 16
+"""How many times step 5 may strike out seats before the planner gives up."""
+
+
+class Planner:
+    """Plans gangs. Keeps per-node sums between snapshots; answers never depend on them."""
+
+    def __init__(self, settings: Settings, resolver: Resolver) -> None:
+        self._settings = settings
+        self._resolver = resolver
+        self._ledger = Ledger(resolver.member_key)
+
+    def plan(
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        holds: Iterable[Hold] = (),
+        masks: Mapping[str, frozenset[str]] | None = None,
+        deadline: float | None = None,
+    ) -> Plan | Refusal:
+        """Return a plan for the seats the gang's quorum lacks, or the reason for none.
+
+        ``holds`` are untaken seats of every gang (its own are ignored); ``masks``
+        gives node names refused for a member's class; ``deadline`` is handed to
+        the search as it is (a time.monotonic value).
+        """
+        early = self._refuse_early(gang, snapshot)
+        if early is not None:
+            return early
+        sums = self._ledger.of(snapshot)
+        others = [hold for hold in holds if hold.gang != gang.key]
+        struck: dict[str, frozenset[str]] = dict(masks or {})
+        strikes = 0
+        while True:
+            built = build(
+                gang,
+                snapshot,
+                sums,
+                others,
+                lambda key: self._resolver.resolve(key, snapshot),
+                self._settings,
+                struck,
+            )
+            limits = Limits(branch_nodes=self._settings.plan.branch_nodes)
+            answer = solve(built.problem, limits, deadline=deadline)
+            if isinstance(answer, Infeasible):
+                return explain_refusal(gang, built, answer, snapshot, strikes > 0)
+            seats = _assign(built, answer)
+            leaving, taken_over = _leaving(built, answer)
+            failed = _first_failures(snapshot, seats, leaving, others, taken_over)
+            if not failed:
+                seats += _extra_seats(gang, built, answer, snapshot, seats, leaving, others)
+                return _finish(gang, built, answer, snapshot, seats, exact=strikes == 0)
+            strikes += 1
+            if strikes > MAX_STRIKES:
+                reasons = tuple(f"{pod.name} on {node}: {why}" for pod, node, why in failed)
+                return Refusal(
+                    gang=gang.key,
+                    code="infeasible",
+                    message=f"no placement that passes every rule was found in {strikes} tries",
+                    details=reasons,
+                    generation=snapshot.generation,
+                )
+            for pod, node, _ in failed:
+                group = next(group for group in built.classes if pod in group)
+                for member in group:
+                    struck[member.uid] = struck.get(member.uid, frozenset()) | {node}
+
+    def _refuse_early(self, gang: Gang, snapshot: Snapshot) -> Refusal | None:
+        def refusal(code: str, message: str) -> Refusal:
+            return Refusal(
+                gang=gang.key, code=code, message=message, generation=snapshot.generation
+            )
+
+        if gang.problems:
+            return refusal("conflict", "; ".join(gang.problems))
+        if gang.missing == 0:
+            return refusal("not-needed", f"all {gang.min_count} members of the quorum have a node")
+        if not gang.complete:
+            there = len(gang.bound) + len(gang.pending)
+            return refusal(
+                "incomplete",
+                f"waits for members: {there} of {gang.min_count} exist, nothing is evicted",
+            )
+        return None
+
+
+def _assign(built: Built, solution: Solution) -> list[tuple[Pod, str]]:
+    """Give each class's seats to its members in uid order, nodes in name order.
+
+    Members that are nominated to one of the nodes keep it, so that a plan made
+    again after a restart does not move anyone.
+    """
+    result: list[tuple[Pod, str]] = []
+    for c, group in enumerate(built.classes):
+        nodes: list[str] = []
+        for cls, node, count in solution.seats:
+            if cls == c:
+                nodes += [built.problem.nodes[node]] * count
+        waiting = list(group)
+        for pod in list(waiting):
+            if pod.nominated in nodes:
+                nodes.remove(pod.nominated)
+                waiting.remove(pod)
+                result.append((pod, pod.nominated))
+        result += zip(waiting, sorted(nodes), strict=False)
+    return result
+
+
+def _leaving(built: Built, solution: Solution) -> tuple[list[Pod], set[GangKey]]:
+    pods: list[Pod] = []
+    taken_over: set[GangKey] = set()
+    for unit in solution.chosen:
+        subject = built.subjects[unit]
+        if isinstance(subject, Candidate):
+            pods += subject.pods
+        elif isinstance(subject, Pod):
+            pods.append(subject)
+        else:
+            taken_over.add(subject)
+    return pods, taken_over
+
+
+def _first_failures(
+    snapshot: Snapshot,
+    seats: Sequence[tuple[Pod, str]],
+    leaving: Iterable[Pod],
+    holds: Iterable[Hold],
+    taken_over: set[GangKey],
+) -> list[tuple[Pod, str, str]]:
+    """Return the seats that break a predicate, as (member, node, reason)."""
+    view = ClusterView.from_snapshot(snapshot)
+    for pod in leaving:
+        view.remove(pod)
+    for hold in holds:
+        held = snapshot.pending.get(hold.uid)
+        if held is not None and hold.gang not in taken_over:
+            view.add(held, hold.node)
+    failed: list[tuple[Pod, str, str]] = []
+    for pod, node in seats:
+        why = view.why_not(pod, node)
+        if why is None:
+            view.add(pod, node)
+        else:
+            failed.append((pod, node, why))
+    return failed
+
+
+def _extra_seats(
+    gang: Gang,
+    built: Built,
+    solution: Solution,
+    snapshot: Snapshot,
+    seats: Sequence[tuple[Pod, str]],
+    leaving: Iterable[Pod],
+    holds: Iterable[Hold],
+) -> list[tuple[Pod, str]]:
+    """Seat members beyond the quorum where that disrupts nobody further."""
+    seated = {pod.uid for pod, _ in seats}
+    spare = [pod for pod in gang.pending if pod.uid not in seated]
+    if not spare:
+        return []
+    view = ClusterView.from_snapshot(snapshot)
+    for pod in leaving:
+        view.remove(pod)
+    for hold in holds:
+        held = snapshot.pending.get(hold.uid)
+        if held is not None:
+            view.add(held, hold.node)
+    for pod, node in seats:
+        view.add(pod, node)
+    domain = _seat_domain(gang, snapshot, seats)
+    extra: list[tuple[Pod, str]] = []
+    full: set[object] = set()
+    for pod in spare:
+        kind = (pod.requests, pod.shape)
+        if kind in full:
+            continue
+        for node in built.problem.nodes:
+            if domain is not None and snapshot.nodes[node].labels.get(gang.topology_key) != domain:
+                continue
+            if view.why_not(pod, node) is None:
+                view.add(pod, node)
+                extra.append((pod, node))
+                break
+        else:
+            full.add(kind)
+    return extra
+
+
+def _seat_domain(gang: Gang, snapshot: Snapshot, seats: Sequence[tuple[Pod, str]]) -> str | None:
+    if not gang.topology_key or not seats:
+        return None
+    return snapshot.nodes[seats[0][1]].labels.get(gang.topology_key)
+
+
+def _finish(
+    gang: Gang,
+    built: Built,
+    solution: Solution,
+    snapshot: Snapshot,
+    seats: Sequence[tuple[Pod, str]],
+    *,
+    exact: bool,
+) -> Plan:
+    used_nodes = {node for _, node in seats}
+    victims: list[Victim] = []
+    waits: list[Victim] = []
+    taken_over: list[GangKey] = []
+    for unit in solution.chosen:
+        subject = built.subjects[unit]
+        if isinstance(subject, Candidate):
+            victims += [
+                as_victim(pod, subject.gang, victim_reason(pod, subject, used_nodes))
+                for pod in subject.pods
+            ]
+        elif isinstance(subject, Pod):
+            waits.append(as_victim(subject, None, "terminates already"))
+        else:
+            taken_over.append(subject)
+    victims.sort(key=lambda victim: (-victim.priority, victim.uid))
+    bound = solution.bound if exact else tuple(0 for _ in solution.cost)
+    costs = tuple(
+        Cost(level, value, least)
+        for level, value, least in zip(built.problem.levels, solution.cost, bound, strict=True)
+    )
+    proof = "optimal" if exact and solution.optimal else "bounded"
+    plan = Plan(
+        gang=gang.key,
+        priority=gang.preemptor_priority,
+        seats=tuple(
+            Seat(uid=pod.uid, namespace=pod.namespace, name=pod.name, node=node)
+            for pod, node in sorted(seats, key=lambda seat: (seat[1], seat[0].uid))
+        ),
+        victims=tuple(victims),
+        waits_for=tuple(sorted(waits, key=lambda victim: victim.uid)),
+        costs=costs,
+        proof=proof,
+        generation=snapshot.generation,
+        takes_over=tuple(taken_over),
+    )
+    return replace(plan, explanation=explain_plan(gang, built, plan))
+
+
+def as_victim(pod: Pod, gang: GangKey | None, reason: str) -> Victim:
+    """Return the record of a pod that goes, with the reason."""
+    return Victim(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        node=pod.node,
+        priority=pod.priority,
+        gang=str(gang) if gang is not None else "",
+        grace=pod.grace,
+        reason=reason,
+    )
+
+
+__all__ = ["Planner", "VictimPool", "as_victim"]
