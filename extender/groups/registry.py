@@ -1,0 +1,57 @@
+"""The dialects that exist, and the choice that configuration makes among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from extender.groups.dialect import Dialect
+from extender.groups.indexed_job import IndexedJobDialect
+from extender.groups.jobset import JobSetDialect
+from extender.groups.pod_group import PodGroupDialect
+from extender.groups.scheduling_plugins import SchedulingPluginsDialect
+from extender.groups.scheduling_plugins_label import SchedulingPluginsLabelDialect
+from extender.groups.skypilot import SkyPilotDialect
+from extender.model.errors import InvalidInput
+from extender.model.settings import GroupSettings
+
+DIALECTS: tuple[Dialect, ...] = (
+    PodGroupDialect(),
+    SchedulingPluginsDialect(),
+    SchedulingPluginsLabelDialect(),
+    JobSetDialect(),
+    IndexedJobDialect(),
+    SkyPilotDialect(),
+)
+
+
+def chosen(settings: GroupSettings, dialects: Iterable[Dialect] = DIALECTS) -> tuple[Dialect, ...]:
+    """Return the configured dialects, explicit ones first, else in configured order.
+
+    Raises InvalidInput that names every dialect which does not exist, is listed
+    twice, or is given a unit although its groups state theirs.
+    """
+    known = {dialect.name: dialect for dialect in dialects}
+    wrong = [
+        *_unknown("groups.dialects", settings.dialects, known),
+        *_unknown("groups.unit", settings.unit, known),
+        *_unknown("groups.startsWhole", settings.starts_whole, known),
+    ]
+    if len(set(settings.dialects)) < len(settings.dialects):
+        wrong.append("groups.dialects lists a dialect twice")
+    wrong += [
+        f"groups.unit: {name} groups state their own unit, leave it out"
+        for name in settings.unit
+        if name in known and known[name].states_unit
+    ]
+    if wrong:
+        raise InvalidInput("; ".join(wrong))
+    listed = [known[name] for name in settings.dialects]
+    return tuple(sorted(listed, key=lambda dialect: not dialect.explicit))
+
+
+def _unknown(where: str, names: Iterable[str], known: Mapping[str, Dialect]) -> list[str]:
+    return [
+        f"{where}: {name!r} is no dialect (known: {', '.join(known)})"
+        for name in names
+        if name not in known
+    ]

@@ -1,0 +1,162 @@
+"""From pods and group objects to gangs. Conflicts are reported, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extender.groups.dialect import Declaration, Dialect
+from extender.groups.registry import DIALECTS, chosen
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.settings import GroupSettings
+from extender.model.snapshot import Snapshot
+
+MAX_CONFLICTS = 5
+"""Conflicting pods told one by one; a gang may have thousands."""
+
+
+class Resolver:
+    """Which gang a pod belongs to, and what that gang is.
+
+    Explicit dialects beat owner- and launcher-based ones silently. Inside each
+    kind the order of GroupSettings.dialects decides. Raises InvalidInput when
+    the settings name a dialect that does not exist; nothing else raises.
+    """
+
+    def __init__(self, settings: GroupSettings, dialects: Iterable[Dialect] = DIALECTS) -> None:
+        self._settings = settings
+        self._dialects = chosen(settings, dialects)
+        self._by_name = {dialect.name: dialect for dialect in self._dialects}
+        self._keys = tuple(dialect.key for dialect in self._dialects)
+        self._explicit_keys = tuple(d.key for d in self._dialects if d.explicit)
+
+    def member_key(self, pod: Pod) -> GangKey | None:
+        """Return the pod's gang, None for a pod of no gang; depends on the pod alone.
+
+        A pod with a conflict counts as a member of the first gang it names, so
+        that the problem shows there and the pod is not taken for a single one.
+        """
+        for key_of in self._keys:
+            key = key_of(pod)
+            if key is not None:
+                return key
+        return None
+
+    def conflict(self, pod: Pod) -> str | None:
+        """Return the text of a conflict: explicit dialects that name different groups."""
+        named = self._explicit(pod)
+        if len({(key.namespace, key.name) for key in named}) < 2:
+            return None
+        return f"pod {pod.key} names different groups: {', '.join(map(str, named))}"
+
+    def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
+        """Return the gang; a gang that needs repair says so in ``problems``."""
+        members = snapshot.members.get(key, ())
+        dialect = self._by_name.get(key.dialect)
+        if dialect is None:
+            return Gang(
+                key=key,
+                members=members,
+                min_count=max(1, len(members)),
+                problems=(f"dialect {key.dialect!r} is not enabled",),
+            )
+        said = dialect.declare(key, members, snapshot)
+        low, high, priority_notes = _priorities(said, members, snapshot)
+        size_known = said.min_count is not None
+        staying = sum(not pod.deleting for pod in members)
+        return Gang(
+            key=key,
+            members=members,
+            # Terminating pods are on their way out and their successors may exist
+            # already: counting both would make a quorum nobody can reach.
+            min_count=max(1, staying if said.min_count is None else said.min_count),
+            size_known=size_known,
+            unit=said.unit or self._settings.unit.get(dialect.name, dialect.unit),
+            starts_whole=(
+                self._settings.starts_whole.get(dialect.name, dialect.starts_whole)
+                if said.starts_whole is None
+                else said.starts_whole
+            ),
+            preemptor_priority=low,
+            victim_priority=high,
+            preempts=said.preempts and all(pod.preempts for pod in members),
+            topology_key=said.topology_key,
+            problems=said.problems + self._membership_problems(key, members, snapshot),
+            notes=said.notes + priority_notes,
+        )
+
+    def resolve_all(self, snapshot: Snapshot) -> list[Gang]:
+        """Return every gang that has members, by key."""
+        return [self.resolve(key, snapshot) for key in sorted(snapshot.members)]
+
+    def _explicit(self, pod: Pod) -> list[GangKey]:
+        return [key for key_of in self._explicit_keys if (key := key_of(pod)) is not None]
+
+    def _membership_problems(
+        self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot
+    ) -> tuple[str, ...]:
+        """Return conflicts on members, and members lost to another dialect's gang.
+
+        The second: some pods name this group in two dialects, others in only the
+        later one. Two half gangs of one name would come out, so neither acts.
+        """
+        if not self._by_name[key.dialect].explicit:
+            return ()
+        problems = [text for pod in members if (text := self.conflict(pod)) is not None]
+        if len(problems) > MAX_CONFLICTS:
+            more = len(problems) - MAX_CONFLICTS
+            problems[MAX_CONFLICTS:] = [f"{more} more pods name different groups"]
+        for other in self._by_name.values():
+            twin = key._replace(dialect=other.name)
+            if twin == key or not other.explicit or twin not in snapshot.members:
+                continue
+            pods = members + snapshot.members[twin]
+            if any({key, twin} <= set(self._explicit(pod)) for pod in pods):
+                first, second = sorted((key, twin))
+                problems.append(
+                    f"group {key.namespace}/{key.name} is split: "
+                    f"some of its pods name it as {first}, others as {second}"
+                )
+        return tuple(problems)
+
+
+def _priorities(
+    said: Declaration, members: tuple[Pod, ...], snapshot: Snapshot
+) -> tuple[int, int, tuple[str, ...]]:
+    """Return (as preemptor, as victim, notes).
+
+    The group's own number, else its class's, else the members'. Members that
+    differ count with the lowest when they want room and with the highest when
+    they may lose theirs: neither way takes more than a member alone could.
+    """
+    found = {pod.priority for pod in members}
+    notes: list[str] = []
+    stated = said.priority
+    if stated is None and said.priority_class:
+        known = snapshot.priority_classes.get(said.priority_class)
+        if known is None:
+            notes.append(
+                f"PriorityClass {said.priority_class!r} of the group does not exist: "
+                "the pods' own priorities count"
+            )
+        else:
+            stated = known.value
+    if stated is not None:
+        if found - {stated}:
+            notes.append(
+                f"pods' priorities {_listed(found)} give way to the group's priority {stated}"
+            )
+        return stated, stated, tuple(notes)
+    if len(found) > 1:
+        notes.append(
+            f"pods differ in priority ({_listed(found)}): "
+            f"{min(found)} counts as preemptor, {max(found)} as victim"
+        )
+    return min(found, default=0), max(found, default=0), tuple(notes)
+
+
+def _listed(values: set[int]) -> str:
+    """Return a few numbers as text; a gang may have thousands of members."""
+    shown = sorted(values)[:5]
+    more = ", ..." if len(values) > len(shown) else ""
+    return ", ".join(map(str, shown)) + more

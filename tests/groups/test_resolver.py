@@ -1,0 +1,216 @@
+"""Conflicts, priorities, configuration, and that resolving never raises."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.groups.registry import DIALECTS
+from extender.groups.resolver import MAX_CONFLICTS, Resolver
+from extender.model.errors import InvalidInput
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, GroupObject, Owner, Pod, PriorityClass
+from extender.model.settings import GroupSettings
+from extender.model.snapshot import Snapshot
+from tests.groups.build import core, pod, snapshot
+
+CRD = "scheduling.x-k8s.io/pod-group"
+OLD_NAME = "pod-group.scheduling.sigs.k8s.io/name"
+RESOLVER = Resolver(GroupSettings())
+
+
+def resolve(name: str, state: Snapshot, dialect: str = "pod-group") -> Gang:
+    return RESOLVER.resolve(GangKey(dialect, "ns", name), state)
+
+
+class TestConflicts:
+    def test_two_explicit_names_that_differ(self) -> None:
+        odd = pod("a", group="g", labels={CRD: "h"})
+        text = "pod ns/a names different groups: pod-group:ns/g, scheduling-plugins:ns/h"
+        assert RESOLVER.conflict(odd) == text
+        gang = resolve("g", snapshot([odd, pod("b", group="g")], [core()]))
+        assert gang.problems == (text,)
+
+    def test_three_names(self) -> None:
+        odd = pod("a", group="g", labels={CRD: "g", OLD_NAME: "h"})
+        text = RESOLVER.conflict(odd)
+        assert text is not None
+        assert "scheduling-plugins-label:ns/h" in text
+
+    def test_two_dialects_that_agree(self) -> None:
+        same = pod("a", group="g", labels={CRD: "g"})
+        assert RESOLVER.conflict(same) is None
+        assert not resolve("g", snapshot([same], [core()])).problems
+
+    def test_owner_based_names_never_conflict(self) -> None:
+        one = pod("a", labels={"jobset.sigs.k8s.io/jobset-name": "x", "skypilot-cluster-name": "y"})
+        assert RESOLVER.conflict(one) is None
+
+    def test_a_dialect_turned_off_cannot_conflict(self) -> None:
+        odd = pod("a", group="g", labels={CRD: "h"})
+        assert Resolver(GroupSettings(dialects=("scheduling-plugins",))).conflict(odd) is None
+
+    def test_many_conflicts_are_told_shortly(self) -> None:
+        pods = [pod(f"p{i}", group="g", labels={CRD: f"h{i}"}) for i in range(40)]
+        problems = resolve("g", snapshot(pods, [core()])).problems
+        assert len(problems) == MAX_CONFLICTS + 1
+        assert problems[-1] == "35 more pods name different groups"
+
+    def test_a_group_split_between_two_dialects(self) -> None:
+        both = pod("a", group="g", labels={CRD: "g"})
+        label_only = pod("b", labels={CRD: "g"})
+        state = snapshot([both, label_only], [core(), core(source="scheduling-plugins")])
+        first = resolve("g", state)
+        second = resolve("g", state, "scheduling-plugins")
+        assert first.problems == second.problems
+        assert "is split" in first.problems[0]
+
+    def test_groups_of_one_name_without_a_common_pod_are_two_groups(self) -> None:
+        state = snapshot(
+            [pod("a", group="g"), pod("b", labels={CRD: "g"})],
+            [core(), core(source="scheduling-plugins")],
+        )
+        assert not resolve("g", state).problems
+        assert not resolve("g", state, "scheduling-plugins").problems
+
+
+class TestPriority:
+    def state(
+        self, group: GroupObject, priorities: tuple[int, ...], *classes: PriorityClass
+    ) -> Snapshot:
+        pods = [pod(f"p{i}", group="g", priority=p) for i, p in enumerate(priorities)]
+        return snapshot(pods, [group], classes)
+
+    @pytest.mark.parametrize(
+        ("group", "priorities", "expected", "noted"),
+        [
+            (core(), (7, 7), (7, 7), False),
+            (core(), (7, 3, 9), (3, 9), True),
+            (core(priority=50), (50, 50), (50, 50), False),
+            (core(priority=50), (7, 3), (50, 50), True),
+            (core(priority=0), (7,), (0, 0), True),
+            (core(priority=50, priority_class="mid"), (50,), (50, 50), False),
+            (core(priority_class="mid"), (20,), (20, 20), False),
+            (core(priority_class="mid"), (5,), (20, 20), True),
+            (core(priority_class="gone"), (5,), (5, 5), True),
+        ],
+    )
+    def test_order(
+        self,
+        group: GroupObject,
+        priorities: tuple[int, ...],
+        expected: tuple[int, int],
+        noted: bool,
+    ) -> None:
+        state = self.state(group, priorities, PriorityClass(name="mid", value=20))
+        gang = resolve("g", state)
+        assert (gang.preemptor_priority, gang.victim_priority) == expected
+        assert bool(gang.notes) is noted
+        assert not gang.problems
+
+    def test_notes_name_the_numbers(self) -> None:
+        gang = resolve("g", self.state(core(), (7, 3, 9)))
+        assert gang.notes == (
+            "pods differ in priority (3, 7, 9): 3 counts as preemptor, 9 as victim",
+        )
+
+    def test_one_member_that_must_not_preempt(self) -> None:
+        pods = [pod("a", group="g"), pod("b", group="g", preempts=False)]
+        assert not resolve("g", snapshot(pods, [core()])).preempts
+        assert not resolve("g", snapshot(pods[:1], [core(preempts=False)])).preempts
+        assert resolve("g", snapshot(pods[:1], [core()])).preempts
+
+
+class TestConfiguration:
+    @pytest.mark.parametrize(
+        ("bad", "said"),
+        [
+            (GroupSettings(dialects=("jobset", "no-such")), "groups.dialects: 'no-such'"),
+            (GroupSettings(unit={"no-such": "all"}), "groups.unit: 'no-such'"),
+            (GroupSettings(starts_whole={"no-such": True}), "groups.startsWhole: 'no-such'"),
+            (GroupSettings(dialects=("jobset", "jobset")), "lists a dialect twice"),
+            (GroupSettings(unit={"pod-group": "all"}), "state their own unit"),
+        ],
+    )
+    def test_wrong_names(self, bad: GroupSettings, said: str) -> None:
+        with pytest.raises(InvalidInput, match=said):
+            Resolver(bad)
+
+    def test_every_dialect_is_on_by_default(self) -> None:
+        assert {dialect.name for dialect in DIALECTS} == set(GroupSettings().dialects)
+
+    def test_order_inside_a_kind_is_the_configured_one(self) -> None:
+        resolver = Resolver(GroupSettings(dialects=("skypilot", "jobset", "pod-group")))
+        both = {"jobset.sigs.k8s.io/jobset-name": "x", "skypilot-cluster-name": "y"}
+        assert resolver.member_key(pod("a", labels=both)) == GangKey("skypilot", "ns", "y")
+        explicit = resolver.member_key(pod("a", labels=both, group="g"))
+        assert explicit == GangKey("pod-group", "ns", "g")
+
+
+def test_resolve_all_is_sorted_and_skips_groups_without_pods() -> None:
+    state = snapshot(
+        [pod("a", group="z"), pod("b", group="a"), pod("c")], [core("z"), core("empty")]
+    )
+    assert [gang.key.name for gang in RESOLVER.resolve_all(state)] == ["a", "z"]
+
+
+KEYS = (
+    CRD,
+    OLD_NAME,
+    "pod-group.scheduling.sigs.k8s.io/min-available",
+    "jobset.sigs.k8s.io/jobset-name",
+    "batch.kubernetes.io/job-completion-index",
+    "skypilot-cluster-name",
+)
+names = st.sampled_from(["", "g", "h"]) | st.text(max_size=5)
+numbers = st.sampled_from(["0", "1", "3", "-1", "x"]) | st.text(max_size=70)
+labels = st.dictionaries(st.sampled_from(KEYS), names | numbers, max_size=6)
+numeric = st.integers(-(2**31), 2**31)
+pods = st.builds(
+    Pod,
+    uid=st.uuids().map(str),
+    namespace=st.sampled_from(["ns", "other"]),
+    name=names,
+    labels=labels,
+    annotations=labels,
+    pod_group=names,
+    owner=st.none() | st.builds(Owner, kind=st.sampled_from(["Job", "X"]), name=names, uid=names),
+    priority=numeric,
+    preempts=st.booleans(),
+    deleting=st.sampled_from([0.0, 5.0]),
+    phase=st.sampled_from(["Pending", "Running", "Failed"]),
+)
+groups = st.builds(
+    GroupObject,
+    source=st.sampled_from(["core", "scheduling-plugins"]),
+    uid=names,
+    namespace=st.just("ns"),
+    name=names,
+    min_count=st.none() | numeric,
+    disrupt_all=st.booleans(),
+    priority=st.none() | numeric,
+    priority_class=st.sampled_from(["", "mid", "gone"]),
+    preempts=st.booleans(),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(pods, max_size=8), st.lists(groups, max_size=4), names)
+def test_resolve_is_total_and_keeps_its_word(
+    some: list[Pod], objects: list[GroupObject], stray: str
+) -> None:
+    state = snapshot(some, objects, [PriorityClass(name="mid", value=20)])
+    gangs = RESOLVER.resolve_all(state)
+    assert gangs == RESOLVER.resolve_all(state)
+    assert [gang.key for gang in gangs] == sorted(state.members)
+    assert sum(len(gang.members) for gang in gangs) == sum(
+        RESOLVER.member_key(one) is not None and not one.finished for one in some
+    )
+    for gang in gangs:
+        assert gang.min_count >= 1
+        assert gang.preemptor_priority <= gang.victim_priority
+        if any(RESOLVER.conflict(one) for one in gang.members):
+            assert gang.problems
+    for dialect in ("pod-group", "skypilot", "no-such"):
+        RESOLVER.resolve(GangKey(dialect, "ns", stray), state)
