@@ -1,0 +1,120 @@
+"""Label selectors and node selectors.
+
+Source: k8s.io/apimachinery/pkg/labels and
+k8s.io/component-helpers/scheduling/corev1/nodeaffinity. A requirement that
+upstream cannot parse (In without values, Gt without exactly one integer)
+makes its whole selector or term match nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from extender.model.objects import LabelSelector, Node, NodeSelectorTerm, Requirement
+
+Labels = Mapping[str, str]
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_INT64 = range(-(2**63), 2**63)
+_NAME_FIELD = "metadata.name"
+
+
+def parse_int64(text: str) -> int | None:
+    """Return ``text`` as Go's ParseInt(text, 10, 64) does, None where that fails."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    value = int(text)
+    return value if value in _INT64 else None
+
+
+def _compare(requirement: Requirement, labels: Labels) -> bool:
+    """Gt and Lt: the label's number against the requirement's only value."""
+    text = labels.get(requirement.key)
+    if text is None or len(requirement.values) != 1:
+        return False
+    have, limit = parse_int64(text), parse_int64(requirement.values[0])
+    if have is None or limit is None:
+        return False
+    return have > limit if requirement.operator == "Gt" else have < limit
+
+
+def requirement_matches(requirement: Requirement, labels: Labels) -> bool:
+    """Tell whether ``labels`` meet one requirement; False for one that is malformed."""
+    operator = requirement.operator
+    if operator == "In":
+        return labels.get(requirement.key) in requirement.values
+    if operator == "NotIn":
+        values = requirement.values
+        return bool(values) and labels.get(requirement.key) not in values
+    if operator == "Exists":
+        return not requirement.values and requirement.key in labels
+    if operator == "DoesNotExist":
+        return not requirement.values and requirement.key not in labels
+    if operator in ("Gt", "Lt"):
+        return _compare(requirement, labels)
+    return False
+
+
+def selector_matches(selector: LabelSelector | None, labels: Labels) -> bool:
+    """Tell whether a label selector picks ``labels``.
+
+    None matches nothing, a selector without requirements matches everything.
+    Gt and Lt do not exist in label selectors, so they match nothing here.
+    """
+    if selector is None:
+        return False
+    for requirement in selector.requirements:
+        if requirement.operator in ("Gt", "Lt") or not requirement_matches(requirement, labels):
+            return False
+    return True
+
+
+def _field_matches(requirement: Requirement, node: Node) -> bool:
+    if requirement.key != _NAME_FIELD or len(requirement.values) != 1:
+        return False
+    if requirement.operator == "In":
+        return node.name == requirement.values[0]
+    return requirement.operator == "NotIn" and node.name != requirement.values[0]
+
+
+def _unparsable(requirement: Requirement) -> bool:
+    """Tell whether a NotIn lists what cannot be a label value (upstream drops the term)."""
+    return requirement.operator == "NotIn" and any(
+        _LABEL_VALUE.fullmatch(value) is None for value in requirement.values
+    )
+
+
+def node_term_matches(term: NodeSelectorTerm, node: Node) -> bool:
+    """Tell whether a node meets one term (its parts are ANDed); an empty term never matches."""
+    if not term.labels and not term.fields:
+        return False
+    for requirement in term.labels:
+        if not requirement_matches(requirement, node.labels) or _unparsable(requirement):
+            return False
+    return all(_field_matches(requirement, node) for requirement in term.fields)
+
+
+def describe_requirement(requirement: Requirement) -> str:
+    """Return a requirement as a person writes it: "app=web", "zone in (a, b)", "!gpu"."""
+    key, values = requirement.key, requirement.values
+    if requirement.operator == "In" and len(values) == 1:
+        return f"{key}={values[0]}"
+    if requirement.operator == "Exists":
+        return key
+    if requirement.operator == "DoesNotExist":
+        return f"!{key}"
+    if requirement.operator in ("Gt", "Lt"):
+        return f"{key} {'>' if requirement.operator == 'Gt' else '<'} {', '.join(values)}"
+    word = {"In": "in", "NotIn": "notin"}.get(requirement.operator, requirement.operator)
+    return f"{key} {word} ({', '.join(values)})"
+
+
+def describe_selector(selector: LabelSelector | None) -> str:
+    """Return a label selector as a person writes it."""
+    if selector is None:
+        return "nothing"
+    if not selector.requirements:
+        return "every pod"
+    return ",".join(describe_requirement(r) for r in selector.requirements)

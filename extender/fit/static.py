@@ -1,0 +1,141 @@
+"""What one pod and one node alone decide, whoever else is there.
+
+NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, the request against
+the whole node, and the topology labels that required affinity and spread need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extender.fit import (
+    inter_pod_affinity,
+    node_affinity,
+    node_name,
+    node_resources_fit,
+    node_unschedulable,
+    pod_topology_spread,
+    taint_toleration,
+)
+from extender.model.objects import Node, Pod, PodShape, Requests, Taint
+
+_MAX_CLASSES = 64
+_MAX_SIGNATURES = 20_000
+
+
+def static_allowed(pod: Pod, node: Node) -> str | None:
+    """Return why the pod can never be on this node as it is now, None when it can."""
+    return node_name.why_not(pod, node) or _judge(pod, node)
+
+
+def _judge(pod: Pod, node: Node) -> str | None:
+    """Everything but NodeName."""
+    shape = pod.shape
+    return (
+        node_unschedulable.why_not(shape, node)
+        or taint_toleration.why_not(shape, node)
+        or node_affinity.why_not(shape, node)
+        or _missing_topology(shape, node)
+        or node_resources_fit.why_not(pod.requests, dict(node.allocatable))
+    )
+
+
+def _missing_topology(shape: PodShape, node: Node) -> str | None:
+    labels = node.labels
+    for constraint in shape.spread:
+        if constraint.topology_key not in labels:
+            return pod_topology_spread.missing_key(constraint)
+    for term in shape.affinity:
+        if term.topology_key not in labels:
+            return inter_pod_affinity.missing_key(term, "affinity")
+    return None
+
+
+_Signature = tuple[bool, tuple[Taint, ...], Requests, tuple[str | None, ...]]
+
+
+class PodClass:
+    """What ``static_allowed`` answers, but for NodeName, for all pods of one shape and request.
+
+    Nodes are told apart by what such a pod can see of them (the labels its
+    rules read, taints, cordon, allocatable), so a rack of equal nodes is judged once.
+    """
+
+    __slots__ = ("_by_id", "_by_signature", "_example", "_keys", "_named")
+
+    def __init__(self, pod: Pod) -> None:
+        shape = pod.shape
+        terms = shape.node_terms or ()
+        self._example = pod
+        self._keys = tuple(
+            sorted(
+                {key for key, _ in shape.node_selector}
+                | {r.key for term in terms for r in term.labels}
+                | {term.topology_key for term in shape.affinity}
+                | {constraint.topology_key for constraint in shape.spread}
+            )
+        )
+        self._named = any(term.fields for term in terms)
+        self._by_signature: dict[_Signature, str | None] = {}
+        # The same Node record comes back in snapshot after snapshot. Holding the
+        # record beside its answer keeps its id from being used for another one.
+        self._by_id: dict[int, tuple[Node, str | None]] = {}
+
+    def why_not(self, node: Node) -> str | None:
+        """Return why no pod of the class can be on the node, None when one can."""
+        known = self._by_id.get(id(node))
+        if known is not None:
+            return known[1]
+        if self._named:
+            answer = _judge(self._example, node)
+        else:
+            labels = node.labels
+            signature = (
+                node.unschedulable,
+                node.taints,
+                node.allocatable,
+                tuple([labels.get(key) for key in self._keys]),
+            )
+            try:
+                answer = self._by_signature[signature]
+            except KeyError:
+                answer = _judge(self._example, node)
+                if len(self._by_signature) >= _MAX_SIGNATURES:
+                    self._by_signature.clear()
+                self._by_signature[signature] = answer
+        if len(self._by_id) >= _MAX_SIGNATURES:
+            self._by_id.clear()
+        self._by_id[id(node)] = (node, answer)
+        return answer
+
+    def mask(self, nodes: Sequence[Node]) -> bytes:
+        """Return one byte a node, 1 where the class is allowed."""
+        get = self._by_id.get
+        answer = bytearray(len(nodes))
+        for i, node in enumerate(nodes):
+            known = get(id(node))
+            if (self.why_not(node) if known is None else known[1]) is None:
+                answer[i] = 1
+        return bytes(answer)
+
+
+_classes: dict[tuple[PodShape, Requests], PodClass] = {}
+
+
+def pod_class(pod: Pod) -> PodClass:
+    """Return the shared class of this pod; the oldest class makes room when there are many."""
+    key = (pod.shape, pod.requests)
+    found = _classes.get(key)
+    if found is None:
+        if len(_classes) >= _MAX_CLASSES:
+            del _classes[next(iter(_classes))]
+        found = _classes[key] = PodClass(pod)
+    return found
+
+
+def static_mask(pod: Pod, nodes: Sequence[Node]) -> bytes:
+    """Return one byte a node, 1 where ``static_allowed`` has nothing against the pod."""
+    mask = pod_class(pod).mask(nodes)
+    if pod.node:
+        return bytes(ok and node.name == pod.node for ok, node in zip(mask, nodes, strict=True))
+    return mask

@@ -1,0 +1,284 @@
+"""A cheap, mutable picture of the cluster to try moves on.
+
+A planner takes pods away, puts members on seats, asks what fits, and rolls
+back. Nothing here is shared with the snapshot it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from extender.fit import inter_pod_affinity, node_name, node_ports, node_resources_fit
+from extender.fit.inter_pod_affinity import Domain, Namespaces, RefusalCounts, TermCounts
+from extender.fit.node_state import NodeState
+from extender.fit.pod_topology_spread import SpreadCounts
+from extender.fit.static import PodClass, pod_class
+from extender.model.errors import InvalidInput
+from extender.model.objects import Node, Pod, PodAffinityTerm, PodShape
+from extender.model.snapshot import Snapshot
+
+_MAX_CONTEXTS = 4096
+
+
+class _Context:
+    """What is looked up once for a pod and asked on every node."""
+
+    __slots__ = ("affinity", "anti", "closed", "cls", "pod", "spread", "version")
+
+    def __init__(
+        self,
+        pod: Pod,
+        affinity: TermCounts | None,
+        anti: tuple[TermCounts, ...],
+        spread: SpreadCounts | None,
+    ) -> None:
+        self.pod = pod
+        self.cls: PodClass = pod_class(pod)
+        self.affinity = affinity
+        self.anti = anti
+        self.spread = spread
+        self.closed: Mapping[Domain, PodAffinityTerm] = {}
+        self.version = -1
+        """RefusalCounts.version that ``closed`` was read at."""
+
+
+class ClusterView:
+    """Nodes with the pods on them, answering kube-scheduler's filters for any pod.
+
+    Pods handed in must be records of the snapshot the view came from (or pods
+    that snapshot does not know). Errors: InvalidInput for a node that does not
+    exist, a pod added twice, a pod removed that is not there.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        bound: Mapping[str, tuple[Pod, ...]],
+        namespaces: Namespaces,
+    ) -> None:
+        self.nodes = nodes
+        self.namespaces = namespaces
+        self._bound = bound
+        # Built when first asked for, never changed afterwards, shared between copies.
+        self._base: dict[str, NodeState] = {}
+        # The states this view has changed.
+        self._own: dict[str, NodeState] = {}
+        # Pod uid -> where this view put it ("" = taken away).
+        self._moved: dict[str, str] = {}
+        self._log: list[tuple[bool, Pod, str, str | None]] = []
+        self._affinity: dict[tuple[PodAffinityTerm, ...], TermCounts] = {}
+        self._spread: dict[tuple[str, PodShape], SpreadCounts] = {}
+        self._refusals: RefusalCounts | None = None
+        self._contexts: dict[str, _Context] = {}
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, previous: ClusterView | None = None) -> ClusterView:
+        """Return a view of the snapshot as it is.
+
+        ``previous`` may be any view of an older snapshot: what it has summed up of nodes
+        whose records have not changed since is taken over, its moves are not.
+        """
+        view = cls(snapshot.nodes, snapshot.bound, snapshot.namespaces)
+        if previous is not None:
+            nodes, bound = snapshot.nodes, snapshot.bound
+            view._base = {
+                name: state
+                for name, state in previous._base.items()
+                if nodes.get(name) is state.node and bound.get(name, ()) is state.source
+            }
+        return view
+
+    def copy(self) -> ClusterView:
+        """Return an independent view in the same condition, with an empty undo log."""
+        twin = ClusterView(self.nodes, self._bound, self.namespaces)
+        twin._base = self._base
+        twin._own = {name: state.clone() for name, state in self._own.items()}
+        twin._moved = dict(self._moved)
+        twin._affinity = {key: counts.clone() for key, counts in self._affinity.items()}
+        twin._spread = {key: counts.clone() for key, counts in self._spread.items()}
+        if self._refusals is not None:
+            twin._refusals = self._refusals.clone()
+        return twin
+
+    # --- what is where ---------------------------------------------------------
+
+    def state(self, name: str) -> NodeState:
+        """Return the node with its pods, to be read only; InvalidInput when there is none."""
+        found = self._own.get(name) or self._base.get(name)
+        if found is None:
+            node = self.nodes.get(name)
+            if node is None:
+                raise InvalidInput(f"node {name!r} does not exist in this view")
+            found = self._base[name] = NodeState(node, self._bound.get(name, ()))
+        return found
+
+    def states(self) -> Iterator[NodeState]:
+        """Yield every node with its pods, in the snapshot's order."""
+        for name in self.nodes:
+            yield self.state(name)
+
+    def where(self, pod: Pod) -> str | None:
+        """Return the node the pod is on in this view, None when it is on none."""
+        moved = self._moved.get(pod.uid)
+        if moved is not None:
+            return moved or None
+        if pod.node in self.nodes and pod.uid in self.state(pod.node).pods:
+            return pod.node
+        return None
+
+    # --- moves -----------------------------------------------------------------
+
+    def remove(self, pod: Pod) -> None:
+        """Take the pod away. One whose node is gone already held no room: nothing happens."""
+        name = self.where(pod)
+        if name is None:
+            if pod.node and pod.node not in self.nodes:
+                return
+            raise InvalidInput(f"pod {pod.key} ({pod.uid}) is not on a node in this view")
+        # The record on the node decides: the caller's may be older.
+        there = self.state(name).pods[pod.uid]
+        self._log.append((False, there, name, self._moved.get(pod.uid)))
+        self._apply(there, name, -1)
+        self._moved[pod.uid] = ""
+
+    def add(self, pod: Pod, node_name: str) -> None:
+        """Put the pod on the node, whether it fits or not."""
+        already = self.where(pod)
+        if already is not None:
+            raise InvalidInput(f"pod {pod.key} ({pod.uid}) is already on node {already}")
+        self.state(node_name)
+        self._log.append((True, pod, node_name, self._moved.get(pod.uid)))
+        self._apply(pod, node_name, 1)
+        self._moved[pod.uid] = node_name
+
+    def mark(self) -> int:
+        """Return a point to roll back to."""
+        return len(self._log)
+
+    def rollback(self, mark: int) -> None:
+        """Undo every move since ``mark``, newest first."""
+        while len(self._log) > mark:
+            added, pod, name, moved = self._log.pop()
+            self._apply(pod, name, -1 if added else 1)
+            if moved is None:
+                del self._moved[pod.uid]
+            else:
+                self._moved[pod.uid] = moved
+
+    def _apply(self, pod: Pod, name: str, delta: int) -> None:
+        state = self._own.get(name)
+        if state is None:
+            state = self._own[name] = self.state(name).clone()
+        if delta > 0:
+            state.add(pod)
+        else:
+            state.remove(pod)
+        node = state.node
+        for counts in self._affinity.values():
+            counts.update(pod, node, delta)
+        for spread in self._spread.values():
+            spread.update(pod, node, delta)
+        if self._refusals is not None and pod.shape.anti_affinity:
+            self._refusals.update(pod, node, delta)
+
+    # --- questions ---------------------------------------------------------------
+
+    def why_not(self, pod: Pod, node_name: str) -> str | None:
+        """Return None when every filter lets the pod onto the node now, else the first reason.
+
+        A pod that is in the view already is judged as if it were not.
+        """
+        here = self.where(pod)
+        if here is None:
+            return self._judge(self._context(pod), self.state(node_name))
+        start = self.mark()
+        self.remove(pod)
+        try:
+            return self._judge(self._context(pod), self.state(node_name))
+        finally:
+            self.rollback(start)
+
+    def feasible_nodes(self, pod: Pod) -> list[str]:
+        """Return the names of all nodes that pass every filter for the pod now, sorted."""
+        start = self.mark()
+        if self.where(pod) is not None:
+            self.remove(pod)
+        try:
+            context = self._context(pod)
+            return sorted(
+                state.node.name for state in self.states() if self._judge(context, state) is None
+            )
+        finally:
+            self.rollback(start)
+
+    def _judge(self, context: _Context, state: NodeState) -> str | None:
+        """Ask the plugins in kube-scheduler's order."""
+        pod, node = context.pod, state.node
+        shape = pod.shape
+        reason = node_name.why_not(pod, node) if pod.node else None
+        reason = reason or context.cls.why_not(node)
+        if reason is not None:
+            return reason
+        if shape.host_ports and state.ports:
+            reason = node_ports.why_not(shape.host_ports, state.taken_ports())
+            if reason is not None:
+                return reason
+        reason = node_resources_fit.why_not(
+            pod.requests, state.allocatable, state.used, len(state.pods)
+        )
+        if reason is None and context.spread is not None:
+            reason = context.spread.why_not(pod, node)
+        if reason is None and context.affinity is not None:
+            reason = inter_pod_affinity.why_not_affinity(pod, node, context.affinity)
+        if reason is None and context.anti:
+            reason = inter_pod_affinity.why_not_anti_affinity(node, context.anti)
+        if reason is None and context.closed:
+            reason = inter_pod_affinity.why_not_refused(node, context.closed)
+        return reason
+
+    # --- indexes, built when a pod first needs them --------------------------------
+
+    def _context(self, pod: Pod) -> _Context:
+        context = self._contexts.get(pod.uid)
+        if context is None or context.pod is not pod:
+            if len(self._contexts) >= _MAX_CONTEXTS:
+                self._contexts.clear()
+            shape = pod.shape
+            context = self._contexts[pod.uid] = _Context(
+                pod,
+                self.term_counts(shape.affinity) if shape.affinity else None,
+                tuple(self.term_counts((term,)) for term in shape.anti_affinity),
+                self._spread_counts(pod) if shape.spread else None,
+            )
+        refusals = self.refusals()
+        if context.version != refusals.version:
+            context.closed = refusals.refused(pod)
+            context.version = refusals.version
+        return context
+
+    def term_counts(self, terms: tuple[PodAffinityTerm, ...]) -> TermCounts:
+        """Return the counts of pods that match all ``terms``, kept up to date by moves."""
+        counts = self._affinity.get(terms)
+        if counts is None:
+            counts = TermCounts(terms, self.namespaces)
+            counts.fill((state.node, state.pods.values()) for state in self.states())
+            self._affinity[terms] = counts
+        return counts
+
+    def _spread_counts(self, pod: Pod) -> SpreadCounts:
+        key = (pod.namespace, pod.shape)
+        counts = self._spread.get(key)
+        if counts is None:
+            counts = SpreadCounts(pod.namespace, pod.shape)
+            counts.fill((state.node, state.pods.values()) for state in self.states())
+            self._spread[key] = counts
+        return counts
+
+    def refusals(self) -> RefusalCounts:
+        """Return the anti-affinity terms of all pods here, kept up to date by moves."""
+        if self._refusals is None:
+            self._refusals = RefusalCounts(self.namespaces)
+            for state in self.states():
+                for guard in state.guards.values():
+                    self._refusals.update(guard, state.node, 1)
+        return self._refusals
