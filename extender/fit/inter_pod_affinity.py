@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from extender.fit.selectors import Labels, describe_selector, selector_matches
+from extender.fit.selectors import Labels, describe_selector, matches
 from extender.model.objects import Node, Pod, PodAffinityTerm
 
 Namespaces = Mapping[str, Labels]
@@ -39,9 +39,9 @@ def term_picks(term: PodAffinityTerm, pod: Pod, namespaces: Namespaces) -> bool:
             return False
         if selector.requirements:
             labels = namespaces.get(namespace)
-            if labels is None or not selector_matches(selector, labels):
+            if labels is None or not matches(selector, labels):
                 return False
-    return selector_matches(term.selector, pod.labels)
+    return matches(term.selector, pod.labels)
 
 
 def term_refuses(term: PodAffinityTerm, pod: Pod, namespaces: Namespaces) -> bool:
@@ -49,11 +49,11 @@ def term_refuses(term: PodAffinityTerm, pod: Pod, namespaces: Namespaces) -> boo
 
     Here an unknown namespace counts as one without labels.
     """
-    if pod.namespace not in term.namespaces and not selector_matches(
+    if pod.namespace not in term.namespaces and not matches(
         term.namespace_selector, namespaces.get(pod.namespace, _NO_LABELS)
     ):
         return False
-    return selector_matches(term.selector, pod.labels)
+    return matches(term.selector, pod.labels)
 
 
 def picks_all(terms: Sequence[PodAffinityTerm], pod: Pod, namespaces: Namespaces) -> bool:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.fit.node_affinity import matches
-from extender.fit.selectors import describe_selector, selector_matches
+from extender.fit import node_affinity
+from extender.fit.selectors import describe_selector, matches
 from extender.fit.taint_toleration import untolerated
 from extender.model.objects import Node, Pod, PodShape, SpreadConstraint
 
@@ -28,7 +28,7 @@ def has_all_keys(shape: PodShape, node: Node) -> bool:
 
 def takes_part(constraint: SpreadConstraint, shape: PodShape, node: Node) -> bool:
     """Tell whether a node with all keys is counted for this constraint."""
-    if constraint.honor_node_affinity and not matches(shape, node):
+    if constraint.honor_node_affinity and not node_affinity.matches(shape, node):
         return False
     return not (constraint.honor_taints and untolerated(node.taints, shape.tolerations))
 
@@ -38,9 +38,7 @@ def counts_for(constraint: SpreadConstraint, namespace: str, pod: Pod) -> bool:
     selector = constraint.selector
     if selector is None or not selector.requirements:
         return False
-    return (
-        not pod.deleting and pod.namespace == namespace and selector_matches(selector, pod.labels)
-    )
+    return not pod.deleting and pod.namespace == namespace and matches(selector, pod.labels)
 
 
 class _Level:
@@ -120,7 +118,7 @@ class SpreadCounts:
             value = node.labels.get(constraint.topology_key)
             if value is None:
                 return missing_key(constraint)
-            own = selector_matches(constraint.selector, pod.labels)
+            own = matches(constraint.selector, pod.labels)
             here, least = level.counts.get(value, 0), level.minimum()
             if here + own - least > constraint.max_skew:
                 who = describe_selector(constraint.selector)

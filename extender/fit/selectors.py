@@ -57,7 +57,7 @@ def requirement_matches(requirement: Requirement, labels: Labels) -> bool:
     return False
 
 
-def selector_matches(selector: LabelSelector | None, labels: Labels) -> bool:
+def matches(selector: LabelSelector | None, labels: Labels) -> bool:
     """Tell whether a label selector picks ``labels``.
 
     None matches nothing, a selector without requirements matches everything.
