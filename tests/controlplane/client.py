@@ -69,6 +69,7 @@ class Client:
         self.namespace = namespace
         address = urlsplit(server)
         self._host, self._port = address.hostname or "", address.port or 443
+        self._ca_file = ca_file
         self._tls = ssl.create_default_context(cafile=str(ca_file))
         self._local = threading.local()
         self._resources: dict[str, Resource] = {}
@@ -85,6 +86,10 @@ class Client:
     ) -> None:
         """Close this thread's connection."""
         self.close()
+
+    def fork(self, namespace: str | None = None, token: str | None = None) -> Client:
+        """A client of its own for another namespace or user."""
+        return Client(self.server, token or self.token, self._ca_file, namespace or self.namespace)
 
     def close(self) -> None:
         """Close this thread's connection."""
@@ -142,7 +147,7 @@ class Client:
                 connection.request(verb, path, body=data, headers=headers)
                 response = connection.getresponse()
                 return response.status, response.read()
-            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+            except (ConnectionError, ssl.SSLEOFError):
                 self.close()
                 if kept is None or connection is not kept:
                     raise
@@ -210,7 +215,10 @@ class Client:
             raise
 
     def list(self, kind: str, namespace: str | None = None, **query: Any) -> Objects:
-        """Read all objects of a kind; ``namespace=""`` means all namespaces."""
+        """Read all objects of a kind; ``namespace=""`` means all namespaces.
+
+        Keyword arguments are query parameters: labelSelector, fieldSelector, limit.
+        """
         items: Objects = self.list_raw(kind, namespace, **query)["items"]
         return items
 
@@ -272,11 +280,12 @@ class Client:
         *,
         grace: int | None = None,
         propagation: str | None = None,
-        **query: Any,
+        selector: str = "",
     ) -> None:
         """Delete a collection; some kinds only allow it within one namespace."""
         path = self.resource(kind).path(self._namespace(namespace))
-        self.request("DELETE", path, _delete_options(grace, propagation), **query)
+        options = _delete_options(grace, propagation)
+        self.request("DELETE", path, options, **({"labelSelector": selector} if selector else {}))
 
     def evict(self, name: str, namespace: str | None = None, *, grace: int | None = None) -> None:
         """Evict a pod through the Eviction API, which honours disruption budgets."""

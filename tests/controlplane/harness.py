@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import ssl
 import time
 import urllib.error
@@ -168,6 +169,21 @@ class ControlPlane:
         """Kill one server and start it with the same command line, e.g. ``kube-apiserver``."""
         self.processes[name].stop(grace=0)
         self._run(name, self.processes[name].command, self._readiness(name))
+
+    def ensure_servers(self) -> None:
+        """Bring back what a test has stopped or killed, except kube-scheduler."""
+        for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kwok"):
+            self.processes[name].signal(signal.SIGCONT)
+            if not self.processes[name].running:
+                self.restart(name)
+
+    def ensure_running(self, config: Object, gates: Sequence[str] = ()) -> None:
+        """Bring everything back, the scheduler with this configuration and these gates."""
+        self.ensure_servers()
+        present = self.processes.get("kube-scheduler")
+        as_wanted = (self.scheduler_document, self.scheduler_gates) == (config, tuple(gates))
+        if present is None or not present.running or not as_wanted:
+            self.restart_scheduler(config, gates=gates)
 
     def removals(self, since: float = 0.0) -> list[Object]:
         """Audit records of every request that deleted or evicted pods, oldest first.

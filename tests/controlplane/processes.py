@@ -18,7 +18,7 @@ LAUNCHER = Path(__file__).resolve().parent / "launch.py"
 _FORKER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="forker")
 
 
-class ProcessFailed(RuntimeError):
+class ProcessError(RuntimeError):
     """A child ended or did not become ready; the message ends with the tail of its log."""
 
 
@@ -65,11 +65,11 @@ class Process:
         deadline = time.monotonic() + timeout
         while not ready():
             if not self.running:
-                raise ProcessFailed(
+                raise ProcessError(
                     f"{self.name} ended with status {self._popen.returncode}:\n{self.tail()}"
                 )
             if time.monotonic() > deadline:
-                raise ProcessFailed(f"{self.name} not ready in {timeout:.0f} s:\n{self.tail()}")
+                raise ProcessError(f"{self.name} not ready in {timeout:.0f} s:\n{self.tail()}")
             time.sleep(0.02)
 
     def signal(self, number: signal.Signals) -> None:

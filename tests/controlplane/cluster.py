@@ -1,0 +1,54 @@
+"""What one test gets: an empty cluster with a namespace of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.controlplane.client import Client, Object
+from tests.controlplane.harness import ControlPlane
+from tests.controlplane.objects import make_node, make_pod_group
+from tests.controlplane.releases import Release
+from tests.controlplane.scheduler import scheduler_config
+from tests.controlplane.watching import Watch
+
+
+@dataclass
+class Cluster:
+    """A control plane without nodes, and a client bound to a fresh namespace."""
+
+    control_plane: ControlPlane
+    client: Client
+    namespace: str
+    watches: list[Watch] = field(default_factory=list)
+
+    @property
+    def release(self) -> Release:
+        """The release this cluster runs."""
+        return self.control_plane.release
+
+    def nodes(self, count: int, cpu: str | int = 4, *, prefix: str = "n", **more: Any) -> list[str]:
+        """Make nodes ``n0``, ``n1``, ... (see ``make_node``) and return their names."""
+        made = [f"{prefix}{index}" for index in range(count)]
+        for name in made:
+            self.client.create(make_node(name, cpu, **more))
+        return made
+
+    def pod_group(self, name: str, min_count: int | None, **more: Any) -> Object:
+        """Make a PodGroup in this release's dialect (see ``make_pod_group``)."""
+        return self.client.create(make_pod_group(self.release, name, min_count, **more))
+
+    def watch(self, kind: str = "Pod", namespace: str | None = None) -> Watch:
+        """Start a watch that ends with the test."""
+        made = Watch(self.client, kind, namespace)
+        self.watches.append(made)
+        return made
+
+    def use_extender(self, url: str, *, gates: Sequence[str] = (), **overrides: Any) -> None:
+        """Restart kube-scheduler with the documented configuration for an extender."""
+        self.use_scheduler(scheduler_config(url, **overrides), gates=gates)
+
+    def use_scheduler(self, config: Object, *, gates: Sequence[str] = ()) -> None:
+        """Restart kube-scheduler with a configuration; the next test has the default again."""
+        self.control_plane.restart_scheduler(config, gates=gates)

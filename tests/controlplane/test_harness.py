@@ -1,0 +1,388 @@
+"""The test bed tests itself: what other tests take for granted has to hold on each version."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane.client import ApiError
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.harness import ControlPlane
+from tests.controlplane.objects import (
+    make_job,
+    make_pdb,
+    make_pod,
+    make_pod_group,
+    make_priority_class,
+)
+from tests.controlplane.recorder import RecordingExtender
+from tests.controlplane.releases import RELEASES
+
+pytestmark = pytest.mark.real
+
+NEWEST = list(RELEASES)[-1]
+
+
+def test_version_is_the_pinned_one(cluster: Cluster) -> None:
+    assert cluster.client.request("GET", "/version")["gitVersion"] == cluster.release.version
+
+
+def test_pod_is_scheduled_and_runs(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    cluster.client.create(make_pod("a"))
+    (pod,) = cluster.client.wait_running("a")
+    conditions = {each["type"]: each["status"] for each in pod["status"]["conditions"]}
+    assert pod["spec"]["nodeName"] == "n0"
+    assert conditions["Ready"] == conditions["PodScheduled"] == "True"
+    assert pod["status"]["startTime"]
+    assert pod["status"]["podIP"]
+
+
+def test_node_status_is_what_the_test_asked_for(cluster: Cluster) -> None:
+    cluster.nodes(1, cpu=8, resources={"nvidia.com/gpu": 4}, labels={"zone": "a"})
+    node = cluster.client.wait_for(
+        lambda: (
+            (found := cluster.client.get("Node", "n0"))
+            and found["status"].get("conditions")
+            and found
+        ),
+        what="node ready",
+    )
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    assert node["status"]["allocatable"]["cpu"] == "8"
+    assert node["metadata"]["labels"]["zone"] == "a"
+    assert not node["spec"].get("taints")
+
+
+@pytest.mark.parametrize(("asked", "at_least", "at_most"), [(0, 0.0, 0.8), (3, 3.0, 3.8)])
+def test_deletion_takes_the_grace_period(
+    cluster: Cluster, asked: int, at_least: float, at_most: float
+) -> None:
+    cluster.nodes(1)
+    cluster.client.create(make_pod("a", grace=30))
+    cluster.client.wait_running("a")
+    started = time.monotonic()
+    cluster.client.delete("Pod", "a", grace=asked)
+    cluster.client.wait_gone("Pod", "a")
+    assert at_least <= time.monotonic() - started <= at_most
+
+
+def test_change_while_terminating_does_not_restart_the_grace_period(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    cluster.client.create(make_pod("a"))
+    cluster.client.wait_running("a")
+    started = time.monotonic()
+    cluster.client.delete("Pod", "a", grace=3)
+    time.sleep(2)
+    cluster.client.patch("Pod", "a", {"metadata": {"annotations": {"seen": "yes"}}})
+    cluster.client.wait_gone("Pod", "a")
+    assert 3.0 <= time.monotonic() - started <= 4.3
+
+
+def test_annotation_overrides_the_grace_period(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    annotations = {"pod-delete.stage.kwok.x-k8s.io/delay": "2s"}
+    cluster.client.create(make_pod("a", annotations=annotations))
+    cluster.client.wait_running("a")
+    started = time.monotonic()
+    cluster.client.delete("Pod", "a", grace=600)
+    cluster.client.wait_gone("Pod", "a")
+    assert 2.0 <= time.monotonic() - started <= 2.8
+
+
+def test_successor_of_the_same_name_is_not_removed(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    watch = cluster.watch()
+    uids = []
+    for _ in range(4):
+        uids.append(cluster.client.create(make_pod("a"))["metadata"]["uid"])
+        cluster.client.wait_running("a")
+        cluster.client.delete("Pod", "a", grace=1)
+        watch.wait_for(lambda e: e.type == "DELETED" and e.uid == uids[-1], what="pod deleted")
+    last = cluster.client.create(make_pod("a"))["metadata"]["uid"]
+    cluster.client.wait_running("a")
+    watch.settle(1.5)
+    assert set(watch.deleted()) == set(uids)
+    assert cluster.client.get("Pod", "a")["metadata"]["uid"] == last
+
+
+def test_finished_pod_is_left_alone(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    cluster.client.create_all(make_pod("good"), make_pod("bad"))
+    cluster.client.wait_running("good", "bad")
+    for name, phase in (("good", "Succeeded"), ("bad", "Failed")):
+        cluster.client.patch("Pod", name, {"status": {"phase": phase}}, subresource="status")
+    cluster.watch().settle(1.0)
+    assert cluster.client.get("Pod", "good")["status"]["phase"] == "Succeeded"
+    assert cluster.client.get("Pod", "bad")["status"]["phase"] == "Failed"
+
+
+@pytest.mark.parametrize("disruption", [None, "single", "all"])
+def test_pod_group_fields_are_kept(cluster: Cluster, disruption: str | None) -> None:
+    release = cluster.release
+    cluster.client.create(make_priority_class("urgent", 1000))
+    made = cluster.pod_group("g", 2, disruption=disruption, priority_class="urgent")
+    expected = release.disruption_all if disruption == "all" else release.disruption_single
+    assert made["spec"]["disruptionMode"] == expected
+    assert made["spec"]["priority"] == 1000
+    assert made["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
+
+
+def test_members_of_a_pod_group_run_as_plain_pods(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    cluster.pod_group("g", 5)
+    cluster.client.create(make_pod("a", pod_group="g"))
+    (pod,) = cluster.client.wait_running("a")
+    assert pod["spec"]["schedulingGroup"] == {"podGroupName": "g"}
+
+
+def test_pod_group_is_protected_while_it_has_members(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    cluster.pod_group("g", 1)
+    cluster.client.create(make_pod("a", pod_group="g"))
+    cluster.client.wait_running("a")
+    cluster.client.wait_for(
+        lambda: cluster.client.get("PodGroup", "g")["metadata"].get("finalizers"),
+        what="protection finalizer",
+    )
+    cluster.client.delete("PodGroup", "g")
+    assert cluster.client.get("PodGroup", "g")["metadata"]["deletionTimestamp"]
+    cluster.client.delete("Pod", "a", grace=0)
+    cluster.client.wait_gone("PodGroup", "g")
+
+
+def test_pods_of_indexed_jobs_come_back(cluster: Cluster) -> None:
+    cluster.nodes(2)
+    for job in ("x", "y"):
+        cluster.client.create(make_job(job, 2, make_pod("t", grace=1)))
+
+    def running(job: str) -> dict[str, str]:
+        pods = cluster.client.list("Pod", labelSelector=f"batch.kubernetes.io/job-name={job}")
+        return {
+            each["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: each[
+                "metadata"
+            ]["uid"]
+            for each in pods
+            if each["status"]["phase"] == "Running" and "deletionTimestamp" not in each["metadata"]
+        }
+
+    def both(job: str) -> dict[str, str]:
+        return cluster.client.wait_for(
+            lambda: found if len(found := running(job)) == 2 else {}, what=f"job {job} to run"
+        )
+
+    before = {job: both(job) for job in ("x", "y")}
+    cluster.client.delete_all("Pod", selector="batch.kubernetes.io/job-name=x")
+    # A deleted pod counts as failed, and the Job controller backs off for ten seconds.
+    after = both("x")
+    assert set(after) == {"0", "1"}
+    assert not set(after.values()) & set(before["x"].values())
+    assert running("y") == before["y"]
+
+
+def test_disruption_budget_is_counted_and_honoured(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    cluster.client.create(make_pdb("keep", {"app": "web"}, minAvailable=2))
+    cluster.client.create_all(*(make_pod(f"web-{i}", labels={"app": "web"}) for i in range(3)))
+    cluster.client.wait_running("web-0", "web-1", "web-2")
+    cluster.client.wait_for(
+        lambda: (
+            cluster.client.get("PodDisruptionBudget", "keep")["status"]["disruptionsAllowed"] == 1
+        ),
+        what="one disruption allowed",
+    )
+    cluster.client.evict("web-0")
+    with pytest.raises(ApiError) as refused:
+        cluster.client.evict("web-1")
+    assert refused.value.status == 429
+
+
+def test_extender_is_asked_all_three_questions(cluster: Cluster) -> None:
+    client = cluster.client
+    client.create_all(make_priority_class("low", 1), make_priority_class("high", 9))
+    cluster.nodes(2)
+    with RecordingExtender() as extender:
+        cluster.use_extender(extender.url)
+        watch = cluster.watch()
+        for index in range(2):
+            client.create(make_pod(f"low-{index}", 3, priority_class="low"))
+        client.wait_running("low-0", "low-1")
+        assert sorted(extender.calls("filter", "low-0")[0]["NodeNames"]) == ["n0", "n1"]
+        assert extender.calls("prioritize")
+        assert not extender.calls("preempt")
+        cluster.pod_group("g", 1, priority_class="high")
+        client.create(make_pod("high", 3, priority_class="high", pod_group="g"))
+        client.wait_running("high")
+    asked: dict[str, Any] = extender.calls("preempt", "high")[0]
+    assert set(asked["NodeNameToMetaVictims"]) == {"n0", "n1"}
+    assert asked["Pod"]["spec"]["schedulingGroup"] == {"podGroupName": "g"}
+    assert len(watch.deleted()) == 1
+    assert watch.deleted() == watch.disrupted()
+    (who,) = {
+        each["user"]["username"]
+        for each in cluster.control_plane.removals()
+        if each["objectRef"].get("namespace") == cluster.namespace
+    }
+    assert who == "system:kube-scheduler"
+
+
+def test_extender_user_has_no_rights_until_bound(cluster: Cluster) -> None:
+    token = cluster.control_plane.extender_token
+    with cluster.client.fork() as admin, cluster.client.fork(token=token) as limited:
+        with pytest.raises(ApiError) as refused:
+            limited.request("GET", "/api/v1/nodes")
+        assert refused.value.status == 403
+        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+        rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
+        admin.create({**rbac, "kind": "ClusterRole", "metadata": {"name": "see"}, "rules": [rule]})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see"}
+        user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "extender"}
+        admin.create(
+            {
+                **rbac,
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": "see"},
+                "roleRef": role,
+                "subjects": [user],
+            }
+        )
+
+        def allowed() -> bool:
+            try:
+                limited.request("GET", "/api/v1/nodes")
+            except ApiError:
+                return False
+            return True
+
+        admin.wait_for(allowed, what="the binding to count")
+
+
+def test_scheduler_gates_are_switchable(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    config = cluster.control_plane.scheduler_document
+    cluster.use_scheduler(config, gates=cluster.release.wap_gates)
+    cluster.pod_group("g", 2)
+    cluster.client.create(make_pod("a", pod_group="g"))
+    cluster.client.create(make_pod("plain"))
+    cluster.client.wait_running("plain")
+    time.sleep(1)
+    assert cluster.client.get("Pod", "a")["status"]["phase"] == "Pending"
+    cluster.client.create(make_pod("b", pod_group="g"))
+    cluster.client.wait_running("a", "b")
+
+
+def test_watch_survives_a_restart_of_the_api_server(cluster: Cluster) -> None:
+    cluster.nodes(1)
+    watch = cluster.watch()
+    cluster.client.create(make_pod("before"))
+    cluster.client.wait_running("before")
+    cluster.control_plane.restart("kube-apiserver")
+    cluster.client.create(make_pod("after"))
+    cluster.client.wait_running("after")
+    watch.wait_for(lambda event: event.name == "after", what="event after the restart")
+    assert [each.name for each in watch.events if each.type == "ADDED"] == ["before", "after"]
+
+
+def test_nothing_is_left_of_the_tests_before(cluster: Cluster) -> None:
+    assert not cluster.client.list("Node")
+    assert not cluster.client.list("Pod", "")
+    assert not cluster.client.list("PodGroup", "")
+    assert [
+        each["metadata"]["name"]
+        for each in cluster.client.list("PriorityClass")
+        if not each["metadata"]["name"].startswith("system-")
+    ] == []
+    spaces = {
+        each["metadata"]["name"]
+        for each in cluster.client.list("Namespace")
+        if "deletionTimestamp" not in each["metadata"]
+    }
+    assert spaces == {
+        "default",
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+        cluster.namespace,
+    }
+
+
+def _alive(pids: list[int]) -> list[int]:
+    """Which processes exist and are no zombies."""
+    alive = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            continue
+        if state not in "ZX":
+            alive.append(pid)
+    return alive
+
+
+def _wait_dead(pids: list[int]) -> None:
+    """Wait until none of the processes is alive."""
+    deadline = time.monotonic() + 10
+    while alive := _alive(pids):
+        assert time.monotonic() < deadline, f"still alive: {alive}"
+        time.sleep(0.05)
+
+
+def test_stop_leaves_no_process(tmp_path: Path) -> None:
+    with ControlPlane(NEWEST, tmp_path) as running:
+        pids = list(running.pids.values())
+        assert len(pids) == 5
+        assert _alive(pids) == pids
+    assert _alive(pids) == []
+
+
+def test_failure_half_way_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    original = ControlPlane._start_servers
+
+    def spied(self: ControlPlane) -> None:
+        try:
+            original(self)
+        finally:
+            started.extend(self.pids.values())
+
+    monkeypatch.setattr(ControlPlane, "_start_servers", spied)
+    wrong = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "NoSuchKind"}
+    with pytest.raises(RuntimeError, match="NoSuchKind"):
+        ControlPlane(NEWEST, tmp_path, scheduler=wrong).start()
+    assert len(started) >= 4
+    assert _alive(started) == []
+
+
+def test_children_die_with_a_killed_parent(tmp_path: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path\n"
+        "from tests.controlplane.harness import ControlPlane\n"
+        f"running = ControlPlane({NEWEST!r}, Path(sys.argv[1])).start()\n"
+        "print(*running.pids.values(), flush=True); time.sleep(600)\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], cwd=root, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(pids) == 5
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    _wait_dead(pids)
+
+
+def test_pod_group_builder_spells_each_release() -> None:
+    spelt = {
+        minor: make_pod_group(each, "g", 1, disruption="all")["spec"]["disruptionMode"]
+        for minor, each in RELEASES.items()
+    }
+    assert spelt == {"1.36": "PodGroup", "1.37": {"all": {}}}
