@@ -1,0 +1,368 @@
+"""The HTTP face of the sandbox's API server: paths, verbs, lists in pages, watches.
+
+Plain HTTP on a free loopback port. List and watch follow the API server's
+contract as reflectors rely on it: https://kubernetes.io/docs/reference/using-api/api-concepts/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+
+import msgspec
+from aiohttp import web
+
+from extender.sandbox import resources as res
+from extender.sandbox.api import Api
+from extender.sandbox.eviction import evict
+from extender.sandbox.faults import Fault, Faults
+from extender.sandbox.resources import Resource, discover, served
+from extender.sandbox.selectors import Match, parse
+from extender.sandbox.status import Obj, StatusError, bad_request, expired, invalid
+from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Change, Storage
+
+BOOKMARK, ERROR = "BOOKMARK", "ERROR"
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_encode = msgspec.json.encode
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A request path taken apart."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    sub: str = ""
+
+
+class _Dropped(Exception):  # noqa: N818 - an outcome, not an error to report
+    """The connection is to be cut instead of answered."""
+
+
+class ApiServer:
+    """Serve an Api; ``url`` is known after ``start``. Closing ends every watch.
+
+    ``minor`` is the Kubernetes minor version spoken ("1.36" or "1.37");
+    ``bookmark_seconds`` is how often a quiet watch gets a bookmark.
+    """
+
+    def __init__(
+        self, minor: str = "1.37", *, bookmark_seconds: float = 2.0, storage: Storage | None = None
+    ) -> None:
+        self.minor = minor
+        self.api = Api(storage or Storage(), served(minor))
+        self.faults = Faults()
+        self.url = ""
+        self.requests: list[tuple[str, str]] = []
+        """(method, path with query) of every request, oldest first."""
+        self._bookmark_seconds = bookmark_seconds
+        self._pages: dict[str, tuple[int, list[Obj]]] = {}
+        self._streams: set[_Stream] = set()
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, port: int = 0) -> None:
+        """Listen on 127.0.0.1; port 0 takes a free one."""
+        app = web.Application(client_max_size=16 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def close(self) -> None:
+        """Stop listening and end every open request."""
+        self.faults.clear()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def expire_watches(self) -> None:
+        """Compact, and tell every open watch that its version is too old (410)."""
+        self.api.storage.compact()
+        self._pages.clear()
+        for stream in self._streams:
+            stream.expire()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append((request.method, request.path_qs))
+        fault = self.faults.take(request.method, request.path_qs)
+        try:
+            await self.faults.until_serving()
+            if fault is not None:
+                await _suffer(fault)
+            answer = await self._answer(request)
+            if fault is not None and fault.drop == "after":
+                raise _Dropped
+        except StatusError as error:
+            headers = {}
+            if error.retry_after is not None:
+                headers["Retry-After"] = str(error.retry_after)
+            answer = _json(error.document, error.code, headers)
+        except _Dropped:
+            if request.transport is not None:
+                request.transport.abort()
+            answer = web.Response(status=500)
+        return answer
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        parts = [part for part in request.path.split("/") if part]
+        if parts and parts[0] in ("healthz", "livez", "readyz"):
+            return web.Response(text="ok")
+        if request.method == "GET":
+            document = discover(self.api.resources, self.minor, parts)
+            if document is not None:
+                return _json(document)
+        route = self._route(parts)
+        if request.method != "GET":
+            return await self._write(request, route)
+        if route.name:
+            return _json(self.api.get(route.resource, route.namespace, route.name))
+        if request.query.get("watch") in ("true", "1"):
+            return await self._watch(request, route)
+        return self._list(request, route)
+
+    def _route(self, parts: list[str]) -> Route:
+        match parts:
+            case ["api", version, *rest]:
+                group = ""
+            case ["apis", group, version, *rest]:
+                pass
+            case _:
+                rest = []
+        namespace = ""
+        if len(rest) > 2 and rest[0] == "namespaces" and rest[2] != "status":
+            namespace, rest = rest[1], rest[2:]
+        resource = self.api.find(group, version, rest[0]) if rest else None
+        if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
+            raise StatusError(404, "NotFound", "the server could not find the requested resource")
+        name, sub = [*rest[1:], "", ""][:2]
+        known = res.SUBRESOURCES.get(resource.key, {})
+        if sub and sub not in known and not (sub == "status" and resource.status):
+            raise StatusError(404, "NotFound", "the server could not find the requested resource")
+        if name and resource.namespaced and not namespace:
+            raise bad_request("an empty namespace may not be set when a resource name is provided")
+        return Route(resource, namespace, name, sub)
+
+    async def _write(self, request: web.Request, route: Route) -> web.Response:
+        """Do a write; with dryRun=All compute the answer and change nothing."""
+        body = await _body(request)
+        self.api.storage.dry = request.query.get("dryRun") == "All" or "dryRun" in body
+        try:
+            match request.method:
+                case "POST":
+                    return self._post(route, body)
+                case "DELETE" if route.name and not route.sub:
+                    return self._delete(request, route, body)
+                case "PUT" | "PATCH" if route.name and route.sub in ("", "status"):
+                    status = route.sub == "status"
+                    where = (route.resource, route.namespace, route.name)
+                    if request.method == "PUT":
+                        return _json(self.api.replace(*where, body, status=status))
+                    kind = request.content_type
+                    return _json(self.api.patch(*where, body, kind, status=status))
+        finally:
+            self.api.storage.dry = False
+        why = "the server does not allow this method on the requested resource"
+        raise StatusError(405, "MethodNotAllowed", why)
+
+    def _post(self, route: Route, body: Obj) -> web.Response:
+        if route.sub == "binding":
+            self.api.bind(route.namespace, route.name, body)
+            return _json({"kind": "Status", "apiVersion": "v1", "status": "Success"}, 201)
+        if route.sub == "eviction":
+            evict(self.api, route.namespace, route.name, body)
+            return _json({"kind": "Status", "apiVersion": "v1", "status": "Success"}, 201)
+        if route.name or (route.resource.namespaced and not route.namespace):
+            raise StatusError(405, "MethodNotAllowed", "create needs a collection of a namespace")
+        return _json(self.api.create(route.resource, route.namespace, body), 201)
+
+    def _delete(self, request: web.Request, route: Route, options: Obj) -> web.Response:
+        if route.resource.key == res.NAMESPACES.key:
+            return _json(self.api.drop_namespace(route.name))
+        conditions = options.get("preconditions") or {}
+        grace = options.get("gracePeriodSeconds", request.query.get("gracePeriodSeconds"))
+        obj = self.api.delete(
+            route.resource,
+            route.namespace,
+            route.name,
+            uid=conditions.get("uid") or "",
+            version=conditions.get("resourceVersion") or "",
+            grace=None if grace is None else int(grace),
+        )
+        return _json(obj)
+
+    def _list(self, request: web.Request, route: Route) -> web.Response:
+        query, resource = request.query, route.resource
+        token = query.get("continue", "")
+        if token:
+            if token not in self._pages:
+                raise expired("The provided continue parameter is too old")
+            version, items = self._pages.pop(token)
+        else:
+            version = self.api.storage.version
+            match = parse(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+            items = [o for o in self.api.storage.all(resource.key, route.namespace) if match(o)]
+        limit = int(query.get("limit") or 0)
+        meta: Obj = {"resourceVersion": str(version)}
+        # A list "from the cache" is never cut into pages, whatever limit says.
+        if limit and query.get("resourceVersion") != "0" and len(items) > limit:
+            meta["continue"] = secrets.token_hex(8)
+            meta["remainingItemCount"] = len(items) - limit
+            self._pages[meta["continue"]] = (version, items[limit:])
+            items = items[:limit]
+        kind, api_version = f"{resource.kind}List", resource.api_version
+        return _json({"kind": kind, "apiVersion": api_version, "metadata": meta, "items": items})
+
+    async def _watch(self, request: web.Request, route: Route) -> web.StreamResponse:
+        query = request.query
+        match = parse(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        if route.namespace:
+            match = _inside(route.namespace, match)
+        initial = query.get("sendInitialEvents") in ("true", "1")
+        if initial:
+            if self.faults.refuse_watch_list:
+                why = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch"
+                raise invalid("ListOptions.meta.k8s.io", "", why)
+            if query.get("resourceVersionMatch") != "NotOlderThan":
+                why = "resourceVersionMatch: Forbidden: must be NotOlderThan with sendInitialEvents"
+                raise invalid("ListOptions.meta.k8s.io", "", why)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+        stream = _Stream(response, self.faults, route.resource, self.api.storage, bookmarks)
+        self._streams.add(stream)
+        try:
+            async with asyncio.timeout(float(query.get("timeoutSeconds") or 1800)):
+                version = query.get("resourceVersion", "")
+                await self._play(stream, route, version, match, initial=initial)
+                await stream.follow(match, self._bookmark_seconds)
+        except StatusError as error:
+            with contextlib.suppress(ConnectionError):
+                await stream.send(ERROR, error.document)
+        except (TimeoutError, ConnectionError):
+            pass
+        finally:
+            self._streams.discard(stream)
+            stream.close()
+        return response
+
+    async def _play(
+        self, stream: _Stream, route: Route, version: str, match: Match, *, initial: bool
+    ) -> None:
+        """Bring a watch up to the present: the whole state, or the changes since a version."""
+        storage, key = self.api.storage, route.resource.key
+        stream.version = storage.version
+        if initial or version in ("", "0"):
+            for obj in storage.all(key, route.namespace):
+                if match(obj):
+                    await stream.send(ADDED, obj)
+            if initial:
+                await stream.bookmark({INITIAL_EVENTS_END: "true"})
+            return
+        if not version.isdigit():
+            raise bad_request(f"invalid resource version {version!r}")
+        for change in storage.since(key, int(version)):
+            await stream.change(change, match)
+
+
+class _Stream:
+    """One open watch; it collects changes from the moment it is made."""
+
+    def __init__(
+        self,
+        response: web.StreamResponse,
+        faults: Faults,
+        resource: Resource,
+        storage: Storage,
+        bookmarks: bool,
+    ) -> None:
+        self.version = 0
+        """Changes up to here are sent (or were before the watch)."""
+        self._response = response
+        self._faults = faults
+        self._resource = resource
+        self._storage = storage
+        self._subscription = storage.subscribe(resource.key)
+        self._bookmarks = bookmarks
+        self._expired = False
+
+    def expire(self) -> None:
+        """End the watch with 410 as soon as its task runs."""
+        self._expired = True
+        self._subscription.wake()
+
+    def close(self) -> None:
+        """Collect no more changes."""
+        self._subscription.close()
+
+    async def send(self, kind: str, obj: Obj) -> None:
+        await self._faults.until_flowing()
+        await self._response.write(_encode({"type": kind, "object": obj}) + b"\n")
+
+    async def change(self, change: Change, match: Match) -> None:
+        """Send a change as this watch's selectors see it: leaving them is a deletion."""
+        before = change.old is not None and match(change.old)
+        after = change.type != DELETED and match(change.new)
+        if after:
+            await self.send(MODIFIED if before else ADDED, change.new)
+        elif before:
+            await self.send(DELETED, change.new)
+
+    async def bookmark(self, annotations: dict[str, str] | None = None) -> None:
+        meta: Obj = {"resourceVersion": str(self.version), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = annotations
+        kind = {"kind": self._resource.kind, "apiVersion": self._resource.api_version}
+        await self.send(BOOKMARK, {**kind, "metadata": meta})
+
+    async def follow(self, match: Match, quiet: float) -> None:
+        """Send changes as they come, and a bookmark after ``quiet`` seconds without one."""
+        while not self._expired:
+            change = self._subscription.take()
+            if change is not None:
+                if change.version > self.version:
+                    self.version = change.version
+                    await self.change(change, match)
+                continue
+            try:
+                async with asyncio.timeout(quiet):
+                    await self._subscription.wait()
+            except TimeoutError:
+                if self._bookmarks:
+                    self.version = self._storage.version
+                    await self.bookmark()
+        raise expired("The resourceVersion for the provided watch is too old.")
+
+
+def _inside(namespace: str, match: Match) -> Match:
+    return lambda obj: obj["metadata"].get("namespace") == namespace and match(obj)
+
+
+async def _suffer(fault: Fault) -> None:
+    if fault.delay:
+        await asyncio.sleep(fault.delay)
+    if fault.drop == "before":
+        raise _Dropped
+    if fault.status and fault.drop != "after":
+        raise StatusError(
+            fault.status, fault.reason, "a fault was planned here", retry_after=fault.retry_after
+        )
+
+
+async def _body(request: web.Request) -> Obj:
+    try:
+        body = msgspec.json.decode(await request.read() or b"{}")
+    except msgspec.DecodeError as error:
+        raise bad_request(f"the request body is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise bad_request("the request body is no JSON object")
+    return body
+
+
+def _json(document: Obj, code: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=_encode(document), status=code, content_type="application/json", headers=headers
+    )
