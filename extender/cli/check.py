@@ -1,0 +1,138 @@
+"""``check``: is this configuration, together with kube-scheduler's, safe to run?
+
+Exit status 0: nothing that breaks a promise; 1: at least one error; 2: a file cannot be read
+or is malformed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from extender.cli import config, documents
+from extender.cli.findings import Finding, by_severity, render
+from extender.cli.kubescheduler import command_line, configuration, parse_gates
+from extender.cli.scheduler_rules import (
+    command_line_findings,
+    configuration_findings,
+    gate_findings,
+)
+from extender.model.errors import InvalidInput
+from extender.model.settings import Settings
+
+FINE, UNSAFE, BAD_INPUT = 0, 1, 2
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "check",
+        help="say what is unsafe in a configuration",
+        description="Validate this program's configuration and a KubeSchedulerConfiguration, and "
+        "say what is unsafe, why, and how to repair it. A file may be a manifest with a ConfigMap "
+        "that carries the configuration.",
+        epilog="Exit status: 0 no errors, 1 errors, 2 bad input.",
+    )
+    parser.add_argument("--config", type=Path, help="this program's configuration (YAML)")
+    parser.add_argument(
+        "--scheduler-config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration"
+    )
+    parser.add_argument(
+        "--scheduler-manifest",
+        type=Path,
+        metavar="FILE",
+        help="kube-scheduler's Pod or Deployment; its command line is checked",
+    )
+    parser.add_argument(
+        "--scheduler-feature-gates",
+        metavar="A=true,B=false",
+        help="kube-scheduler's feature gates, where there is no manifest",
+    )
+    parser.add_argument(
+        "--extender-url",
+        metavar="URL",
+        help="urlPrefix of this extender's entry, where several extenders share its port or ours "
+        "is behind a Service",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the findings and return the exit status."""
+    try:
+        findings, unchecked = examine(args)
+    except InvalidInput as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return BAD_INPUT
+    findings = by_severity(findings)
+    counts = {
+        severity: sum(finding.severity == severity for finding in findings)
+        for severity in ("error", "warning", "hint")
+    }
+    if args.json:
+        report = {"findings": findings, "counts": counts, "unchecked": unchecked}
+        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        for finding in findings:
+            print(render(finding))
+        for missing in unchecked:
+            print(f"not checked: {missing}")
+        print(", ".join(f"{count} {severity}s" for severity, count in counts.items()))
+    return UNSAFE if counts["error"] else FINE
+
+
+def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
+    """All findings, and what could not be looked at for want of a file."""
+    if not any((args.config, args.scheduler_config, args.scheduler_manifest)):
+        raise InvalidInput(
+            "nothing to check: give --config, --scheduler-config or --scheduler-manifest"
+        )
+    settings = config.load(args.config)
+    findings = list(settings_findings(settings, str(args.config))) if args.config else []
+    unchecked: list[str] = []
+    if path := args.scheduler_config:
+        found = configuration(documents.read(path), str(path))
+        findings += configuration_findings(found, settings, str(path), args.extender_url)
+    else:
+        unchecked.append("kube-scheduler's configuration (give --scheduler-config)")
+    if path := args.scheduler_manifest:
+        findings += command_line_findings(command_line(documents.read(path), str(path)))
+    if args.scheduler_feature_gates is not None:
+        option = "--scheduler-feature-gates"
+        findings += gate_findings(parse_gates(args.scheduler_feature_gates, option), option)
+    elif not args.scheduler_manifest:
+        unchecked.append(
+            "kube-scheduler's feature gates (give --scheduler-manifest or "
+            "--scheduler-feature-gates)"
+        )
+    return findings, unchecked
+
+
+def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
+    """What is allowed in our own configuration, but deserves a second look."""
+    server, plan = settings.server, settings.plan
+    if plan.pdb_policy == "prefer":
+        yield Finding(
+            severity="hint",
+            rule="pdb-policy",
+            place=f"{source}: plan.pdbPolicy",
+            problem="is prefer",
+            why="a plan may then exceed a PodDisruptionBudget when nothing else makes room",
+            repair="write pdbPolicy: respect unless that is meant",
+        )
+    if server.host in ("0.0.0.0", "::", "") and not server.client_ca_file:
+        yield Finding(
+            severity="hint",
+            rule="open-port",
+            place=f"{source}: server.host",
+            problem=f"is {server.host!r} and callers need no certificate",
+            why="whoever reaches the port can ask for the verbs"
+            + (" and read the debug API" if server.debug else ""),
+            repair="keep others away with a NetworkPolicy (manifests/sidecar.yaml has one), set "
+            "server.clientCaFile, or listen on 127.0.0.1",
+        )

@@ -1,0 +1,104 @@
+"""Read YAML from files that people write, strictly.
+
+PyYAML silently keeps the last of two equal keys, and its errors do not name the file. Here a
+repeated key is an error, every error says file and line, and a ConfigMap that carries a file is
+opened, so that ``check`` can be pointed at manifests as well as at plain configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from extender.model.errors import InvalidInput
+
+MAX_BYTES = 4 * 1024 * 1024
+"""Far above any configuration; keeps a mistaken path from being parsed for minutes."""
+
+
+class Document(Struct, frozen=True):
+    """One YAML document and where it came from, as messages name it."""
+
+    source: str
+    value: Any
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """SafeLoader that refuses a key given twice."""
+
+
+def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    loader.flatten_mapping(node)
+    seen: dict[Hashable, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            raise yaml.constructor.ConstructorError(
+                None, None, "a list or mapping cannot be a key", key_node.start_mark
+            )
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {key!r} is given twice", key_node.start_mark
+            )
+        seen[key] = loader.construct_object(value_node, deep=True)
+    return seen
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def read(path: Path) -> list[Document]:
+    """Every non-empty document of a file, or InvalidInput that names the file."""
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise InvalidInput(f"{path}: cannot be read: {problem.strerror}") from problem
+    if len(data) > MAX_BYTES:
+        raise InvalidInput(f"{path}: {len(data)} bytes is too long for a configuration file")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise InvalidInput(f"{path}: not UTF-8 at byte {problem.start}") from problem
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str) -> list[Document]:
+    """Every non-empty document of a text; ``source`` is what errors call it."""
+    try:
+        values = list(yaml.load_all(text, Loader=_StrictLoader))
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+        what = problem.problem or problem.context
+        raise InvalidInput(f"{place}: not valid YAML: {what}") from problem
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        raise InvalidInput(f"{source}: not valid YAML: {problem}") from problem
+    return [Document(source, value) for value in values if value is not None]
+
+
+def kind_of(document: Document) -> str:
+    """The document's ``kind``, or "" when it is no Kubernetes object."""
+    value = document.value
+    kind = value.get("kind", "") if isinstance(value, dict) else ""
+    return kind if isinstance(kind, str) else ""
+
+
+def opened(documents: list[Document]) -> list[Document]:
+    """The same documents with each ConfigMap replaced by the YAML files that it carries."""
+    result: list[Document] = []
+    for document in documents:
+        if kind_of(document) != "ConfigMap":
+            result.append(document)
+            continue
+        data = document.value.get("data") or {}
+        if not isinstance(data, dict):
+            raise InvalidInput(f"{document.source}: ConfigMap: data must be a mapping")
+        name = (document.value.get("metadata") or {}).get("name", "")
+        for key, text in data.items():
+            if isinstance(text, str) and str(key).endswith((".yaml", ".yml", ".json")):
+                result += parse(text, f"{document.source} (ConfigMap {name}, {key})")
+    return result

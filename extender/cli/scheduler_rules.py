@@ -1,0 +1,241 @@
+"""Rules on kube-scheduler as a whole: which entries are ours, other extenders, profiles, gates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from extender.cli.entry_rules import entry_findings
+from extender.cli.findings import Finding
+from extender.cli.kubescheduler import CommandLine, Configuration, ExtenderEntry, Profile
+from extender.model.settings import Settings
+
+GANG_GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption")
+"""Gates that make kube-scheduler schedule pod groups by itself."""
+
+UMBRELLA_GATES = ("AllAlpha", "AllBeta")
+"""AllBeta turns GenericWorkload on from 1.37; AllAlpha turned all three on in 1.36."""
+
+
+def configuration_findings(
+    configuration: Configuration, settings: Settings, source: str, url: str | None
+) -> Iterator[Finding]:
+    """Everything the configuration file tells."""
+    entries = {f"extenders[{i}]": entry for i, entry in enumerate(configuration.extenders)}
+    own = own_entries(entries, settings, url)
+    if own:
+        yield from entry_findings(own, settings, source)
+        yield from _neighbours(entries, own, source)
+    else:
+        seen = ", ".join(entry.url_prefix or "(no urlPrefix)" for entry in entries.values())
+        yield Finding(
+            severity="error",
+            rule="not-configured",
+            place=f"{source}: extenders",
+            problem=f"none of the {len(entries)} entries is this extender ({seen})"
+            if entries
+            else "is empty",
+            why="kube-scheduler never asks, so it evicts pod by pod as if nothing were installed",
+            repair="add the entry of manifests/kube-scheduler-config.yaml, or name ours with "
+            "--extender-url",
+        )
+    yield from _profiles(configuration, settings, source)
+
+
+def own_entries(
+    entries: dict[str, ExtenderEntry], settings: Settings, url: str | None
+) -> dict[str, ExtenderEntry]:
+    """The entries that lead to us: by address when given, else by port, else the only one."""
+    if url is not None:
+        wanted = url.rstrip("/")
+        return {p: e for p, e in entries.items() if e.url_prefix.rstrip("/") == wanted}
+    if len(entries) == 1:
+        return dict(entries)
+    return {p: e for p, e in entries.items() if _port(e) == settings.server.port}
+
+
+def _port(entry: ExtenderEntry) -> int:
+    """The port an entry goes to; 0 when its address is malformed."""
+    try:
+        parts = urlsplit(entry.url_prefix)
+        return parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError:
+        return 0
+
+
+def _neighbours(
+    entries: dict[str, ExtenderEntry], own: dict[str, ExtenderEntry], source: str
+) -> Iterator[Finding]:
+    """Extenders are asked in file order, ignorable ones last; we want to be the last one."""
+    asked = sorted(entries, key=lambda path: entries[path].ignorable)
+    last_own = max(asked.index(path) for path in own)
+    for path, other in entries.items():
+        if path in own:
+            continue
+        after = asked.index(path) > last_own
+        move = (
+            "ignorable extenders are always asked last: make it ignorable: false and put it first"
+            if other.ignorable
+            else f"move {path} before this extender's entry"
+        )
+        if after and other.preempt_verb:
+            yield Finding(
+                severity="error",
+                rule="preempt-after",
+                place=f"{source}: {path}.preemptVerb",
+                problem=f"{other.url_prefix} is asked after this extender",
+                why="it gets our answer and may put victims back in: pods are evicted that no plan "
+                "contains",
+                repair=move,
+            )
+        elif other.preempt_verb:
+            yield Finding(
+                severity="warning",
+                rule="preempt-other",
+                place=f"{source}: {path}.preemptVerb",
+                problem=f"{other.url_prefix} takes part in preemption too",
+                why="it may remove the nodes that a plan counts on; the plan is then made again",
+                repair="remove its preemptVerb unless it must protect pods of its own",
+            )
+        if after and other.filter_verb:
+            yield Finding(
+                severity="warning",
+                rule="filter-after",
+                place=f"{source}: {path}.filterVerb",
+                problem=f"{other.url_prefix} is asked after this extender",
+                why="a node it refuses looks free to us, so a plan may promise a seat there that "
+                "cannot be taken",
+                repair=move,
+            )
+
+
+def _profiles(configuration: Configuration, settings: Settings, source: str) -> Iterator[Finding]:
+    """Sampling, preemption plugin and names of every profile."""
+    profiles = configuration.profiles or (Profile(),)
+    general = configuration.percentage_of_nodes_to_score
+    for index, profile in enumerate(profiles):
+        path = f"{source}: profiles[{index}]"
+        own = profile.percentage_of_nodes_to_score
+        percentage = general if own is None else own
+        if percentage != 100:
+            yield Finding(
+                severity="error",
+                rule="percentage-of-nodes",
+                place=f"{source}: percentageOfNodesToScore"
+                if own is None
+                else f"{path}.percentageOfNodesToScore",
+                problem=f"is {percentage or 'adaptive (5 to 50)'}, not 100"
+                + (f" (profile {profile.scheduler_name})" if len(profiles) > 1 else ""),
+                why="above 100 nodes only a sample is offered to extenders, so a member's seat may "
+                "be missing although its node is free",
+                repair="write percentageOfNodesToScore: 100",
+            )
+        yield from _preemption(profile, path)
+    names = {profile.scheduler_name for profile in profiles}
+    wanted = set(settings.scheduler_names)
+    if wanted:
+        yield from _names(names, wanted, source)
+
+
+def _preemption(profile: Profile, path: str) -> Iterator[Finding]:
+    """DefaultPreemption is what calls preempt; its sample limits what we see."""
+    if _disabled(profile, "DefaultPreemption"):
+        yield Finding(
+            severity="warning",
+            rule="default-preemption-off",
+            place=f"{path}.plugins",
+            problem="DefaultPreemption is disabled",
+            why="preempt is never called: gangs are still planned for from filter and from the "
+            "controller loop, but no single pod can preempt any more",
+            repair="leave DefaultPreemption enabled; it asks this extender before it evicts",
+        )
+        return
+    for position, plugin in enumerate(profile.plugin_config):
+        if plugin.name == "DefaultPreemption":
+            share = plugin.args.get("minCandidateNodesPercentage", 10)
+            place = f"{path}.pluginConfig[{position}].args.minCandidateNodesPercentage"
+            break
+    else:
+        share, place = 10, f"{path}.pluginConfig"
+    if share != 100:
+        yield Finding(
+            severity="hint",
+            rule="candidate-nodes",
+            place=place,
+            problem=f"minCandidateNodesPercentage is {share}",
+            why="above 100 nodes a preempting pod shows us a random part of the candidates; for a "
+            "single pod the node that breaks no gang may not be among them",
+            repair="set DefaultPreemption's minCandidateNodesPercentage: 100, at the price of a "
+            "dry run on every node for each preempting pod",
+        )
+
+
+def _disabled(profile: Profile, plugin: str) -> bool:
+    """Whether a profile turns a post-filter plugin off without turning it on again."""
+    plugins = profile.plugins or {}
+    on: set[object] = set()
+    off: set[object] = set()
+    for point in ("multiPoint", "postFilter"):
+        listed = plugins.get(point)
+        if isinstance(listed, dict):
+            on |= {p.get("name") for p in listed.get("enabled") or [] if isinstance(p, dict)}
+            off |= {p.get("name") for p in listed.get("disabled") or [] if isinstance(p, dict)}
+    return bool({plugin, "*"} & off) and plugin not in on
+
+
+def _names(names: set[str], wanted: set[str], source: str) -> Iterator[Finding]:
+    """Profiles and settings.schedulerNames speak of the same schedulers."""
+    for name in sorted(names - wanted):
+        yield Finding(
+            severity="error" if not names & wanted else "warning",
+            rule="scheduler-name",
+            place=f"{source}: profiles",
+            problem=f"{name} is not in this extender's schedulerNames",
+            why="its gangs are never planned for, although it asks for every pod",
+            repair=f"add {name} to schedulerNames, or leave schedulerNames out to serve all",
+        )
+    for name in sorted(wanted - names):
+        yield Finding(
+            severity="warning",
+            rule="scheduler-unknown",
+            place=f"{source}: profiles",
+            problem=f"no profile is named {name}, which is in this extender's schedulerNames",
+            why="its gangs are planned for, but a scheduler that does not ask us gives their seats "
+            "away",
+            repair="check that scheduler's configuration too, or take the name out",
+        )
+
+
+def gate_findings(gates: dict[str, bool], source: str) -> Iterator[Finding]:
+    """kube-scheduler's own gang scheduling must be off."""
+    on = [gate for gate in GANG_GATES if gates.get(gate)]
+    if not on and "GenericWorkload" not in gates:
+        on = [gate for gate in UMBRELLA_GATES if gates.get(gate)]
+    for gate in on:
+        yield Finding(
+            severity="error",
+            rule="feature-gate",
+            place=f"{source}: {gate}",
+            problem="is on in kube-scheduler"
+            + (" (it turns pod group scheduling on)" if gate in UMBRELLA_GATES else ""),
+            why="kube-scheduler then preempts for pod groups by itself, never asks preempt for "
+            "their members and calls filter inside simulations",
+            repair="GenericWorkload=false in kube-scheduler and true in kube-apiserver keeps the "
+            "PodGroup API"
+            if gate in UMBRELLA_GATES
+            else f"turn {gate} off in kube-scheduler; it stays on in kube-apiserver",
+        )
+
+
+def command_line_findings(flags: CommandLine) -> Iterator[Finding]:
+    """The flags of a kube-scheduler manifest."""
+    if not flags.config:
+        yield Finding(
+            severity="error",
+            rule="config-flag",
+            place=f"{flags.source}: --config",
+            problem="is missing",
+            why="kube-scheduler reads no KubeSchedulerConfiguration, hence knows no extender",
+            repair="add --config=/path/to/kube-scheduler-config.yaml and mount the file",
+        )
+    yield from gate_findings(flags.gates, f"{flags.source}: --feature-gates")
