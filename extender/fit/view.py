@@ -248,7 +248,7 @@ class ClusterView:
                 pod,
                 self.term_counts(shape.affinity) if shape.affinity else None,
                 tuple(self.term_counts((term,)) for term in shape.anti_affinity),
-                self._spread_counts(pod) if shape.spread else None,
+                self.spread_counts(pod) if shape.spread else None,
             )
         refusals = self.refusals()
         if context.version != refusals.version:
@@ -265,7 +265,8 @@ class ClusterView:
             self._affinity[terms] = counts
         return counts
 
-    def _spread_counts(self, pod: Pod) -> SpreadCounts:
+    def spread_counts(self, pod: Pod) -> SpreadCounts:
+        """Return the counts behind the pod's spread constraints, kept up to date by moves."""
         key = (pod.namespace, pod.shape)
         counts = self._spread.get(key)
         if counts is None:
