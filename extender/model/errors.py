@@ -15,7 +15,16 @@ class ExtenderError(Exception):
 
 
 class InvalidInput(ExtenderError, ValueError):  # noqa: N818 - reads as the condition it is
-    """Input from outside is malformed; the message says what and where."""
+    """Input from outside is malformed; the message says what and where.
+
+    ``where`` is the path inside a document ("Pod.metadata.uid"), "" when the
+    message names the place itself; the text of the error holds both.
+    """
+
+    def __init__(self, message: str, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.message = message
+        self.where = where
 
 
 class NotReady(ExtenderError):  # noqa: N818 - mirrors the readiness condition
