@@ -117,6 +117,9 @@ class Problem(Struct, frozen=True):
     domain_required: bool = True
     """False: one domain is preferred; another answer counts 1 at ``domain_level``."""
     domain_level: int = -1
+    fill: bool = False
+    """True: once the units are settled, members beyond ``need`` are seated as well,
+    as far as they fit without one more unit."""
 
 
 class Limits(Struct, frozen=True):

@@ -1,0 +1,304 @@
+"""The search in plain Python: the specification, and the fall-back.
+
+Placement and victims are chosen together. A branch decides one unit (chosen or
+kept); a set of chosen units is an answer as soon as the gang fits, since more
+units never cost less. A branch is given up when the gang cannot fit even with
+every undecided unit chosen, or when a lower bound of its cost reaches the best
+answer known. When nothing is left open the best answer is proved; when the
+limit on branches ends the search first, the least bound of what is still open
+is a valid bound of every answer.
+
+Steps, per region (the whole cluster, or one topology domain after the other):
+
+1. Units that can never cost anything are chosen (their room comes free anyway).
+2. If the gang fits now, no victim is needed and that is the answer.
+3. If it does not fit with every unit chosen, there is no answer here.
+4. First answers: choose all, then put units back, dearest first.
+5. Branch and bound, cheapest unit first.
+6. Put back what the best answer does not need, and place the members.
+
+Ties: the first answer found stays; units are tried in the order (cost, uid).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from extender.search.bounds import Bound
+from extender.search.cost import broken_budgets, cost_of, is_free
+from extender.search.explain import infeasible
+from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
+from extender.search.room import Room
+
+
+class Flag(Protocol):
+    """A byte in shared memory that another thread may set: array('b', [0])."""
+
+    def __getitem__(self, index: int, /) -> int:
+        """Non-zero at index 0: stop soon."""
+
+
+class Incumbent:
+    """The best answer so far, over all regions."""
+
+    def __init__(self) -> None:
+        self.cost: Vector | None = None
+        self.chosen: frozenset[int] = frozenset()
+        self.search: Region | None = None
+
+    def offer(self, cost: Vector, chosen: frozenset[int], search: Region) -> bool:
+        """Keep it when it is cheaper than what is known."""
+        if self.cost is not None and self.cost <= cost:
+            return False
+        self.cost, self.chosen, self.search = cost, chosen, search
+        return True
+
+    def beaten_by(self, bound: Vector) -> bool:
+        """Whether nothing at or above this bound can be better."""
+        return self.cost is not None and bound >= self.cost
+
+
+class Budget:
+    """Branches left, and the flag that ends the search early."""
+
+    def __init__(self, limit: int, cancel: Flag | None) -> None:
+        self.limit = limit
+        self.used = 0
+        self.cancel = cancel
+
+    def spend(self) -> bool:
+        """Take one branch; False when none is left or the caller wants an end."""
+        if self.used >= self.limit or (self.cancel is not None and self.cancel[0]):
+            return False
+        self.used += 1
+        return True
+
+
+def solve(
+    problem: Problem, limits: Limits | None = None, *, cancel: Flag | None = None
+) -> Solution | Infeasible:
+    """The cheapest seats and victims, or why there are none.
+
+    Only ``limits.branch_nodes`` bounds the work: the same problem gives the
+    same answer on every machine. The problem is taken to be well-formed
+    (``validate``).
+    """
+    limits = limits or Limits()
+    budget = Budget(limits.branch_nodes, cancel)
+    best = Incumbent()
+    searches = [
+        Region(problem, nodes, scattered=scattered) for nodes, scattered in regions_of(problem)
+    ]
+    able = [search for search in searches if search.possible]
+    if not able:
+        return infeasible(problem, [search.room for search in searches])
+    for search in able:
+        search.first_answers(best)
+    bounds = [search.branch(best, budget) for search in able]
+    if best.cost is None:
+        return _no_answer(problem, proved=not any(search.open for search in able))
+    winner, chosen = _least(able, best)
+    seats = winner.room.place()
+    cost = cost_of(problem, chosen, scattered=_scattered(problem, seats))
+    bound = min([cost, *(bound for bound in bounds if bound is not None)])
+    if not all(search.room.exact for search in searches):
+        bound = min(bound, (0,) * len(problem.levels))
+    return Solution(
+        seats=seats,
+        chosen=chosen,
+        cost=cost,
+        bound=bound,
+        optimal=bound == cost,
+        branch_nodes=budget.used,
+    )
+
+
+def regions_of(problem: Problem) -> list[tuple[tuple[int, ...], bool]]:
+    """(nodes, scattered): where all seats may lie, and whether that costs a level."""
+    everywhere = tuple(range(len(problem.nodes)))
+    if problem.domain is None:
+        return [(everywhere, False)]
+    if problem.need == 0 and not any(cls.least for cls in problem.classes):
+        return [(everywhere, False)]
+    inside: dict[int, list[int]] = {}
+    for n in everywhere:
+        if problem.domain[n] >= 0:
+            inside.setdefault(problem.domain[n], []).append(n)
+    regions = [(tuple(inside[domain]), False) for domain in sorted(inside)]
+    return regions if problem.domain_required else [*regions, (everywhere, True)]
+
+
+def _least(able: Sequence[Region], best: Incumbent) -> tuple[Region, tuple[int, ...]]:
+    """The region and the units, less every unit that can be put back at no cost.
+
+    A unit may be needed in the region where the answer was found and not in
+    another one (a free seat elsewhere instead of a terminating pod's).
+    """
+    assert best.cost is not None
+    winner, chosen = best.search, best.chosen
+    shrunk = True
+    while shrunk:
+        shrunk = False
+        for search in able:
+            less = search.reduce(chosen)
+            if less is None or search.price(less) > best.cost:
+                continue
+            if len(less) < len(chosen):
+                winner, chosen, shrunk = search, less, True
+    assert winner is not None
+    winner.reduce(chosen)
+    return winner, tuple(sorted(chosen))
+
+
+def _scattered(problem: Problem, seats: Sequence[tuple[int, int, int]]) -> bool:
+    if problem.domain is None:
+        return False
+    domains = {problem.domain[n] for _, n, _ in seats}
+    return len(domains) > 1 or -1 in domains
+
+
+def _no_answer(problem: Problem, *, proved: bool) -> Infeasible:
+    """Room there is, but the hard budgets do not let enough units go."""
+    names = ", ".join(budget.name for budget in problem.budgets if budget.hard)
+    if proved:
+        text = f"room can be made only by exceeding a disruption budget ({names})"
+    else:
+        text = f"no answer within the disruption budgets ({names}) was found in the work allowed"
+    return Infeasible(proved=proved, reasons=(text,))
+
+
+class Region:
+    """The search inside one set of nodes."""
+
+    def __init__(self, problem: Problem, nodes: Sequence[int], *, scattered: bool) -> None:
+        self.problem = problem
+        self.scattered = scattered
+        self.room = Room(problem, nodes)
+        self.open: list[Vector] = []
+        everything = [u for u in range(len(problem.units)) if self.room.relevant(u)]
+        self.units = sorted(
+            (u for u in everything if not is_free(problem, u)),
+            key=lambda u: (problem.units[u].cost, problem.units[u].uid),
+        )
+        self.free = [u for u in everything if is_free(problem, u)]
+        self.room.choose(everything)
+        self.possible = self.room.fits()
+        self.bound: Bound | None = None
+
+    def price(self, chosen: Sequence[int] | frozenset[int] | set[int]) -> Vector:
+        """Cost of these units for an answer in this region."""
+        return cost_of(self.problem, chosen, scattered=self.scattered)
+
+    def first_answers(self, best: Incumbent) -> None:
+        """Put units back from "all chosen" in several orders; offer each outcome."""
+        if best.beaten_by(self.price(())):
+            return
+        problem = self.problem
+        every = frozenset(self.room.chosen)
+        self.room.put_back(self.units)
+        if self.room.fits():
+            best.offer(self.price(self.room.chosen), frozenset(self.room.chosen), self)
+            self.room.choose(self.units)
+            return
+        self.room.choose(self.units)
+
+        def whole(u: int) -> Vector:
+            unit = problem.units[u]
+            if unit.gang < 0:
+                return unit.cost
+            broken = problem.gangs[unit.gang].break_cost
+            return tuple(a + b for a, b in zip(unit.cost, broken, strict=True))
+
+        tight = set(broken_budgets(problem, self.units))
+        orders: list[Callable[[int], tuple[object, ...]]] = [
+            lambda u: (problem.units[u].cost, problem.units[u].uid),
+            lambda u: (whole(u), problem.units[u].uid),
+            lambda u: (
+                any(b in tight for b, _ in problem.units[u].budgets),
+                whole(u),
+                problem.units[u].uid,
+            ),
+        ]
+        for order in orders:
+            self._reduce(sorted(self.units, key=order, reverse=True))
+            chosen = frozenset(self.room.chosen)
+            if not broken_budgets(problem, chosen):
+                best.offer(self.price(chosen), chosen, self)
+            self.room.choose(every - chosen)
+
+    def _reduce(self, order: Sequence[int]) -> None:
+        """Put back, in this order, every unit that is not needed given the earlier ones.
+
+        Runs of unneeded units are found by doubling, so that the question
+        whether the gang still fits is asked seldom.
+        """
+        position, run = 0, 1
+        while position < len(order):
+            batch = order[position : position + run]
+            self.room.put_back(batch)
+            if self.room.fits():
+                position += len(batch)
+                run *= 2
+            else:
+                self.room.choose(batch)
+                if run == 1:
+                    position += 1
+                else:
+                    run = max(1, len(batch) // 2)
+
+    def branch(self, best: Incumbent, budget: Budget) -> Vector | None:
+        """Search until nothing is open or the budget ends; the region's lower bound.
+
+        None when there is no answer in the region. Depth first without
+        recursion: an entry is (position, chosen so far, bound); ``room`` is
+        moved from one entry to the next by difference.
+        """
+        zero = self.price(())
+        if best.beaten_by(zero):
+            return zero
+        bound = self.bound = Bound(self.problem, self.room, self.units, zero)
+        self.room.put_back(self.units)
+        stack: list[tuple[int, tuple[int, ...], Vector]] = [(0, (), zero)]
+        while stack:
+            position, chosen, at_least = stack.pop()
+            if best.beaten_by(at_least):
+                continue
+            if not budget.spend():
+                self.open = [at_least, *(entry[2] for entry in stack)]
+                return min(self.open)
+            self._move_to(chosen)
+            if self.room.fits():
+                taken = frozenset(self.room.chosen)
+                best.offer(self.price(taken), taken, self)
+                continue
+            at_least = bound.given(chosen, position)
+            if best.beaten_by(at_least) or position == len(self.units):
+                continue
+            rest = self.units[position:]
+            self.room.choose(rest)
+            hopeful = self.room.fits()
+            self.room.put_back(rest)
+            if not hopeful:
+                continue
+            unit = self.units[position]
+            stack.append((position + 1, chosen, at_least))
+            if not broken_budgets(self.problem, (*chosen, unit)):
+                stack.append((position + 1, (*chosen, unit), at_least))
+        return best.cost
+
+    def _move_to(self, chosen: Sequence[int]) -> None:
+        now = self.room.chosen - set(self.free)
+        self.room.put_back(now - set(chosen))
+        self.room.choose(set(chosen) - now)
+
+    def reduce(self, chosen: frozenset[int]) -> frozenset[int] | None:
+        """These units without any that can be put back here; None where they do not do."""
+        self._move_to(())
+        self.room.put_back(set(self.room.chosen))
+        self.room.choose(chosen)
+        if not self.room.fits():
+            return None
+        units = self.problem.units
+        self._reduce(sorted(chosen, key=lambda u: (units[u].cost, units[u].uid), reverse=True))
+        return frozenset(self.room.chosen)

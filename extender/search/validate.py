@@ -1,0 +1,165 @@
+"""Refuse a malformed Problem before the search trusts its indices and sizes.
+
+Every check names the field and the index at fault, so that whoever built the
+problem can find the line. The sizes are limited so that no sum the solver
+forms (room on a node, cost of every unit together) can leave an int64: the
+compiled core adds without looking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extender.model.errors import InvalidInput
+from extender.search.problem import Problem, Vector
+
+LARGEST = 1 << 62
+"""No amount, and no sum of amounts on one node or one cost level, reaches this."""
+
+
+def validate(problem: Problem) -> None:
+    """Raise InvalidInput where the problem contradicts the shapes it documents."""
+    nodes, resources, levels = len(problem.nodes), len(problem.resources), len(problem.levels)
+    _columns(problem, nodes, resources)
+    _classes(problem, nodes, resources)
+    _units(problem, nodes, resources, levels)
+    for index, gang in enumerate(problem.gangs):
+        where = f"gangs[{index}]"
+        _length(gang.break_cost, levels, f"{where}.break_cost")
+        _not_negative(gang.break_cost, f"{where}.break_cost")
+        if gang.surplus < 0:
+            raise InvalidInput(f"{where}.surplus is {gang.surplus}, below 0")
+    for index, budget in enumerate(problem.budgets):
+        if not budget.hard and not 0 <= budget.level < levels:
+            raise InvalidInput(f"budgets[{index}].level {budget.level} is not a cost level")
+        if budget.allowed < 0:
+            raise InvalidInput(f"budgets[{index}].allowed is {budget.allowed}, below 0")
+    _rules(problem, nodes)
+    _sums(problem, nodes, resources, levels)
+
+
+def _columns(problem: Problem, nodes: int, resources: int) -> None:
+    if len(problem.free) != resources:
+        raise InvalidInput(f"free has {len(problem.free)} columns for {resources} resources")
+    for index, column in enumerate(problem.free):
+        if column.typecode != "q":
+            raise InvalidInput(f"free[{index}] must be array('q'), not {column.typecode!r}")
+        _length(column, nodes, f"free[{index}]")
+
+
+def _classes(problem: Problem, nodes: int, resources: int) -> None:
+    if not problem.classes:
+        raise InvalidInput("classes is empty: nobody wants a seat")
+    for index, cls in enumerate(problem.classes):
+        where = f"classes[{index}] ({cls.name})"
+        _length(cls.request, resources, f"{where}.request")
+        _not_negative(cls.request, f"{where}.request")
+        _length(cls.allowed, nodes, f"{where}.allowed")
+        if cls.count < 0:
+            raise InvalidInput(f"{where}.count is {cls.count}, below 0")
+        if not 0 <= cls.least <= cls.count:
+            raise InvalidInput(f"{where}.least is {cls.least}, not within 0..{cls.count}")
+    total = sum(cls.count for cls in problem.classes)
+    if not 0 <= problem.need <= total:
+        raise InvalidInput(f"need is {problem.need}, not within 0..{total} (the classes' counts)")
+
+
+def _units(problem: Problem, nodes: int, resources: int, levels: int) -> None:
+    seen: set[str] = set()
+    for index, unit in enumerate(problem.units):
+        where = f"units[{index}] ({unit.uid})"
+        if unit.uid in seen:
+            raise InvalidInput(f"{where}: this uid occurs twice")
+        seen.add(unit.uid)
+        _length(unit.cost, levels, f"{where}.cost")
+        _not_negative(unit.cost, f"{where}.cost")
+        if not -1 <= unit.gang < len(problem.gangs):
+            raise InvalidInput(f"{where}.gang {unit.gang} is no index into gangs")
+        previous: set[int] = set()
+        for node, amounts in unit.releases:
+            if not 0 <= node < nodes:
+                raise InvalidInput(f"{where}.releases names node {node} of {nodes}")
+            if node in previous:
+                raise InvalidInput(f"{where}.releases names node {node} twice")
+            previous.add(node)
+            _length(amounts, resources, f"{where}.releases on node {node}")
+            _not_negative(amounts, f"{where}.releases on node {node}")
+        taken: set[int] = set()
+        for budget, pods in unit.budgets:
+            if not 0 <= budget < len(problem.budgets):
+                raise InvalidInput(f"{where}.budgets names budget {budget}, which is not there")
+            if budget in taken:
+                raise InvalidInput(f"{where}.budgets names budget {budget} twice")
+            taken.add(budget)
+            if pods < 1:
+                raise InvalidInput(f"{where}.budgets takes {pods} pods from budget {budget}")
+
+
+def _rules(problem: Problem, nodes: int) -> None:
+    classes = len(problem.classes)
+    for index, blocker in enumerate(problem.blockers):
+        where = f"blockers[{index}]"
+        if not 0 <= blocker.cls < classes:
+            raise InvalidInput(f"{where}.cls {blocker.cls} is no class")
+        if not 0 <= blocker.node < nodes:
+            raise InvalidInput(f"{where}.node {blocker.node} is no node")
+        for unit in blocker.units:
+            if not 0 <= unit < len(problem.units):
+                raise InvalidInput(f"{where}.units names unit {unit}, which is not there")
+    for index, cap in enumerate(problem.caps):
+        where = f"caps[{index}]"
+        for cls in cap.classes:
+            if not 0 <= cls < classes:
+                raise InvalidInput(f"{where}.classes names class {cls}, which is not there")
+        _length(cap.domain, nodes, f"{where}.domain")
+        if cap.limit < 0:
+            raise InvalidInput(f"{where}.limit is {cap.limit}, below 0")
+    if problem.domain is not None:
+        _length(problem.domain, nodes, "domain")
+        if not problem.domain_required and not 0 <= problem.domain_level < len(problem.levels):
+            raise InvalidInput(
+                f"domain_level {problem.domain_level} is no cost level, and the domain is preferred"
+            )
+
+
+def _sums(problem: Problem, nodes: int, resources: int, levels: int) -> None:
+    """Bound every sum the solver can form, so that int64 holds it."""
+    for cls in problem.classes:
+        for amount in cls.request:
+            if amount * max(1, cls.count) >= LARGEST:
+                raise InvalidInput(f"class {cls.name}: a request of {amount} is too large to add")
+    most = [0] * resources
+    for r in range(resources):
+        most[r] = max((abs(value) for value in problem.free[r]), default=0)
+    cost = [0] * levels
+    for unit in problem.units:
+        for _, amounts in unit.releases:
+            for r in range(resources):
+                most[r] += amounts[r]
+        for level in range(levels):
+            cost[level] += unit.cost[level]
+        for budget, pods in unit.budgets:
+            if not problem.budgets[budget].hard:
+                cost[problem.budgets[budget].level] += pods
+    for gang in problem.gangs:
+        for level in range(levels):
+            cost[level] += gang.break_cost[level]
+    for r in range(resources):
+        if most[r] >= LARGEST:
+            raise InvalidInput(f"amounts of {problem.resources[r]} add up to {most[r]}: too large")
+    for level in range(levels):
+        if cost[level] >= LARGEST:
+            raise InvalidInput(
+                f"costs at level {problem.levels[level]} add up to {cost[level]}: too large"
+            )
+
+
+def _length(values: Sequence[int], wanted: int, where: str) -> None:
+    if len(values) != wanted:
+        raise InvalidInput(f"{where} has {len(values)} entries, {wanted} are needed")
+
+
+def _not_negative(values: Vector, where: str) -> None:
+    for value in values:
+        if value < 0:
+            raise InvalidInput(f"{where} has a negative entry ({value})")

@@ -1,0 +1,168 @@
+"""Seeded small problems that reach every feature of the waist.
+
+Each feature is switched on with its own probability, amounts are drawn from few
+values (so that ties and symmetric nodes are frequent) and now and then scaled
+like bytes, and the need lies anywhere from trivial to impossible.
+"""
+
+from __future__ import annotations
+
+import random
+from array import array
+
+from extender.search.problem import (
+    Blocker,
+    Budget,
+    Cap,
+    ElasticGang,
+    MemberClass,
+    Problem,
+    Unit,
+    Vector,
+)
+
+SCALE = (1, 1000, 1 << 30)
+"""Counts, milli-CPU, bytes."""
+
+
+def small(seed: int, *, most_nodes: int = 5, most_units: int = 8) -> Problem:
+    """A random problem that brute force can decide."""
+    rng = random.Random(seed)
+    resources = rng.choice((1, 1, 2, 3))
+    nodes = rng.randint(1, most_nodes)
+    levels = rng.choice((1, 2, 3))
+    scale = [rng.choice(SCALE) for _ in range(resources)]
+    gangs = _gangs(rng, levels) if rng.random() < 0.35 else ()
+    budgets = _budgets(rng, levels) if rng.random() < 0.3 else ()
+    units = tuple(
+        _unit(rng, index, nodes, scale, levels, len(gangs), len(budgets))
+        for index in range(rng.randint(0, most_units))
+    )
+    classes = _classes(rng, nodes, scale)
+    free = tuple(
+        array("q", [rng.choice((-1, 0, 0, 1, 2, 3)) * scale[r] for _ in range(nodes)])
+        for r in range(resources)
+    )
+    domain = None
+    required = True
+    if rng.random() < 0.3:
+        domain = array("i", [rng.choice((-1, 0, 0, 1, 1, 2)) for _ in range(nodes)])
+        required = rng.random() < 0.5
+    return Problem(
+        resources=tuple(f"r{r}" for r in range(resources)),
+        nodes=tuple(f"n{n}" for n in range(nodes)),
+        free=free,
+        classes=classes,
+        need=rng.randint(0, sum(cls.count for cls in classes)),
+        units=units,
+        levels=tuple(f"level{level}" for level in range(levels)),
+        gangs=gangs,
+        budgets=budgets,
+        blockers=_blockers(rng, len(classes), nodes, len(units)),
+        caps=_caps(rng, len(classes), nodes),
+        domain=domain,
+        domain_required=required,
+        domain_level=-1 if required else rng.randrange(levels),
+    )
+
+
+def _vector(rng: random.Random, scale: list[int], values: tuple[int, ...]) -> Vector:
+    return tuple(rng.choice(values) * unit for unit in scale)
+
+
+def _gangs(rng: random.Random, levels: int) -> tuple[ElasticGang, ...]:
+    return tuple(
+        ElasticGang(
+            surplus=rng.choice((0, 1, 1, 2)),
+            break_cost=tuple(rng.choice((0, 1, 3)) for _ in range(levels)),
+        )
+        for _ in range(rng.choice((1, 2)))
+    )
+
+
+def _budgets(rng: random.Random, levels: int) -> tuple[Budget, ...]:
+    return tuple(
+        Budget(
+            name=f"budget{index}",
+            allowed=rng.choice((0, 1, 2)),
+            hard=rng.random() < 0.5,
+            level=rng.randrange(levels),
+        )
+        for index in range(rng.choice((1, 2)))
+    )
+
+
+def _unit(
+    rng: random.Random,
+    index: int,
+    nodes: int,
+    scale: list[int],
+    levels: int,
+    gangs: int,
+    budgets: int,
+) -> Unit:
+    seats = rng.choice((1, 1, 1, 2, 3)) if rng.random() < 0.6 else rng.randint(0, nodes)
+    where = rng.sample(range(nodes), min(seats, nodes))
+    free = rng.random() < 0.1
+    cost = (0,) * levels if free else tuple(rng.choice((0, 1, 1, 2)) for _ in range(levels))
+    taken: tuple[tuple[int, int], ...] = ()
+    if budgets and rng.random() < 0.5:
+        taken = tuple(
+            (b, rng.choice((1, 1, 2)))
+            for b in sorted(rng.sample(range(budgets), rng.randint(1, budgets)))
+        )
+    return Unit(
+        uid=f"u{(index * 7) % 11}-{index}",
+        releases=tuple((n, _vector(rng, scale, (0, 1, 1, 2))) for n in where),
+        cost=cost,
+        pods=max(1, len(where)),
+        gang=rng.randrange(gangs) if gangs and rng.random() < 0.5 else -1,
+        budgets=taken,
+    )
+
+
+def _classes(rng: random.Random, nodes: int, scale: list[int]) -> tuple[MemberClass, ...]:
+    classes = []
+    for index in range(rng.choice((1, 1, 1, 2, 2, 3))):
+        count = rng.choice((1, 2, 3, 4))
+        allowed = bytes(nodes * [1])
+        if rng.random() < 0.4:
+            allowed = bytes(rng.choice((0, 1, 1)) for _ in range(nodes))
+        classes.append(
+            MemberClass(
+                name=f"class{index}",
+                request=_vector(rng, scale, (0, 1, 1, 2, 3)),
+                count=count,
+                allowed=allowed,
+                least=rng.randint(0, count) if rng.random() < 0.3 else 0,
+            )
+        )
+    return tuple(classes)
+
+
+def _blockers(rng: random.Random, classes: int, nodes: int, units: int) -> tuple[Blocker, ...]:
+    if not units or rng.random() < 0.7:
+        return ()
+    return tuple(
+        Blocker(
+            cls=rng.randrange(classes),
+            node=rng.randrange(nodes),
+            units=tuple(rng.sample(range(units), min(units, rng.choice((1, 2))))),
+        )
+        for _ in range(rng.choice((1, 2)))
+    )
+
+
+def _caps(rng: random.Random, classes: int, nodes: int) -> tuple[Cap, ...]:
+    if rng.random() < 0.65:
+        return ()
+    return tuple(
+        Cap(
+            classes=tuple(sorted(rng.sample(range(classes), rng.randint(1, classes)))),
+            domain=array("i", [rng.choice((-1, 0, 0, 1, 2)) for _ in range(nodes)])
+            if rng.random() < 0.7
+            else array("i", range(nodes)),
+            limit=rng.choice((0, 1, 1, 2, 3)),
+        )
+        for _ in range(rng.choice((1, 1, 2)))
+    )
