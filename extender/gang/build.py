@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
+from extender.fit.blockers import blocked_nodes
+from extender.fit.member_rules import affinity_mask, self_affinity_key, self_caps
 from extender.fit.selectors import matches
 from extender.fit.static import static_mask
+from extender.fit.view import ClusterView
 from extender.gang.book import Hold
 from extender.gang.ledger import NodeSum
 from extender.gang.victims import Candidate, VictimPool, disrupted_work, pool_for
@@ -22,7 +25,9 @@ from extender.model.quantity import format_resource
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import (
+    Blocker,
     Budget,
+    Cap,
     ElasticGang,
     MemberClass,
     Problem,
@@ -79,6 +84,7 @@ PER_POD_LABELS = frozenset(
 def build(
     gang: Gang,
     snapshot: Snapshot,
+    view: ClusterView,
     sums: Mapping[str, NodeSum],
     holds: Iterable[Hold],
     resolve: Callable[[GangKey], Gang],
@@ -93,18 +99,27 @@ def build(
     """
     classes = classes_of(gang.pending)
     names = sorted(sums)
-    allowed = [_allowed(group, names, sums, masks) for group in classes]
-    kept = [i for i in range(len(names)) if any(mask[i] for mask in allowed)]
+    everywhere = [_allowed(group, names, view, gang, masks) for group in classes]
+    kept = [i for i in range(len(names)) if any(mask[i] for mask in everywhere)]
     names = [names[i] for i in kept]
-    allowed = [bytes(mask[i] for i in kept) for mask in allowed]
+    allowed = [bytearray(mask[i] for i in kept) for mask in everywhere]
     index = {name: i for i, name in enumerate(names)}
     resources = tuple(sorted({name for group in classes for name, _ in group[0].requests}))
     free = [array("q", (sums[name].free(resource) for name in names)) for resource in resources]
 
+    blocked = [blocked_nodes(group[0], view) for group in classes]
+    in_the_way = {
+        uid for found in blocked for name, uids in found.items() if name in index for uid in uids
+    }
     pool = pool_for(
         gang,
         snapshot,
-        (entry for name in names for entry in sums[name].pods),
+        (
+            entry
+            for name, node in sums.items()
+            for entry in node.pods
+            if name in index or entry[0].uid in in_the_way
+        ),
         resolve,
         settings.plan,
         settings.seats,
@@ -149,6 +164,7 @@ def build(
         )
         units.append(Unit(uid=f"reservation {key}", releases=released, cost=cost, pods=0))
         subjects.append(key)
+    blockers = _blockers(blocked, index, units, subjects, allowed)
     problem = Problem(
         resources=resources,
         nodes=tuple(names),
@@ -158,7 +174,7 @@ def build(
                 name=_class_name(group),
                 request=_vector(group[0].requests, resources),
                 count=len(group),
-                allowed=mask,
+                allowed=bytes(mask),
             )
             for group, mask in zip(classes, allowed, strict=True)
         ),
@@ -178,7 +194,12 @@ def build(
             )
             for budget in budgets
         ),
-        domain=_domain(gang, names, snapshot) if gang.topology_key else None,
+        blockers=blockers,
+        caps=tuple(
+            Cap(cap.classes, _partition((cap.topology_key,), names, snapshot, ()), cap.limit)
+            for cap in self_caps(classes, view).caps
+        ),
+        domain=_domain(gang, names, snapshot, view),
     )
     return Built(problem=problem, classes=classes, subjects=tuple(subjects), pool=pool)
 
@@ -186,16 +207,45 @@ def build(
 def _allowed(
     group: tuple[Pod, ...],
     names: list[str],
-    sums: Mapping[str, NodeSum],
+    view: ClusterView,
+    gang: Gang,
     masks: Mapping[str, frozenset[str]],
 ) -> bytes:
-    mask = static_mask(group[0], [sums[name].node for name in names])
-    refused: set[str] = set()
-    for pod in group:
-        refused |= masks.get(pod.uid, frozenset())
-    if refused:
-        mask = bytes(ok and name not in refused for ok, name in zip(mask, names, strict=True))
-    return mask
+    mask = static_mask(group[0], [view.nodes[name] for name in names])
+    refused = frozenset().union(*(masks.get(pod.uid, frozenset()) for pod in group))
+    near = affinity_mask(group[0], view, names, gang.pending)
+    return bytes(
+        ok and close and name not in refused
+        for ok, close, name in zip(mask, near, names, strict=True)
+    )
+
+
+def _blockers(
+    blocked: list[dict[str, tuple[str, ...]]],
+    index: Mapping[str, int],
+    units: list[Unit],
+    subjects: list[Candidate | Pod | GangKey],
+    allowed: list[bytearray],
+) -> tuple[Blocker, ...]:
+    """Turn pods in the way into units in the way; a pod that stays closes the node."""
+    if not any(blocked):
+        return ()
+    unit_of: dict[str, int] = {}
+    for i, subject in enumerate(subjects):
+        if isinstance(subject, Candidate):
+            unit_of.update((pod.uid, i) for pod in subject.pods)
+        elif isinstance(subject, Pod):
+            unit_of[subject.uid] = i
+    blockers: list[Blocker] = []
+    for cls, found in enumerate(blocked):
+        for name in sorted(found.keys() & index.keys()):
+            node = index[name]
+            ways = {unit_of.get(uid, -1) for uid in found[name]}
+            if -1 in ways:
+                allowed[cls][node] = 0
+            elif allowed[cls][node]:
+                blockers.append(Blocker(cls, node, tuple(sorted(ways))))
+    return tuple(blockers)
 
 
 def _vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> Vector:
@@ -272,19 +322,32 @@ def _class_name(group: tuple[Pod, ...]) -> str:
     )
 
 
-def _domain(gang: Gang, names: list[str], snapshot: Snapshot) -> array[int]:
-    values = [snapshot.nodes[name].labels.get(gang.topology_key) for name in names]
-    taken = {
-        snapshot.nodes[pod.node].labels.get(gang.topology_key)
-        for pod in gang.bound
-        if pod.node in snapshot.nodes
-    }
-    order = {value: i for i, value in enumerate(sorted({v for v in values if v is not None}))}
-    # Members that run already have chosen the domain for those to come.
+def _domain(
+    gang: Gang, names: list[str], snapshot: Snapshot, view: ClusterView
+) -> array[int] | None:
+    """Return the domains of which all seats must share one: topology rule and self-affinity."""
+    keys = set(self_affinity_key(gang.pending, view))
+    if gang.topology_key:
+        keys.add(gang.topology_key)
+    return _partition(tuple(sorted(keys)), names, snapshot, gang.bound) if keys else None
+
+
+def _partition(
+    keys: tuple[str, ...], names: list[str], snapshot: Snapshot, bound: Iterable[Pod]
+) -> array[int]:
+    """Number the nodes' values of ``keys``; -1 where a key is missing.
+
+    Members in ``bound`` have chosen the domain already: all others become -1.
+    """
+
+    def value(name: str) -> tuple[str, ...] | None:
+        labels = snapshot.nodes[name].labels
+        found = tuple(labels[key] for key in keys if key in labels)
+        return found if len(found) == len(keys) else None
+
+    values = [value(name) for name in names]
+    taken = {value(pod.node) for pod in bound if pod.node in snapshot.nodes}
+    order = {v: i for i, v in enumerate(sorted({v for v in values if v is not None}))}
     return array(
-        "i",
-        (
-            order[value] if value is not None and (not taken or value in taken) else -1
-            for value in values
-        ),
+        "i", (order[v] if v is not None and (not taken or v in taken) else -1 for v in values)
     )

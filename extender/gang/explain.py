@@ -55,7 +55,8 @@ def explain_plan(gang: Gang, built: Built, plan: Plan) -> tuple[str, ...]:
     unmodelled = sorted({kind for pod in gang.pending for kind in pod.shape.unmodelled})
     if unmodelled:
         lines.append(
-            f"not checked here but by kube-scheduler when members are seated: {', '.join(unmodelled)}"
+            "not checked here but by kube-scheduler when members are seated: "
+            + ", ".join(unmodelled)
         )
     return tuple(lines)
 

@@ -45,6 +45,7 @@ class Planner:
         self._settings = settings
         self._resolver = resolver
         self._ledger = Ledger(resolver.member_key)
+        self._view: ClusterView | None = None
 
     def plan(
         self,
@@ -53,24 +54,32 @@ class Planner:
         holds: Iterable[Hold] = (),
         masks: Mapping[str, frozenset[str]] | None = None,
         deadline: float | None = None,
+        offered: Mapping[str, frozenset[str]] | None = None,
     ) -> Plan | Refusal:
         """Return a plan for the seats the gang's quorum lacks, or the reason for none.
 
         ``holds`` are untaken seats of every gang (its own are ignored); ``masks``
         gives node names refused for a member's class; ``deadline`` is handed to
-        the search as it is (a time.monotonic value).
+        the search as it is (a time.monotonic value). ``offered`` gives, per member
+        uid, every node that kube-scheduler accepts for it now: a node where the
+        pod fits by our own rules and that is not among them is not used for its
+        class (volumes, devices, or a pod bound a moment ago stand against it).
         """
         early = self._refuse_early(gang, snapshot)
         if early is not None:
             return early
         sums = self._ledger.of(snapshot)
         others = [hold for hold in holds if hold.gang != gang.key]
+        self._view = view = ClusterView.from_snapshot(snapshot, self._view)
         struck: dict[str, frozenset[str]] = dict(masks or {})
+        for uid, names in _not_offered(gang, view, offered or {}).items():
+            struck[uid] = struck.get(uid, frozenset()) | names
         strikes = 0
         while True:
             built = build(
                 gang,
                 snapshot,
+                view,
                 sums,
                 others,
                 lambda key: self._resolver.resolve(key, snapshot),
@@ -83,9 +92,10 @@ class Planner:
                 return explain_refusal(gang, built, answer, snapshot, strikes > 0)
             seats = _assign(built, answer)
             leaving, taken_over = _leaving(built, answer)
-            failed = _first_failures(snapshot, seats, leaving, others, taken_over)
+            after = _view_after(view, snapshot, leaving, others, taken_over)
+            failed = _failures(after, seats)
             if not failed:
-                seats += _extra_seats(gang, built, answer, snapshot, seats, leaving, others)
+                seats += _extra_seats(gang, built, after, seats)
                 return _finish(gang, built, answer, snapshot, seats, exact=strikes == 0)
             strikes += 1
             if strikes > MAX_STRIKES:
@@ -157,66 +167,72 @@ def _leaving(built: Built, solution: Solution) -> tuple[list[Pod], set[GangKey]]
     return pods, taken_over
 
 
-def _first_failures(
+def _not_offered(
+    gang: Gang, view: ClusterView, offered: Mapping[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
+    """Return nodes that kube-scheduler refuses although our own rules accept them now.
+
+    A list that leaves out most of what we accept is no evidence but a sample
+    (percentageOfNodesToScore below 100), and is not used.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for pod in gang.pending:
+        names = offered.get(pod.uid)
+        if names is not None:
+            fits = set(view.feasible_nodes(pod))
+            refused = frozenset(fits - names)
+            if len(refused) <= max(20, len(names)):
+                found[pod.uid] = refused
+    return found
+
+
+def _view_after(
+    view: ClusterView,
     snapshot: Snapshot,
-    seats: Sequence[tuple[Pod, str]],
     leaving: Iterable[Pod],
     holds: Iterable[Hold],
     taken_over: set[GangKey],
-) -> list[tuple[Pod, str, str]]:
-    """Return the seats that break a predicate, as (member, node, reason)."""
-    view = ClusterView.from_snapshot(snapshot)
+) -> ClusterView:
+    """Return the cluster as it will be: victims gone, others' seats taken."""
+    after = view.copy()
     for pod in leaving:
-        view.remove(pod)
+        after.remove(pod)
     for hold in holds:
         held = snapshot.pending.get(hold.uid)
-        if held is not None and hold.gang not in taken_over:
-            view.add(held, hold.node)
+        if held is not None and hold.gang not in taken_over and hold.node in snapshot.nodes:
+            after.add(held, hold.node)
+    return after
+
+
+def _failures(after: ClusterView, seats: Iterable[tuple[Pod, str]]) -> list[tuple[Pod, str, str]]:
+    """Seat everyone in ``after``; return the seats that break a rule, with the rule."""
     failed: list[tuple[Pod, str, str]] = []
     for pod, node in seats:
-        why = view.why_not(pod, node)
+        why = after.why_not(pod, node)
         if why is None:
-            view.add(pod, node)
+            after.add(pod, node)
         else:
             failed.append((pod, node, why))
     return failed
 
 
 def _extra_seats(
-    gang: Gang,
-    built: Built,
-    solution: Solution,
-    snapshot: Snapshot,
-    seats: Sequence[tuple[Pod, str]],
-    leaving: Iterable[Pod],
-    holds: Iterable[Hold],
+    gang: Gang, built: Built, after: ClusterView, seats: Sequence[tuple[Pod, str]]
 ) -> list[tuple[Pod, str]]:
     """Seat members beyond the quorum where that disrupts nobody further."""
     seated = {pod.uid for pod, _ in seats}
-    spare = [pod for pod in gang.pending if pod.uid not in seated]
-    if not spare:
-        return []
-    view = ClusterView.from_snapshot(snapshot)
-    for pod in leaving:
-        view.remove(pod)
-    for hold in holds:
-        held = snapshot.pending.get(hold.uid)
-        if held is not None:
-            view.add(held, hold.node)
-    for pod, node in seats:
-        view.add(pod, node)
-    domain = _seat_domain(gang, snapshot, seats)
+    domain = _seat_domain(gang, after, seats)
     extra: list[tuple[Pod, str]] = []
     full: set[object] = set()
-    for pod in spare:
+    for pod in gang.pending:
         kind = (pod.requests, pod.shape)
-        if kind in full:
+        if pod.uid in seated or kind in full:
             continue
         for node in built.problem.nodes:
-            if domain is not None and snapshot.nodes[node].labels.get(gang.topology_key) != domain:
+            if domain is not None and after.nodes[node].labels.get(gang.topology_key) != domain:
                 continue
-            if view.why_not(pod, node) is None:
-                view.add(pod, node)
+            if after.why_not(pod, node) is None:
+                after.add(pod, node)
                 extra.append((pod, node))
                 break
         else:
@@ -224,10 +240,10 @@ def _extra_seats(
     return extra
 
 
-def _seat_domain(gang: Gang, snapshot: Snapshot, seats: Sequence[tuple[Pod, str]]) -> str | None:
+def _seat_domain(gang: Gang, after: ClusterView, seats: Sequence[tuple[Pod, str]]) -> str | None:
     if not gang.topology_key or not seats:
         return None
-    return snapshot.nodes[seats[0][1]].labels.get(gang.topology_key)
+    return after.nodes[seats[0][1]].labels.get(gang.topology_key)
 
 
 def _finish(

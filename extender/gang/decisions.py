@@ -1,0 +1,99 @@
+"""The last decisions, kept for the debug API. Bounded in number."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from extender.model.plan import Cost, Plan, Refusal, Seat, Victim
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """One answer to a gang, as a person reads it later."""
+
+    time: float
+    """Wall clock, seconds since the epoch."""
+    gang: str
+    verb: str
+    """Who asked: filter, preempt, loop, recovery."""
+    outcome: str
+    """plan, refusal, done, gave-up."""
+    message: str
+    code: str = ""
+    victims: tuple[Victim, ...] = ()
+    seats: tuple[Seat, ...] = ()
+    waits_for: tuple[Victim, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    proof: str = ""
+    explanation: tuple[str, ...] = ()
+    generation: int = 0
+    seconds: float = 0.0
+    """How long planning took, or (done, gave-up) how long the plan was in flight."""
+
+
+def of_plan(plan: Plan, *, time: float, verb: str, seconds: float) -> Decision:
+    """Return the decision that a plan is."""
+    return Decision(
+        time=time,
+        gang=str(plan.gang),
+        verb=verb,
+        outcome="plan",
+        message=f"{len(plan.seats)} seats, {len(plan.victims)} pods to evict, {plan.proof}",
+        victims=plan.victims,
+        seats=plan.seats,
+        waits_for=plan.waits_for,
+        costs=plan.costs,
+        proof=plan.proof,
+        explanation=plan.explanation,
+        generation=plan.generation,
+        seconds=seconds,
+    )
+
+
+def of_refusal(refusal: Refusal, *, time: float, verb: str, seconds: float) -> Decision:
+    """Return the decision that a refusal is."""
+    return Decision(
+        time=time,
+        gang=str(refusal.gang),
+        verb=verb,
+        outcome="refusal",
+        code=refusal.code,
+        message=refusal.message,
+        explanation=refusal.details,
+        generation=refusal.generation,
+        seconds=seconds,
+    )
+
+
+class Decisions:
+    """A ring of decisions, newest first. A repeated refusal replaces the one before it."""
+
+    def __init__(self, size: int = 512) -> None:
+        self._ring: deque[Decision] = deque(maxlen=size)
+
+    def add(self, decision: Decision) -> bool:
+        """Keep a decision; return False when it only repeats the gang's last one."""
+        if decision.outcome == "refusal":
+            for kept in self._ring:
+                if kept.gang == decision.gang:
+                    if (kept.outcome, kept.code, kept.message) == (
+                        decision.outcome,
+                        decision.code,
+                        decision.message,
+                    ):
+                        return False
+                    break
+        self._ring.appendleft(decision)
+        return True
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(list(self._ring))
+
+    def to_json(self) -> list[Any]:
+        """Return JSON-able values, newest first."""
+        built: list[Any] = msgspec.to_builtins(list(self._ring))
+        return built

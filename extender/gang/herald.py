@@ -1,0 +1,94 @@
+"""Tells the API what a plan means for its pods: nominations, wake-ups, events.
+
+Nothing here is needed for correctness of the seats (those are held in the
+filter verb); every failure is reported to the caller's log and passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from extender.kube.client import KubeClient
+from extender.kube.errors import ApiError, NotFound
+from extender.model.objects import Pod
+
+SEAT_ANNOTATION = "podgroup-extender.io/seat"
+WAKE_ANNOTATION = "podgroup-extender.io/woken"
+COMPONENT = "podgroup-extender"
+
+
+class Herald:
+    """Best-effort writes. ``failed`` is told of every one that did not work."""
+
+    def __init__(self, client: KubeClient, failed: Callable[[str, ApiError], None]) -> None:
+        self._client = client
+        self._failed = failed
+
+    async def nominate(self, pod: Pod, node: str) -> None:
+        """Write status.nominatedNodeName ("" clears it), a hint to autoscalers.
+
+        kube-scheduler tries the nominated node first and counts the pod there
+        against pods of lower or equal priority.
+        """
+        body = {
+            "metadata": {"uid": pod.uid},
+            "status": {"nominatedNodeName": node or None},
+        }
+        await self._try(f"nominate {pod.key}", "patch", f"{_pod_path(pod)}/status", body)
+
+    async def wake(self, pod: Pod, node: str, moment: float) -> None:
+        """Touch a waiting pod: an update of the pod itself makes kube-scheduler retry it."""
+        annotations = {WAKE_ANNOTATION: f"{moment:.3f}"}
+        if node:
+            annotations[SEAT_ANNOTATION] = node
+        body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
+        await self._try(f"wake {pod.key}", "patch", _pod_path(pod), body)
+
+    async def event(
+        self, pod_uid: str, namespace: str, name: str, reason: str, note: str, *, warning: bool
+    ) -> None:
+        """Record a core/v1 Event on a pod. Its name repeats for the same reason and note."""
+        now = datetime.now(UTC)
+        digest = hashlib.sha256(f"{pod_uid}{reason}{note}".encode()).hexdigest()[:12]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name[:200]}.{digest}{int(now.timestamp()):x}"},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": namespace,
+                "name": name,
+                "uid": pod_uid,
+            },
+            "reason": reason,
+            "message": note[:1024],
+            "type": "Warning" if warning else "Normal",
+            "firstTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lastTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "count": 1,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": COMPONENT,
+        }
+        path = f"/api/v1/namespaces/{quote(namespace)}/events"
+        await self._try(f"event {reason} on {namespace}/{name}", "create", path, body)
+
+    async def _try(self, what: str, verb: str, path: str, body: dict[str, Any]) -> None:
+        try:
+            if verb == "patch":
+                await self._client.patch(path, body, kind="merge")
+            else:
+                await self._client.create(path, body)
+        except NotFound:
+            return  # the pod went away meanwhile: there is nobody left to tell
+        except ApiError as error:
+            self._failed(what, error)
+
+
+def _pod_path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{quote(pod.namespace)}/pods/{quote(pod.name)}"
