@@ -186,6 +186,8 @@ class PriorityClass(Struct, frozen=True, gc=False):
     value: int
     global_default: bool = False
     preempts: bool = True
+    uid: str = ""
+    version: int = 0
 
 
 class DisruptionBudget(Struct, frozen=True, gc=False):
@@ -199,6 +201,7 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
     """status.disruptionsAllowed."""
     disrupted: tuple[str, ...] = ()
     """Names in status.disruptedPods: evictions already counted."""
+    version: int = 0
 
 
 class GroupObject(Struct, frozen=True, gc=False):
@@ -217,6 +220,16 @@ class GroupObject(Struct, frozen=True, gc=False):
     priority_class: str = ""
     preempts: bool = True
     topology_key: str = ""
+    version: int = 0
+
+
+class Namespace(Struct, frozen=True, gc=False):
+    """v1.Namespace: what namespace selectors of affinity terms read."""
+
+    name: str
+    uid: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    version: int = 0
 
 
 class GangKey(NamedTuple):

@@ -1,0 +1,292 @@
+"""Where a pod may go: the parts of its spec that kube-scheduler's filters read.
+
+Sources: k8s.io/kube-scheduler/framework/types.go (affinity terms) and
+podtopologyspread/common.go (defaults and matchLabelKeys of spread constraints).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.model.apishape import (
+    RawAffinity,
+    RawContainer,
+    RawPodAffinity,
+    RawPodSpec,
+    RawPodTerm,
+    RawPort,
+    RawRequirement,
+    RawSelector,
+    RawSpread,
+    RawToleration,
+    RawVolume,
+)
+from extender.model.errors import InvalidInput
+from extender.model.interning import Interner, Memo
+from extender.model.objects import (
+    HostPort,
+    LabelSelector,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodShape,
+    Requirement,
+    SpreadConstraint,
+    Toleration,
+)
+
+T = TypeVar("T")
+Parts = tuple[object, ...]
+
+_affinity = msgspec.json.Decoder(RawAffinity)
+_spread = msgspec.json.Decoder(list[RawSpread])
+_tolerations = msgspec.json.Decoder(list[RawToleration])
+_ports = msgspec.json.Decoder(list[RawPort])
+_selector_map = msgspec.json.Decoder(dict[str, str])
+
+_EXCLUSIVE_DISKS = ("gce_persistent_disk", "aws_elastic_block_store", "rbd", "iscsi")
+"""Volumes that kube-scheduler's VolumeRestrictions keeps from sharing a node."""
+
+
+class _Template(Struct, frozen=True, gc=False):
+    """A shape, or the label keys without whose values it is not known."""
+
+    shape: PodShape | None
+    label_keys: tuple[str, ...] = ()
+
+
+_memo: Memo[Parts, _Template] = Memo()
+_by_labels: Memo[Parts, PodShape] = Memo()
+_intern: Interner[PodShape] = Interner()
+
+
+def pod_shape(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> PodShape:
+    """Return the constraints of a pod, shared by all pods with the same ones.
+
+    ``namespace`` and ``labels`` are the pod's: affinity terms without namespaces mean
+    the pod's own, and matchLabelKeys take the pod's values. Raises InvalidInput that
+    begins with the field.
+    """
+    affinity = bytes(spec.affinity)
+    ports: list[bytes | bool] = [
+        bytes(container.ports)
+        for container in (*(spec.containers or ()), *_sidecars(spec))
+        if container.ports
+    ]
+    if ports:
+        ports.append(bool(spec.host_network))
+    key: Parts = (
+        bytes(spec.node_selector),
+        affinity,
+        bytes(spec.tolerations),
+        bytes(spec.topology_spread_constraints),
+        *ports,
+        spec.scheduler_name,
+        _unmodelled(spec) if spec.volumes or spec.resource_claims else (),
+        namespace if affinity else "",
+    )
+    template = _memo.get(key)
+    if template is None:
+        template = _memo.put(key, _template(spec, namespace, labels))
+    if template.shape is not None:
+        return template.shape
+    key = (key, *(labels.get(name) for name in template.label_keys))
+    shape = _by_labels.get(key)
+    return shape if shape is not None else _by_labels.put(key, _build(spec, namespace, labels))
+
+
+def _sidecars(spec: RawPodSpec) -> list[RawContainer]:
+    return [c for c in spec.init_containers or () if c.restart_policy == "Always"]
+
+
+def selector(raw: RawSelector | None) -> LabelSelector | None:
+    """Return a label selector with matchLabels folded in; None stays None (matches nothing)."""
+    if raw is None:
+        return None
+    requirements = [
+        Requirement(key, "In", (value,)) for key, value in sorted((raw.match_labels or {}).items())
+    ]
+    for item in raw.match_expressions or ():
+        values = tuple(item.values or ())
+        if (item.operator in ("In", "NotIn")) != bool(values):
+            raise InvalidInput(f"selector: operator {item.operator} with {len(values)} values")
+        requirements.append(Requirement(item.key, item.operator, values))
+    return LabelSelector(tuple(requirements))
+
+
+def _template(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> _Template:
+    keys = _label_keys(spec)
+    return _Template(None, keys) if keys else _Template(_build(spec, namespace, labels))
+
+
+def _label_keys(spec: RawPodSpec) -> tuple[str, ...]:
+    """The label keys by which otherwise equal specs have different shapes."""
+    keys: set[str] = set()
+    affinity = _decode(_affinity.decode, spec.affinity, "spec.affinity") or RawAffinity()
+    for group in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        for term in (group.required if group else None) or ():
+            keys.update(term.match_label_keys or ())
+            keys.update(term.mismatch_label_keys or ())
+    for constraint in _spreads(spec):
+        keys.update(constraint.match_label_keys or ())
+    return tuple(sorted(keys))
+
+
+def _build(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> PodShape:
+    affinity = _decode(_affinity.decode, spec.affinity, "spec.affinity") or RawAffinity()
+    node_selector = _decode(_selector_map.decode, spec.node_selector, "spec.nodeSelector") or {}
+    return _intern(
+        PodShape(
+            node_selector=tuple(sorted(node_selector.items())),
+            node_terms=_node_terms(affinity),
+            affinity=_pod_terms(affinity.pod_affinity, "podAffinity", namespace, labels),
+            anti_affinity=_pod_terms(
+                affinity.pod_anti_affinity, "podAntiAffinity", namespace, labels
+            ),
+            spread=tuple(
+                _spread_constraint(raw, labels, index) for index, raw in enumerate(_spreads(spec))
+            ),
+            tolerations=tuple(
+                Toleration(
+                    raw.key or "", raw.operator or "Equal", raw.value or "", raw.effect or ""
+                )
+                for raw in _decode(_tolerations.decode, spec.tolerations, "spec.tolerations") or ()
+            ),
+            host_ports=_host_ports(spec),
+            scheduler=spec.scheduler_name or "default-scheduler",
+            unmodelled=_unmodelled(spec),
+        )
+    )
+
+
+def _node_terms(affinity: RawAffinity) -> tuple[NodeSelectorTerm, ...] | None:
+    required = affinity.node_affinity.required if affinity.node_affinity else None
+    if required is None:
+        return None
+    # A term without any requirement selects nothing, so it is as good as absent.
+    return tuple(
+        NodeSelectorTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
+        for term in required.node_selector_terms or ()
+        if term.match_expressions or term.match_fields
+    )
+
+
+def _requirements(raws: list[RawRequirement] | None) -> tuple[Requirement, ...]:
+    return tuple(Requirement(raw.key, raw.operator, tuple(raw.values or ())) for raw in raws or ())
+
+
+def _pod_terms(
+    group: RawPodAffinity | None, name: str, namespace: str, labels: Mapping[str, str]
+) -> tuple[PodAffinityTerm, ...]:
+    terms = []
+    for index, raw in enumerate((group.required if group else None) or ()):
+        where = f"spec.affinity.{name}.required[{index}]"
+        terms.append(_pod_term(raw, where, namespace, labels))
+    return tuple(terms)
+
+
+def _pod_term(
+    raw: RawPodTerm, where: str, namespace: str, labels: Mapping[str, str]
+) -> PodAffinityTerm:
+    try:
+        chosen = selector(raw.label_selector)
+        namespaces = selector(raw.namespace_selector)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+    chosen = _merge(chosen, "In", raw.match_label_keys, labels)
+    chosen = _merge(chosen, "NotIn", raw.mismatch_label_keys, labels)
+    listed = tuple(sorted(raw.namespaces or ()))
+    if not listed and namespaces is None:
+        listed = (namespace,)
+    return PodAffinityTerm(raw.topology_key, chosen, listed, namespaces)
+
+
+def _merge(
+    chosen: LabelSelector | None,
+    operator: str,
+    keys: list[str] | None,
+    labels: Mapping[str, str],
+) -> LabelSelector | None:
+    """Add one requirement for each key the pod has; the API server may have done so already."""
+    if chosen is None or not keys:
+        return chosen
+    requirements = list(chosen.requirements)
+    for key in keys:
+        if key in labels:
+            extra = Requirement(key, operator, (labels[key],))
+            if extra not in requirements:
+                requirements.append(extra)
+    return LabelSelector(tuple(requirements))
+
+
+def _spreads(spec: RawPodSpec) -> list[RawSpread]:
+    """The constraints that filter; ScheduleAnyway only scores."""
+    field = "spec.topologySpreadConstraints"
+    raws = _decode(_spread.decode, spec.topology_spread_constraints, field) or []
+    return [raw for raw in raws if raw.when_unsatisfiable == "DoNotSchedule"]
+
+
+def _spread_constraint(raw: RawSpread, labels: Mapping[str, str], index: int) -> SpreadConstraint:
+    try:
+        chosen = _merge(selector(raw.label_selector), "In", raw.match_label_keys, labels)
+    except InvalidInput as error:
+        raise InvalidInput(f"spec.topologySpreadConstraints[{index}]: {error}") from error
+    return SpreadConstraint(
+        topology_key=raw.topology_key,
+        max_skew=raw.max_skew,
+        selector=chosen,
+        min_domains=raw.min_domains or 1,
+        honor_node_affinity=raw.node_affinity_policy != "Ignore",
+        honor_taints=raw.node_taints_policy == "Honor",
+    )
+
+
+def _host_ports(spec: RawPodSpec) -> tuple[HostPort, ...]:
+    """Ports of containers and sidecars; with hostNetwork every port is the node's."""
+    ports: set[tuple[str, str, int]] = set()
+    for field, containers in (
+        ("containers", spec.containers),
+        ("initContainers", spec.init_containers),
+    ):
+        for index, container in enumerate(containers or ()):
+            if field == "initContainers" and container.restart_policy != "Always":
+                continue
+            where = f"spec.{field}[{index}].ports"
+            for raw in _decode(_ports.decode, container.ports, where) or ():
+                number = raw.host_port or (raw.container_port if spec.host_network else 0) or 0
+                if number > 0:
+                    ports.add((raw.host_ip or "0.0.0.0", raw.protocol or "TCP", number))
+    return tuple(HostPort(*port) for port in sorted(ports))
+
+
+def _unmodelled(spec: RawPodSpec) -> tuple[str, ...]:
+    """What ties the pod to nodes in ways only kube-scheduler itself can judge."""
+    found = set()
+    for volume in spec.volumes or ():
+        if _present(volume.persistent_volume_claim) or _present(volume.ephemeral):
+            found.add("persistentVolumeClaim")
+        elif _exclusive(volume):
+            found.add("exclusiveDisk")
+    if bytes(spec.resource_claims) not in (b"", b"null", b"[]"):
+        found.add("resourceClaim")
+    return tuple(sorted(found))
+
+
+def _exclusive(volume: RawVolume) -> bool:
+    return any(_present(getattr(volume, name)) for name in _EXCLUSIVE_DISKS)
+
+
+def _present(raw: Raw) -> bool:
+    return bytes(raw) not in (b"", b"null")
+
+
+def _decode(decode: Callable[[Raw], T], raw: Raw, where: str) -> T | None:
+    if not _present(raw):
+        return None
+    try:
+        return decode(raw)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{where}: {error}") from error
