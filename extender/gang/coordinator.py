@@ -168,6 +168,17 @@ class Coordinator:
                 return flight
             return await self._plan(key, verb, offered, single, masks)
 
+    async def ask(self, gang: Gang, masks: Mapping[str, frozenset[str]]) -> Plan | Refusal:
+        """Return what would be planned, without acting on it."""
+        snapshot = self._source.snapshot()
+        holds = self.book.holds()
+        deadline = time.monotonic() + self._settings.plan.seconds
+        async with self._lock:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._pool,
+                lambda: self._planner.plan(gang, snapshot, holds, masks, deadline=deadline),
+            )
+
     def _kept_refusal(self, key: GangKey) -> Refusal | None:
         """Return the last refusal while nothing changed or while it is too early to ask."""
         kept = self._refused.get(key)

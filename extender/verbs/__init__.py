@@ -1,0 +1,1 @@
+"""The extender verbs, free of HTTP: questions in, answers out."""

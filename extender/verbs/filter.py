@@ -1,0 +1,108 @@
+"""filter: which of the nodes that kube-scheduler would take may this pod have?
+
+A pod of no gang keeps its list, less the nodes whose room is promised. A member
+of a gang gets its seat and nothing else, once all of the gang's room is free;
+until then no node at all. Held-back nodes are answered as unresolvable: on
+kube-scheduler up to 1.37 a plain failed node would be tried for preemption.
+"""
+
+from __future__ import annotations
+
+from extender.gang.book import Flight, State
+from extender.gang.coordinator import Coordinator
+from extender.model.gang import Gang
+from extender.model.objects import Pod
+from extender.model.plan import Refusal
+from extender.verbs.context import Context
+from extender.wire.filter import FilterArgs, FilterResult
+
+
+class Filter:
+    """Answers the filter verb."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._coordinator: Coordinator = context.coordinator
+
+    async def answer(self, args: FilterArgs) -> FilterResult:
+        """Return the nodes the pod may have now. Raises NotReady before recovery."""
+        context = self._context
+        context.require_ready()
+        pod = args.pod
+        flight = self._coordinator.book.of_member(pod.uid)
+        if flight is None:
+            gang = await context.waiting_gang(pod)
+            if gang is None:
+                return self._beside_seats(pod, args.node_names)
+            answer = await self._coordinator.ensure(
+                gang.key, "filter", offered=_offered(pod, args.node_names)
+            )
+            if isinstance(answer, Refusal):
+                if answer.code == "stale":
+                    return FilterResult(node_names=[], error=answer.message)
+                return hold_back(args.node_names, f"{gang.key}: {answer.message}")
+            flight = answer
+        return self._seated(flight, pod, args.node_names)
+
+    def _seated(self, flight: Flight, pod: Pod, names: list[str]) -> FilterResult:
+        seat = flight.seats.get(pod.uid)
+        if seat is None:
+            return hold_back(
+                names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
+            )
+        if flight.state is not State.OPEN:
+            left = len(flight.victims) + len(flight.waits)
+            return hold_back(
+                names, f"{flight.key}: seat on {seat}, waits for {left} pods to go away"
+            )
+        if seat in names:
+            flight.missed.pop(pod.uid, None)
+            others = [name for name in names if name != seat]
+            result = hold_back(others, f"{flight.key}: its seat is on {seat}")
+            result.node_names.append(seat)
+            return result
+        nominated_only = names == [pod.nominated]
+        if not nominated_only:
+            self._coordinator.seat_not_offered(flight, pod, frozenset(names))
+            swapped = flight.seats.get(pod.uid)
+            if swapped is not None and swapped in names:
+                return self._seated(flight, pod, names)
+        return hold_back(names, f"{flight.key}: its seat is on {seat}, which is not offered")
+
+    def _beside_seats(self, pod: Pod, names: list[str]) -> FilterResult:
+        held = self._coordinator.book.nodes()
+        if not held:
+            return FilterResult(node_names=names)
+        kept: list[str] = []
+        refused: dict[str, str] = {}
+        spare = self._context.spare
+        for name in names:
+            why = spare.why_not(pod, name) if name in held else None
+            if why is None:
+                kept.append(name)
+            else:
+                refused[name] = why
+        for name in kept:
+            if name in held:
+                spare.offered(pod, name)
+        if refused:
+            self._coordinator.held_back(pod)
+        return FilterResult(node_names=kept, failed_and_unresolvable=refused)
+
+
+def hold_back(names: list[str], reason: str) -> FilterResult:
+    """Return an answer that keeps the pod off all of ``names``."""
+    return FilterResult(node_names=[], failed_and_unresolvable=dict.fromkeys(names, reason))
+
+
+def _offered(pod: Pod, names: list[str]) -> dict[str, frozenset[str]] | None:
+    """Return the list as evidence of what kube-scheduler accepts, if it is a full one.
+
+    A nominated pod is first tried on its nominated node alone.
+    """
+    if names == [pod.nominated]:
+        return None
+    return {pod.uid: frozenset(names)}
+
+
+__all__ = ["Filter", "Gang", "hold_back"]

@@ -1,0 +1,118 @@
+"""preempt: kube-scheduler wants to evict pods for one pod; what may it do?
+
+For a gang the answer is always "nothing": the plan's victims sit on several
+nodes, and only whole gangs of room are of use, so we evict them ourselves and
+the members wait for their seats. A single pod gets kube-scheduler's own choice
+of nodes, less those where a seat or a protected pod is in the way. Where its
+victims belong to gangs that go whole, the cheapest node over all candidates is
+found by the same search as for gangs: either one that breaks no gang, which is
+left to kube-scheduler, or a gang is evicted whole by us.
+"""
+
+from __future__ import annotations
+
+from extender.gang.book import Flight
+from extender.gang.coordinator import single_gang
+from extender.gang.victims import protected
+from extender.model.gang import UNIT_ALL
+from extender.model.objects import Pod
+from extender.model.plan import Refusal
+from extender.model.settings import PlanSettings
+from extender.model.snapshot import Snapshot
+from extender.verbs.context import Context
+from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
+
+NOTHING = PreemptResult(candidates={})
+
+
+class Preempt:
+    """Answers the preempt verb."""
+
+    def __init__(self, context: Context, plan: PlanSettings) -> None:
+        self._context = context
+        self._plan = plan
+
+    async def answer(self, args: PreemptArgs) -> PreemptResult:
+        """Return the candidates kube-scheduler may act on. Raises NotReady before recovery."""
+        context = self._context
+        context.require_ready()
+        coordinator = context.coordinator
+        pod = args.pod
+        flight = coordinator.book.of_member(pod.uid)
+        if flight is not None:
+            coordinator.seat_not_offered(flight, pod, frozenset())
+            return NOTHING
+        gang = await context.waiting_gang(pod)
+        if gang is not None:
+            await coordinator.ensure(gang.key, "preempt")
+            return NOTHING
+        if self._beyond_quorum(pod):
+            # More than the quorum is placed only at no extra disruption.
+            return NOTHING
+        return await self._single(pod, args.candidates)
+
+    def _beyond_quorum(self, pod: Pod) -> bool:
+        gang = self._context.coordinator.gang_of(pod, self._context.cluster.snapshot())
+        return gang is not None and gang.starts_whole
+
+    async def _single(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
+        snapshot = self._context.cluster.snapshot()
+        clean: dict[str, Candidate] = {}
+        breaking: dict[str, Candidate] = {}
+        for node, candidate in candidates.items():
+            victims = self._victims(node, candidate)
+            if victims is None or any(
+                protected(victim, self._plan, snapshot.now) for victim in victims
+            ):
+                continue
+            if not self._leaves_seats(pod, node, victims):
+                continue
+            if any(self._goes_whole(victim, snapshot) for victim in victims):
+                breaking[node] = candidate
+            else:
+                clean[node] = candidate
+        if not breaking:
+            return PreemptResult(candidates=clean)
+        return await self._cheapest(pod, clean, breaking)
+
+    def _victims(self, node: str, candidate: Candidate) -> list[Pod] | None:
+        """Return the victims' pods; None when there are none or one is not known on the node.
+
+        kube-scheduler 1.38 offers nodes without victims (only we refused them),
+        1.37 may name members of a group on other nodes: neither can be answered.
+        """
+        found = [self._context.cluster.pod(uid) for uid in candidate.uids]
+        pods = [victim for victim in found if victim is not None and victim.node == node]
+        return pods if pods and len(pods) == len(found) else None
+
+    def _leaves_seats(self, pod: Pod, node: str, victims: list[Pod]) -> bool:
+        return self._context.spare.why_not(pod, node, leaving=victims) is None
+
+    def _goes_whole(self, victim: Pod, snapshot: Snapshot) -> bool:
+        gang = self._context.coordinator.gang_of(victim, snapshot)
+        if gang is None:
+            return False
+        return bool(gang.problems) or (gang.unit == UNIT_ALL and len(gang.bound) > 1)
+
+    async def _cheapest(
+        self, pod: Pod, clean: dict[str, Candidate], breaking: dict[str, Candidate]
+    ) -> PreemptResult:
+        """Let the search choose between nodes that break a gang and nodes that do not."""
+        coordinator = self._context.coordinator
+        stale = coordinator.stale()
+        if stale is not None:
+            return PreemptResult(candidates=clean)
+        nodes = self._context.cluster.snapshot().nodes
+        elsewhere = frozenset(nodes) - clean.keys() - breaking.keys()
+        gang = single_gang(self._context.cluster.pod(pod.uid) or pod)
+        cheap = await coordinator.ask(gang, {pod.uid: elsewhere})
+        if isinstance(cheap, Refusal):
+            return PreemptResult(candidates=clean)
+        if clean and {victim.node for victim in cheap.victims} <= clean.keys():
+            return PreemptResult(candidates=clean)
+        answer = await coordinator.ensure(
+            gang.key, "preempt", single=gang, masks={pod.uid: elsewhere}
+        )
+        if isinstance(answer, Flight):
+            return NOTHING
+        return PreemptResult(candidates=clean)

@@ -1,0 +1,37 @@
+"""The three verbs behind one object, as the server calls them."""
+
+from __future__ import annotations
+
+from extender.gang.coordinator import Coordinator
+from extender.model.settings import Settings
+from extender.verbs.context import Cluster, Context
+from extender.verbs.filter import Filter
+from extender.verbs.preempt import Preempt
+from extender.verbs.prioritize import Prioritize
+from extender.verbs.spare import Spare
+from extender.wire.filter import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt import PreemptArgs, PreemptResult
+
+
+class ExtenderVerbs:
+    """filter, prioritize and preempt. Each may raise NotReady; nothing else on purpose."""
+
+    def __init__(
+        self, cluster: Cluster, coordinator: Coordinator, spare: Spare, settings: Settings
+    ) -> None:
+        context = Context(cluster=cluster, coordinator=coordinator, spare=spare)
+        self._filter = Filter(context)
+        self._prioritize = Prioritize(context)
+        self._preempt = Preempt(context, settings.plan)
+
+    async def filter(self, args: FilterArgs) -> FilterResult:
+        """Return the nodes the pod may have now."""
+        return await self._filter.answer(args)
+
+    async def prioritize(self, args: FilterArgs) -> list[HostPriority]:
+        """Return a score for each node."""
+        return await self._prioritize.answer(args)
+
+    async def preempt(self, args: PreemptArgs) -> PreemptResult:
+        """Return what kube-scheduler may evict for the pod."""
+        return await self._preempt.answer(args)
