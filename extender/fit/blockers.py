@@ -37,23 +37,21 @@ def blocked_nodes(pod: Pod, view: ClusterView) -> dict[str, tuple[str, ...]]:
     return found
 
 
+Closed = dict[str, dict[str, set[str]]]
+"""Topology key -> value -> uids of the pods that close that domain."""
+
+
 def _on(
-    pod: Pod,
-    state: NodeState,
-    closed: dict[Domain, set[str]],
-    memo: dict[tuple[Domain, ...], tuple[str, ...]],
+    pod: Pod, state: NodeState, closed: Closed, memo: dict[tuple[Domain, ...], tuple[str, ...]]
 ) -> tuple[str, ...]:
+    """Union of what closes the node's domains and of who holds a wanted port there."""
     labels = state.node.labels
-    keys = {key for key, _ in closed}
     domains = tuple(
-        domain for key in sorted(keys) if (domain := (key, labels.get(key, ""))) in closed
+        [(key, labels[key]) for key in closed if key in labels and labels[key] in closed[key]]
     )
     uids = memo.get(domains)
     if uids is None:
-        together: set[str] = set()
-        for domain in domains:
-            if domain[0] in labels:
-                together |= closed[domain]
+        together: set[str] = set().union(*(closed[key][value] for key, value in domains))
         uids = memo[domains] = tuple(sorted(together))
     wanted = pod.shape.host_ports
     if wanted and state.ports:
@@ -67,9 +65,9 @@ def _on(
     return uids
 
 
-def _closed_domains(pod: Pod, view: ClusterView) -> dict[Domain, set[str]]:
-    """Domains closed to the pod by anti-affinity in either direction, with the pods that do it."""
-    closed: dict[Domain, set[str]] = {}
+def _closed_domains(pod: Pod, view: ClusterView) -> Closed:
+    """Domains closed to the pod by anti-affinity in either direction, and by whom."""
+    closed: Closed = {}
     refusing = {
         term for term in view.refusals().by_term if term_refuses(term, pod, view.namespaces)
     }
@@ -78,28 +76,26 @@ def _closed_domains(pod: Pod, view: ClusterView) -> dict[Domain, set[str]]:
     ]
     if not refusing and not own:
         return closed
-    picked: dict[tuple[int, str], tuple[PodAffinityTerm, ...]] = {}
+    picked: dict[tuple[int, str], list[PodAffinityTerm]] = {}
+
+    def close(term: PodAffinityTerm, state: NodeState, uid: str) -> None:
+        value = state.node.labels.get(term.topology_key)
+        if value is not None and uid != pod.uid:
+            closed.setdefault(term.topology_key, {}).setdefault(value, set()).add(uid)
+
     for state in view.states():
-        labels = state.node.labels
-        for guard in state.guards.values() if refusing else ():
-            if guard.uid == pod.uid:
-                continue
-            for term in guard.shape.anti_affinity:
-                if term in refusing and term.topology_key in labels:
-                    _note(closed, term, labels[term.topology_key], guard.uid)
-        for other in state.pods.values() if own else ():
-            kind = (id(other.labels), other.namespace)
-            terms = picked.get(kind)
-            if terms is None:
-                terms = picked[kind] = tuple(
-                    term for term in own if term_picks(term, other, view.namespaces)
-                )
-            if terms and other.uid != pod.uid:
+        if refusing:
+            for guard in state.guards.values():
+                for term in guard.shape.anti_affinity:
+                    if term in refusing:
+                        close(term, state, guard.uid)
+        if own:
+            for other in state.pods.values():
+                kind = (id(other.labels), other.namespace)
+                terms = picked.get(kind)
+                if terms is None:
+                    terms = [t for t in own if term_picks(t, other, view.namespaces)]
+                    picked[kind] = terms
                 for term in terms:
-                    if term.topology_key in labels:
-                        _note(closed, term, labels[term.topology_key], other.uid)
+                    close(term, state, other.uid)
     return closed
-
-
-def _note(closed: dict[Domain, set[str]], term: PodAffinityTerm, value: str, uid: str) -> None:
-    closed.setdefault((term.topology_key, value), set()).add(uid)
