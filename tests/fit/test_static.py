@@ -126,8 +126,7 @@ def test_static_rules(shape: PodShape, made: Node, reason: str | None) -> None:
 def test_request_beyond_the_whole_node() -> None:
     each = pod("p", wants=requests(cpu=6000, gpu=1))
     assert static_allowed(each, node("n", cpu=4000)) == (
-        "NodeResourcesFit: 2 CPU short (wants 6, 4 free); "
-        "1 example.com/gpu short (wants 1, 0 free)"
+        "NodeResourcesFit: 2 CPU short (wants 6, 4 free); 1 example.com/gpu short (wants 1, 0 free)"
     )
     assert static_allowed(each, node("n", cpu=6000, gpu=1)) is None
 
