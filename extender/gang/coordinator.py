@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -170,14 +171,38 @@ class Coordinator:
 
     async def ask(self, gang: Gang, masks: Mapping[str, frozenset[str]]) -> Plan | Refusal:
         """Return what would be planned, without acting on it."""
-        snapshot = self._source.snapshot()
-        holds = self.book.holds()
-        deadline = time.monotonic() + self._settings.plan.seconds
         async with self._lock:
-            return await asyncio.get_running_loop().run_in_executor(
+            return await self._search(gang, self._source.snapshot(), masks, None)
+
+    async def _search(
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        masks: Mapping[str, frozenset[str]],
+        offered: Mapping[str, frozenset[str]] | None,
+    ) -> Plan | Refusal:
+        """Plan on the worker thread, so that other calls and events go on meanwhile."""
+        loop = asyncio.get_running_loop()
+        seconds = self._settings.plan.seconds
+        cancel = array("b", [0])
+        timer = loop.call_later(seconds, cancel.__setitem__, 0, 1)
+        holds = self.book.holds()
+        deadline = time.monotonic() + seconds
+        try:
+            return await loop.run_in_executor(
                 self._pool,
-                lambda: self._planner.plan(gang, snapshot, holds, masks, deadline=deadline),
+                lambda: self._planner.plan(
+                    gang,
+                    snapshot,
+                    holds,
+                    masks,
+                    deadline=deadline,
+                    cancel=cancel,
+                    offered=offered,
+                ),
             )
+        finally:
+            timer.cancel()
 
     def _kept_refusal(self, key: GangKey) -> Refusal | None:
         """Return the last refusal while nothing changed or while it is too early to ask."""
@@ -210,14 +235,7 @@ class Coordinator:
         for uid, names in (masks or {}).items():
             struck[uid] = struck.get(uid, frozenset()) | names
         began = self._clocks.monotonic()
-        deadline = time.monotonic() + self._settings.plan.seconds
-        holds = self.book.holds()
-        answer = await asyncio.get_running_loop().run_in_executor(
-            self._pool,
-            lambda: self._planner.plan(
-                gang, snapshot, holds, struck, deadline=deadline, offered=offered
-            ),
-        )
+        answer = await self._search(gang, snapshot, struck, offered)
         seconds = self._clocks.monotonic() - began
         if isinstance(answer, Refusal):
             self._masks.pop(key, None)

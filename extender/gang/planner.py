@@ -32,6 +32,7 @@ from extender.model.plan import Cost, Plan, Refusal, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Infeasible, Limits, Solution
+from extender.search.reference import Flag
 from extender.search.solver import solve
 
 MAX_STRIKES = 16
@@ -54,13 +55,15 @@ class Planner:
         holds: Iterable[Hold] = (),
         masks: Mapping[str, frozenset[str]] | None = None,
         deadline: float | None = None,
+        cancel: Flag | None = None,
         offered: Mapping[str, frozenset[str]] | None = None,
     ) -> Plan | Refusal:
         """Return a plan for the seats the gang's quorum lacks, or the reason for none.
 
         ``holds`` are untaken seats of every gang (its own are ignored); ``masks``
         gives node names refused for a member's class; ``deadline`` is handed to
-        the search as it is (a time.monotonic value). ``offered`` gives, per member
+        the search as it is (a time.monotonic value), and so is ``cancel``, whose
+        first item ends the search early once it is not zero. ``offered`` gives, per member
         uid, every node that kube-scheduler accepts for it now: a node where the
         pod fits by our own rules and that is not among them is not used for its
         class (volumes, devices, or a pod bound a moment ago stand against it).
@@ -87,7 +90,7 @@ class Planner:
                 struck,
             )
             limits = Limits(branch_nodes=self._settings.plan.branch_nodes)
-            answer = solve(built.problem, limits, deadline=deadline)
+            answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
             if isinstance(answer, Infeasible):
                 return explain_refusal(gang, built, answer, snapshot, strikes > 0)
             seats = _assign(built, answer)

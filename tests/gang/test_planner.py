@@ -1,0 +1,214 @@
+"""The planner on the reference scenario's states: who goes, who sits where, and why not."""
+
+from __future__ import annotations
+
+from extender.model.objects import (
+    DisruptionBudget,
+    LabelSelector,
+    Pod,
+    PodAffinityTerm,
+    PodShape,
+    Requirement,
+)
+from extender.model.plan import Plan, Refusal
+from extender.model.settings import PlanSettings, Settings
+from tests.gang.world import NOW, evicted, group, node, plan_for, pod, seats, snapshot
+
+HIGH = 100_000
+NODES = [node(f"n{i}") for i in range(4)]
+
+
+def gang(name: str, count: int, *, priority: int = 1, on: str = "n", **more: object) -> list[Pod]:
+    place = on and [f"{on}{i}" for i in range(count)]
+    return [
+        pod(
+            f"{name}-{i}",
+            priority=priority,
+            group=name,
+            on=place[i] if place else "",
+            **more,  # type: ignore[arg-type]
+        )
+        for i in range(count)
+    ]
+
+
+def waiting(name: str, count: int, *, priority: int = HIGH, **more: object) -> list[Pod]:
+    return gang(name, count, priority=priority, on="", **more)
+
+
+def test_reference_evicts_the_low_gang_whole_and_proves_it() -> None:
+    state = snapshot(
+        NODES, gang("low", 4) + waiting("high", 4), [group("low"), group("high", priority=HIGH)]
+    )
+    plan = plan_for(state, "high")
+    assert evicted(plan) == {"low-0", "low-1", "low-2", "low-3"}
+    assert sorted(seats(plan).values()) == ["n0", "n1", "n2", "n3"]
+    assert isinstance(plan, Plan)
+    assert plan.proof == "optimal"
+    assert all(cost.value == cost.bound for cost in plan.costs)
+
+
+def test_room_for_two_is_free_yet_the_low_gang_goes_together() -> None:
+    nodes = [node(f"n{i}") for i in range(6)]
+    state = snapshot(nodes, gang("low", 4) + waiting("high", 4), [group("low"), group("high")])
+    plan = plan_for(state, "high")
+    assert evicted(plan) == {"low-0", "low-1", "low-2", "low-3"}
+    assert {"n4", "n5"} <= set(seats(plan).values()) or len(set(seats(plan).values())) == 4
+
+
+def test_a_more_urgent_pod_in_the_way_stops_everything_and_is_named() -> None:
+    low = [pod(f"low-{i}", priority=1, group="low", on=f"n{i}") for i in range(3)]
+    blocker = pod("blocker", priority=HIGH + 1, on="n3")
+    state = snapshot(NODES, [*low, blocker, *waiting("high", 4)], [group("low", 3), group("high")])
+    answer = plan_for(state, "high")
+    assert isinstance(answer, Refusal)
+    assert answer.code == "infeasible"
+    assert any("blocker" in line and "n3" in line for line in answer.details)
+
+
+def test_equal_priority_is_never_a_victim() -> None:
+    state = snapshot(
+        NODES,
+        gang("low", 4, priority=HIGH) + waiting("high", 4),
+        [group("low"), group("high")],
+    )
+    assert isinstance(plan_for(state, "high"), Refusal)
+
+
+def test_disruption_per_pod_takes_only_as_many_as_needed() -> None:
+    state = snapshot(
+        NODES,
+        gang("low", 4) + waiting("high", 2),
+        [group("low", whole=False), group("high", 2)],
+    )
+    assert len(evicted(plan_for(state, "high"))) == 2
+
+
+def test_the_smaller_sufficient_gang_goes() -> None:
+    nodes = [node(f"n{i}") for i in range(6)]
+    big = gang("big", 4)
+    small = [pod(f"small-{i}", priority=1, group="small", on=f"n{4 + i}") for i in range(2)]
+    state = snapshot(
+        nodes,
+        [*big, *small, *waiting("high", 2)],
+        [group("big"), group("small", 2), group("high", 2)],
+    )
+    assert evicted(plan_for(state, "high")) == {"small-0", "small-1"}
+
+
+def test_a_gang_goes_whole_from_nodes_the_preemptor_does_not_use() -> None:
+    state = snapshot(NODES, gang("low", 4) + waiting("high", 2), [group("low"), group("high", 2)])
+    assert evicted(plan_for(state, "high")) == {"low-0", "low-1", "low-2", "low-3"}
+
+
+def test_heterogeneous_members() -> None:
+    leader = pod("high-leader", cpu=2, priority=HIGH, group="high")
+    workers = [pod(f"high-w{i}", cpu=3, priority=HIGH, group="high") for i in range(3)]
+    state = snapshot(NODES, [*gang("low", 4), leader, *workers], [group("low"), group("high")])
+    plan = plan_for(state, "high")
+    assert len(seats(plan)) == 4
+    assert evicted(plan) == {"low-0", "low-1", "low-2", "low-3"}
+
+
+def test_incomplete_gang_is_refused_before_any_search() -> None:
+    state = snapshot(NODES, gang("low", 4) + waiting("high", 3), [group("low"), group("high")])
+    answer = plan_for(state, "high")
+    assert isinstance(answer, Refusal)
+    assert answer.code == "incomplete"
+    assert "3 of 4" in answer.message
+
+
+def test_never_policy_and_min_count_zero_evict_nothing() -> None:
+    state = snapshot(
+        NODES, gang("low", 4) + waiting("high", 4, preempts=False), [group("low"), group("high")]
+    )
+    answer = plan_for(state, "high")
+    assert isinstance(answer, Refusal)
+    assert "Never" in answer.message
+    state = snapshot(NODES, gang("low", 4) + waiting("high", 4), [group("low"), group("high", 0)])
+    answer = plan_for(state, "high")
+    assert isinstance(answer, Refusal)
+    assert answer.code == "conflict"
+
+
+def test_respected_budget_spares_its_pods_and_prefer_counts_them() -> None:
+    keep = LabelSelector((Requirement("app", "In", ("keep",)),))
+    budget = DisruptionBudget("b", "default", "keep", keep, allowed=0)
+    low = [pod(f"low-{i}", priority=1, on=f"n{i}", labels={"app": "keep"}) for i in range(4)]
+    pods = [*low, *waiting("high", 1)]
+    state = snapshot(NODES, pods, [group("high", 1)], budgets=[budget])
+    assert isinstance(plan_for(state, "high"), Refusal)
+    prefer = Settings(plan=PlanSettings(pdb_policy="prefer"))
+    plan = plan_for(state, "high", prefer)
+    assert len(evicted(plan)) == 1
+    assert isinstance(plan, Plan)
+    assert plan.costs[0].level == "pdb-violations"
+    assert plan.costs[0].value == 1
+
+
+def test_terminating_room_is_waited_for_rather_than_evicting() -> None:
+    going = pod("going", priority=1, on="n0", deleting=NOW + 5)
+    other = pod("other", priority=1, on="n1")
+    state = snapshot(NODES[:2], [going, other, *waiting("high", 1)], [group("high", 1)])
+    plan = plan_for(state, "high")
+    assert evicted(plan) == set()
+    assert isinstance(plan, Plan)
+    assert [v.name for v in plan.waits_for] == ["going"]
+
+
+def test_anti_affinity_between_members_and_to_a_victim() -> None:
+    own = LabelSelector((Requirement("gang", "In", ("high",)),))
+    term = PodAffinityTerm("kubernetes.io/hostname", own, ("default",))
+    shape = PodShape(anti_affinity=(term,))
+    members = [
+        pod(f"high-{i}", cpu=1, priority=HIGH, group="high", labels={"gang": "high"}, shape=shape)
+        for i in range(3)
+    ]
+    lookalike = pod("old", cpu=1, priority=1, on="n0", labels={"gang": "high"})
+    state = snapshot(NODES[:3], [lookalike, *members], [group("high", 3)])
+    plan = plan_for(state, "high")
+    assert evicted(plan) == {"old"}
+    assert sorted(seats(plan).values()) == ["n0", "n1", "n2"]
+
+
+def test_topology_rule_keeps_all_seats_in_one_zone() -> None:
+    nodes = [node(f"n{i}", labels={"zone": "a" if i < 2 else "b"}) for i in range(5)]
+    low = [pod(f"low-{i}", priority=1, on=f"n{i}") for i in (3,)]
+    state = snapshot(
+        nodes,
+        [*low, *waiting("high", 3)],
+        [group("high", 3, topology_key="zone")],
+    )
+    plan = plan_for(state, "high")
+    assert evicted(plan) == {"low-3"}
+    assert set(seats(plan).values()) == {"n2", "n3", "n4"}
+
+
+def test_equal_snapshots_give_equal_plans() -> None:
+    def make() -> Plan | Refusal:
+        return plan_for(
+            snapshot(
+                [node(f"n{i}") for i in range(8)],
+                [
+                    *gang("a", 4),
+                    *(pod(f"s{i}", priority=1, on=f"n{i}") for i in range(4, 8)),
+                    *waiting("high", 2),
+                ],
+                [group("a"), group("high", 2)],
+            ),
+            "high",
+        )
+
+    first = make()
+    assert first == make()
+    assert len(evicted(first)) == 2
+    assert all(name.startswith("s") for name in evicted(first))
+
+
+def test_protected_pods_stay() -> None:
+    low = [
+        pod("a", priority=1, on="n0", annotations={"podgroup-extender.io/protected": "true"}),
+        pod("b", priority=5, on="n1"),
+    ]
+    state = snapshot(NODES[:2], [*low, *waiting("high", 1)], [group("high", 1)])
+    assert evicted(plan_for(state, "high")) == {"b"}
