@@ -92,7 +92,7 @@ def _keys_at(shape: type[Struct], path: str) -> list[str]:
     for step in re.findall(r"[^.\[\]]+|\[", path):
         if step == "[":
             node = getattr(node, "item_type", None) or getattr(node, "value_type", None)
-        elif isinstance(node, msgspec.inspect.StructType):
+        elif isinstance(node, msgspec.inspect.StructType) and not step.isdigit():
             node = next((f.type for f in node.fields if f.encode_name == step), None)
         if isinstance(node, msgspec.inspect.UnionType):
             node = next((t for t in node.types if isinstance(t, msgspec.inspect.StructType)), None)
