@@ -123,8 +123,7 @@ def _ensure_module(module: Module, root: Path, log: Log) -> Path:
         staging = Path(tempfile.mkdtemp(prefix=f".{module.key()}.", dir=root))
         try:
             started = time.monotonic()
-            log(f"{module.name}: building (a cold build takes minutes)")
-            _compile(module, staging)
+            _compile(module, staging, log)
             staging.chmod(0o755)
             staging.rename(target)
             log(f"{module.name}: built in {time.monotonic() - started:.0f} s into {target}")
@@ -133,10 +132,11 @@ def _ensure_module(module: Module, root: Path, log: Log) -> Path:
     return target
 
 
-def _compile(module: Module, out: Path) -> None:
+def _compile(module: Module, out: Path, log: Log) -> None:
     """Compile all programs of a module with one ``go build``, so that it can run in parallel."""
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     go = _find_go(module.required_go(), environment)
+    log(f"{module.name}: building (a cold build takes minutes)")
     # `go build -o DIR/` names a program after its package, which for etcd would be "server".
     command = [go, "build", "-trimpath", "-ldflags", module.ldflags, "-o", f"{out}{os.sep}"]
     command += [package for _, package in module.packages]
@@ -211,7 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m tests.controlplane.build", description="Build the test control planes."
     )
     parser.add_argument("minors", nargs="*", metavar="MINOR", help=f"of {', '.join(RELEASES)}")
-    parser.add_argument("--cache", type=Path, help=f"cache directory (default: {CACHE_VARIABLE})")
+    parser.add_argument("--cache", type=Path, help=f"cache directory (or {CACHE_VARIABLE})")
     options = parser.parse_args(arguments)
     try:
         for minor in options.minors or list(RELEASES):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.controlplane.client import Client, Object
+from tests.controlplane.client import ApiError, Client, Object
 from tests.controlplane.harness import ControlPlane
-from tests.controlplane.objects import make_node, make_pod_group
+from tests.controlplane.objects import make_node, make_pod, make_pod_group, make_priority_class
 from tests.controlplane.releases import Release
 from tests.controlplane.scheduler import scheduler_config
 from tests.controlplane.watching import Watch
@@ -38,6 +39,28 @@ class Cluster:
     def pod_group(self, name: str, min_count: int | None, **more: Any) -> Object:
         """Make a PodGroup in this release's dialect (see ``make_pod_group``)."""
         return self.client.create(make_pod_group(self.release, name, min_count, **more))
+
+    def priority_classes(self, **values: int) -> None:
+        """Make priority classes and wait until admission knows them.
+
+        Admission reads them from an informer: for some milliseconds a new class is refused as
+        unknown, and one made again under an old name still has its old value.
+        """
+        for name, value in values.items():
+            self.client.create(make_priority_class(name, value))
+            self.client.wait_for(
+                functools.partial(self._knows_priority, name, value), what=f"class {name} known"
+            )
+
+    def _knows_priority(self, name: str, value: int) -> bool:
+        """Whether a pod of a priority class gets the right priority."""
+        pod = make_pod("probe", priority_class=name)
+        try:
+            path = self.client.resource("v1/Pod").path(self.namespace)
+            made = self.client.request("POST", path, pod, dryRun="All")
+        except ApiError:
+            return False
+        return bool(made["spec"]["priority"] == value)
 
     def watch(self, kind: str = "Pod", namespace: str | None = None) -> Watch:
         """Start a watch that ends with the test."""

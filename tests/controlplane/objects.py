@@ -145,15 +145,21 @@ def make_job(
     pod: Object | None = None,
     *,
     indexed: bool = True,
+    backoff_per_index: bool = False,
     spec: Mapping[str, Any] | None = None,
 ) -> Object:
-    """A Job that runs all its pods at once; ``pod`` is a template as ``make_pod`` makes it."""
+    """A Job that runs all its pods at once; ``pod`` is a template as ``make_pod`` makes it.
+
+    A deleted pod counts as failed, and the Job waits 10 s, doubled by every further failure,
+    before it makes new ones: a gang of four comes back after 80 s. With ``backoff_per_index``
+    each index counts for itself and the whole gang comes back after 10 s.
+    """
     template = pod or make_pod("template")
     metadata = {key: value for key, value in template["metadata"].items() if key != "name"}
     body: Object = {
         "completions": completions,
         "parallelism": completions,
-        # A deleted pod counts as failed, and a preempted Job is to come back.
+        # A preempted Job is to come back, however often.
         "backoffLimit": 1_000_000,
         "completionMode": "Indexed" if indexed else "NonIndexed",
         "template": {
@@ -161,6 +167,8 @@ def make_job(
             "spec": merged(template["spec"], {"restartPolicy": "Never"}),
         },
     }
+    if backoff_per_index:
+        body["backoffLimitPerIndex"] = body["backoffLimit"]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -19,7 +19,6 @@ from tests.controlplane.objects import (
     make_pdb,
     make_pod,
     make_pod_group,
-    make_priority_class,
 )
 from tests.controlplane.recorder import RecordingExtender
 from tests.controlplane.releases import RELEASES
@@ -126,7 +125,7 @@ def test_finished_pod_is_left_alone(cluster: Cluster) -> None:
 @pytest.mark.parametrize("disruption", [None, "single", "all"])
 def test_pod_group_fields_are_kept(cluster: Cluster, disruption: str | None) -> None:
     release = cluster.release
-    cluster.client.create(make_priority_class("urgent", 1000))
+    cluster.priority_classes(urgent=1000)
     made = cluster.pod_group("g", 2, disruption=disruption, priority_class="urgent")
     expected = release.disruption_all if disruption == "all" else release.disruption_single
     assert made["spec"]["disruptionMode"] == expected
@@ -157,33 +156,47 @@ def test_pod_group_is_protected_while_it_has_members(cluster: Cluster) -> None:
     cluster.client.wait_gone("PodGroup", "g")
 
 
-def test_pods_of_indexed_jobs_come_back(cluster: Cluster) -> None:
+def _running(cluster: Cluster, job: str) -> dict[str, str]:
+    """The running pods of an indexed Job: index to UID."""
+    pods = cluster.client.list("Pod", labelSelector=f"batch.kubernetes.io/job-name={job}")
+    return {
+        each["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: each["metadata"][
+            "uid"
+        ]
+        for each in pods
+        if each["status"]["phase"] == "Running" and "deletionTimestamp" not in each["metadata"]
+    }
+
+
+def _wait_job(cluster: Cluster, job: str, count: int) -> dict[str, str]:
+    """Wait until so many pods of a Job run."""
+    return cluster.client.wait_for(
+        lambda: found if len(found := _running(cluster, job)) == count else {},
+        what=f"job {job} to run",
+    )
+
+
+@pytest.mark.parametrize("replacement", ["TerminatingOrFailed", "Failed"])
+def test_pods_of_indexed_jobs_come_back(cluster: Cluster, replacement: str) -> None:
     cluster.nodes(2)
     for job in ("x", "y"):
-        cluster.client.create(make_job(job, 2, make_pod("t", grace=1)))
-
-    def running(job: str) -> dict[str, str]:
-        pods = cluster.client.list("Pod", labelSelector=f"batch.kubernetes.io/job-name={job}")
-        return {
-            each["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: each[
-                "metadata"
-            ]["uid"]
-            for each in pods
-            if each["status"]["phase"] == "Running" and "deletionTimestamp" not in each["metadata"]
-        }
-
-    def both(job: str) -> dict[str, str]:
-        return cluster.client.wait_for(
-            lambda: found if len(found := running(job)) == 2 else {}, what=f"job {job} to run"
-        )
-
-    before = {job: both(job) for job in ("x", "y")}
+        spec = {"podReplacementPolicy": replacement}
+        pod = make_pod("t", grace=1)
+        cluster.client.create(make_job(job, 2, pod, backoff_per_index=True, spec=spec))
+    before = {job: _wait_job(cluster, job, 2) for job in ("x", "y")}
+    watch = cluster.watch()
     cluster.client.delete_all("Pod", selector="batch.kubernetes.io/job-name=x")
-    # A deleted pod counts as failed, and the Job controller backs off for ten seconds.
-    after = both("x")
+    after = _wait_job(cluster, "x", 2)
     assert set(after) == {"0", "1"}
     assert not set(after.values()) & set(before["x"].values())
-    assert running("y") == before["y"]
+    assert _running(cluster, "y") == before["y"]
+    # The Job controller keeps the old pod until the new one of its index is there.
+    cluster.client.wait_for(
+        lambda: set(watch.deleted()) == set(before["x"].values()), what="old pods gone"
+    )
+    if replacement == "Failed":  # Nobody but a kubelet, hence kwok, reports that phase.
+        for uid in before["x"].values():
+            assert watch.of(uid)[-1].object["status"]["phase"] == "Failed"
 
 
 def test_disruption_budget_is_counted_and_honoured(cluster: Cluster) -> None:
@@ -205,7 +218,7 @@ def test_disruption_budget_is_counted_and_honoured(cluster: Cluster) -> None:
 
 def test_extender_is_asked_all_three_questions(cluster: Cluster) -> None:
     client = cluster.client
-    client.create_all(make_priority_class("low", 1), make_priority_class("high", 9))
+    cluster.priority_classes(low=1, high=9)
     cluster.nodes(2)
     with RecordingExtender() as extender:
         cluster.use_extender(extender.url)
@@ -286,7 +299,10 @@ def test_watch_survives_a_restart_of_the_api_server(cluster: Cluster) -> None:
     cluster.client.create(make_pod("after"))
     cluster.client.wait_running("after")
     watch.wait_for(lambda event: event.name == "after", what="event after the restart")
+    cluster.client.delete("Pod", "before", grace=0)
+    watch.wait_for(lambda event: event.type == "DELETED", what="deletion seen")
     assert [each.name for each in watch.events if each.type == "ADDED"] == ["before", "after"]
+    assert list(watch.deleted().values()) == ["before"]
 
 
 def test_nothing_is_left_of_the_tests_before(cluster: Cluster) -> None:

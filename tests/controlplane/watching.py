@@ -54,11 +54,13 @@ class Watch:
         self._events: list[Event] = []
         self._stopped = threading.Event()
         self._connection: http.client.HTTPSConnection | None = None
+        self._known: dict[str, Object] = {}
+        self._version = ""
         self.error: BaseException | None = None
-        start = client.request("GET", self._path)
-        now = time.monotonic()
-        self._events += [Event("ADDED", each, now) for each in start["items"]]
-        self._version = start["metadata"]["resourceVersion"]
+        self.gaps = 0
+        """How often the collection had to be listed again. An object that came and went in
+        between is missed, any other change is not."""
+        self._list()
         self._thread = threading.Thread(target=self._run, name=f"watch {kind}", daemon=True)
         self._thread.start()
 
@@ -158,7 +160,7 @@ class Watch:
             while line := response.readline():
                 self._take(json.loads(line))
         except (OSError, http.client.HTTPException):
-            # The API server was restarted, perhaps. No event is lost: the next watch resumes.
+            # The API server was restarted, perhaps. The next watch resumes where this one ended.
             self._stopped.wait(0.2)
         finally:
             connection.close()
@@ -166,11 +168,39 @@ class Watch:
     def _take(self, event: Object) -> None:
         """Store one event and remember how far we are."""
         if event["type"] == "ERROR":
-            raise RuntimeError(f"watch: {event['object']}")
+            if event["object"].get("code") != http.client.GONE:
+                raise RuntimeError(f"watch: {event['object']}")
+            # A restarted API server has no history in its watch cache.
+            self.gaps += 1
+            self._list()
+            return
         self._version = event["object"]["metadata"]["resourceVersion"]
         if event["type"] != "BOOKMARK":
-            with self._lock:
-                self._events.append(Event(event["type"], event["object"], time.monotonic()))
+            self._store(event["type"], event["object"])
+
+    def _list(self) -> None:
+        """List the collection and store what has changed since the last event."""
+        answer = self._client.request("GET", self._path)
+        found = {each["metadata"]["uid"]: each for each in answer["items"]}
+        for uid in self._known.keys() - found.keys():
+            self._store("DELETED", self._known[uid])
+        for uid, each in found.items():
+            known = self._known.get(uid)
+            if known is None:
+                self._store("ADDED", each)
+            elif known["metadata"]["resourceVersion"] != each["metadata"]["resourceVersion"]:
+                self._store("MODIFIED", each)
+        self._version = answer["metadata"]["resourceVersion"]
+
+    def _store(self, kind: str, each: Object) -> None:
+        """Append an event."""
+        uid = each["metadata"]["uid"]
+        if kind == "DELETED":
+            self._known.pop(uid, None)
+        else:
+            self._known[uid] = each
+        with self._lock:
+            self._events.append(Event(kind, each, time.monotonic()))
 
 
 def _is_disrupted(pod: Object) -> bool:
