@@ -16,6 +16,7 @@ from extender.sandbox import admission, patches
 from extender.sandbox.resources import (
     EVENTS,
     NAMESPACES,
+    NODES,
     PODS,
     PRIORITY_CLASSES,
     Resource,
@@ -109,7 +110,9 @@ class Api:
             meta.pop(field, None)
         meta.update(uid=str(uuid.uuid4()), creationTimestamp=self.now(), generation=1)
         kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-        fresh = {k: v for k, v in obj.items() if k != "status" or not resource.status}
+        # A node is created with its status, because kubelets register themselves that way.
+        keeps = not resource.status or resource.key == NODES.key
+        fresh = {k: v for k, v in obj.items() if k != "status" or keeps}
         return self.storage.put(
             resource.key,
             admission.admit(resource, {**kind, **fresh, **kind, "metadata": meta}, self.storage),
@@ -219,6 +222,15 @@ class Api:
                     self.storage.remove(resource.key, name, obj["metadata"]["name"])
         return self.storage.remove(NAMESPACES.key, "", name)
 
+    def set_status(self, resource: Resource, obj: Obj, status: Obj) -> Obj:
+        """Merge into an object's status (conditions by type), as a controller does."""
+        meta = obj["metadata"]
+        where = (resource, meta.get("namespace", ""), meta["name"])
+        merged = patches.strategic(self.get(*where).get("status") or {}, status)
+        return self.replace(
+            *where, {"metadata": {"uid": meta["uid"]}, "status": merged}, status=True
+        )
+
     def event(self, about: Obj, *, reason: str, message: str, kind: str = "Normal") -> None:
         """Record a v1 Event about an object."""
         meta = about["metadata"]
@@ -281,6 +293,8 @@ def _metadata(old: Obj, given: Obj, *, status: bool) -> Obj:
     """Names, identity and deletion are the server's; labels and the like are the client's."""
     fixed = SERVERS_METADATA + (("finalizers", "ownerReferences") if status else ())
     free = {k: v for k, v in given.items() if k not in fixed}
+    if status:
+        free = {**old, **free}
     return {**free, **{k: old[k] for k in fixed if k in old}}
 
 
