@@ -1,0 +1,248 @@
+"""``run`` on machines of all sorts, with a Python that only writes down what it is asked for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SHELL_TOOLS = (
+    "sh",
+    "dirname",
+    "cat",
+    "cksum",
+    "cp",
+    "mkdir",
+    "mktemp",
+    "chmod",
+    "rm",
+    "sed",
+    "sort",
+    "tr",
+)
+
+FAKE_PYTHON = """\
+#!/bin/sh
+# Stands in for python: logs its arguments, and makes a .venv that holds a copy of itself.
+echo "$*" >> "{log}"
+case "$*" in
+*"sys.version_info"*) exit {too_old} ;;
+*"import ensurepip"*) exit {no_ensurepip} ;;
+"-m venv"* | "-m virtualenv"*)
+    for target; do :; done
+    rm -rf "$target"
+    mkdir -p "$target/bin" && cp "$0" "$target/bin/python"
+    printf '#!/bin/sh\\necho podgroup-extender "$@"\\n' > "$target/bin/podgroup-extender"
+    chmod +x "$target/bin/podgroup-extender"
+    ;;
+*"pip install"*) echo "pip says: {pip_says}"; exit {pip_fails} ;;
+"-V") echo "Python 3.99" ;;
+esac
+"""
+
+
+class Checkout:
+    """A directory with ``run`` and a fake Python on PATH."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base / "checkout"
+        self.home = base / "home"
+        self.log = base / "log"
+        for each in (self.base, self.home, base / "bin"):
+            each.mkdir()
+        self.path = f"{base / 'bin'}:/usr/bin:/bin"
+        shutil.copy(ROOT / "run", self.base / "run")
+        for name in ("pyproject.toml", "constraints.txt", "setup.py"):
+            (self.base / name).write_text(f"# {name}\n")
+
+    def python(
+        self,
+        *,
+        too_old: int = 0,
+        no_ensurepip: int = 0,
+        pip_fails: int = 0,
+        pip_says: str = "fine",
+    ) -> None:
+        """Put the fake Python on PATH under every name that ``run`` tries."""
+        text = FAKE_PYTHON.format(
+            log=self.log,
+            too_old=too_old,
+            no_ensurepip=no_ensurepip,
+            pip_fails=pip_fails,
+            pip_says=pip_says,
+        )
+        for name in ("python3", *(f"python3.{minor}" for minor in range(11, 15))):
+            program = self.home.parent / "bin" / name
+            program.write_text(text)
+            program.chmod(0o755)
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run ``./run`` with nothing but HOME and PATH in the environment."""
+        self.log.write_text("")
+        return subprocess.run(
+            ["./run", *arguments],
+            cwd=self.base,
+            env={"HOME": str(self.home), "PATH": self.path, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def asked(self, words: str) -> list[str]:
+        """The logged Python calls that contain some words."""
+        return [line for line in self.log.read_text().splitlines() if words in line]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    made = Checkout(tmp_path)
+    made.python()
+    return made
+
+
+def test_nothing_asked_explains_the_commands(checkout: Checkout) -> None:
+    done = checkout.run()
+    assert done.returncode == 2
+    assert "./run COMMAND" in done.stdout
+    assert "sandbox" in done.stdout
+
+
+def test_unknown_command_fails_without_installing(checkout: Checkout) -> None:
+    done = checkout.run("sandbax")
+    assert done.returncode == 1
+    assert "unknown command: sandbax" in done.stderr
+    assert checkout.log.read_text() == ""
+
+
+def test_first_run_installs_and_passes_the_arguments_on(checkout: Checkout) -> None:
+    done = checkout.run("sandbox", "--nodes", "a b")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "podgroup-extender sandbox --nodes a b\n"
+    (pip,) = checkout.asked("pip install")
+    assert pip.endswith("-c constraints.txt -e .")
+    assert len(done.stderr.splitlines()) == 2  # making .venv, installing
+
+
+def test_second_run_installs_nothing(checkout: Checkout) -> None:
+    checkout.run("sandbox")
+    done = checkout.run("sandbox")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert checkout.asked("pip install") == checkout.asked("-m venv") == []
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "setup.py"])
+def test_changed_requirements_are_installed_again(checkout: Checkout, name: str) -> None:
+    checkout.run("sandbox")
+    with (checkout.base / name).open("a") as file:
+        file.write("# changed\n")
+    assert checkout.run("sandbox").returncode == 0
+    assert len(checkout.asked("pip install")) == 1
+    assert checkout.asked("-m venv") == []
+
+
+def test_changed_source_of_a_compiled_module_is_compiled_again(checkout: Checkout) -> None:
+    source = checkout.base / "extender" / "kernel.pyx"
+    source.parent.mkdir()
+    source.write_text("1")
+    (checkout.base / "setup.py").write_text('Extension("kernel", ["extender/kernel.pyx"])\n')
+    checkout.run("sandbox")
+    assert checkout.run("sandbox").stderr == ""
+    source.write_text("2")
+    checkout.run("sandbox")
+    assert len(checkout.asked("pip install")) == 1
+
+
+def test_extras_are_installed_when_they_are_needed(checkout: Checkout) -> None:
+    checkout.run("sandbox")
+    done = checkout.run("test", "-k", "x")
+    assert done.returncode == 0, done.stderr
+    (pip,) = checkout.asked("pip install")
+    assert pip.endswith("-e .[test,oracle]")
+    assert checkout.asked("-m pytest") == ["-m pytest -m not real -k x"]
+    checkout.run("sandbox")
+    assert checkout.asked("pip install") == []
+
+
+def test_coverage_is_recorded_on_request(checkout: Checkout) -> None:
+    checkout.run("test", COVERAGE="1")
+    assert checkout.asked("-m pytest") == ["-m coverage run -m pytest -m not real"]
+
+
+def test_failed_installation_shows_all_and_is_tried_again(checkout: Checkout) -> None:
+    checkout.python(pip_fails=7, pip_says="no such version")
+    done = checkout.run("sandbox")
+    assert done.returncode == 7
+    assert "pip says: no such version" in done.stderr
+    assert "pip install failed (exit status 7)" in done.stderr
+    assert done.stdout == ""
+    shutil.rmtree(checkout.base / ".venv")
+    checkout.python()
+    assert checkout.run("sandbox").returncode == 0
+
+
+def test_old_python_is_refused_by_name(checkout: Checkout) -> None:
+    checkout.python(too_old=1)
+    done = checkout.run("sandbox")
+    assert done.returncode == 1
+    assert "no Python 3.11 or newer found" in done.stderr
+    assert not (checkout.base / ".venv").exists()
+
+
+def test_python_may_be_named(checkout: Checkout) -> None:
+    done = checkout.run("sandbox", PYTHON="/nonexistent/python")
+    assert done.returncode == 1
+    assert "tried /nonexistent/python" in done.stderr
+
+
+def test_python_without_ensurepip_gets_virtualenv(checkout: Checkout) -> None:
+    checkout.python(no_ensurepip=1)
+    done = checkout.run("sandbox")
+    assert done.returncode == 0, done.stderr
+    assert "no ensurepip" in done.stderr
+    (pip, _) = checkout.asked("-m pip install")
+    assert pip.endswith(" virtualenv")
+    assert "--target" in pip
+    assert checkout.asked("-m venv") == []
+    assert not Path(pip.split()[-2]).exists()
+
+
+def test_broken_venv_is_made_anew(checkout: Checkout) -> None:
+    checkout.run("sandbox")
+    python = checkout.base / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/nonexistent/python")
+    done = checkout.run("sandbox")
+    assert done.returncode == 0, done.stderr
+    assert "making it anew" in done.stderr
+
+
+def test_real_control_plane_needs_go(checkout: Checkout) -> None:
+    programs = checkout.home.parent / "bin"
+    for name in [
+        "sh",
+        "dirname",
+        "cat",
+        "cksum",
+        "cp",
+        "mkdir",
+        "mktemp",
+        "chmod",
+        "rm",
+        "sed",
+        "sort",
+        "tr",
+    ]:
+        found = shutil.which(name)
+        assert found is not None
+        (programs / name).symlink_to(found)
+    checkout.path = str(programs)
+    done = checkout.run("test-real")
+    assert done.returncode == 1
+    assert "install Go" in done.stderr
+    assert checkout.asked("-m pytest") == []
