@@ -40,7 +40,10 @@ class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, n
 
 
 class Evictor:
-    """Sends evictions. ``sleep`` and ``rng`` are injected for tests."""
+    """Sends evictions. ``sleep`` and ``rng`` are injected for tests.
+
+    ``ended`` is told how each victim ended: "evicted", "gone" or "refused".
+    """
 
     def __init__(
         self,
@@ -49,10 +52,12 @@ class Evictor:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
+        ended: Callable[[str], None] = lambda result: None,
     ) -> None:
         self._client = client
         self._settings = settings
         self._sleep = sleep
+        self._ended = ended
         self._rng = rng or random.Random()
 
     async def evict(
@@ -75,7 +80,12 @@ class Evictor:
         await self._each(todo, lambda v: self._mark(v, message), wanted)
 
         async def remove(victim: Victim) -> None:
-            await self._remove(victim, victim.uid in budgeted, dry_run=False)
+            try:
+                await self._remove(victim, victim.uid in budgeted, dry_run=False)
+            except (NotFound, Conflict):
+                self._ended("gone")
+            else:
+                self._ended("evicted")
             sent(victim.uid)
 
         await self._each(todo, remove, wanted)
@@ -93,9 +103,12 @@ class Evictor:
                 await self._persist(victim, act, wanted)
 
         results = await asyncio.gather(*(one(victim) for victim in victims), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        failures = [result for result in results if isinstance(result, BaseException)]
+        for failure in failures:
+            if isinstance(failure, EvictionRefused):
+                self._ended("refused")
+        if failures:
+            raise failures[0]
 
     async def _persist(
         self,

@@ -1,0 +1,69 @@
+"""What the debug API shows, read from the coordinator and the cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from extender.gang.assemble import dump
+from extender.gang.book import seats_of
+from extender.gang.coordinator import Coordinator, Source
+from extender.model.settings import Settings
+
+
+class DebugView:
+    """Implements server.debug.DebugSource."""
+
+    def __init__(self, source: Source, coordinator: Coordinator, settings: Settings) -> None:
+        self._source = source
+        self._coordinator = coordinator
+        self._settings = settings
+
+    def decisions(self) -> Sequence[object]:
+        """Return the decisions kept, newest first."""
+        return self._coordinator.decisions.to_json()
+
+    def reservations(self) -> Sequence[object]:
+        """Return the plans in flight with their untaken seats."""
+        now = time.monotonic()
+        return [
+            {
+                "gang": str(flight.key),
+                "priority": flight.plan.priority,
+                "state": flight.state.value,
+                "stateSeconds": round(now - flight.since, 3),
+                "secondsLeft": round(flight.deadline - now, 3) if flight.deadline else None,
+                "seats": seats_of(flight),
+                "victimsLeft": tuple(flight.victims.values()),
+                "waitsFor": tuple(flight.waits.values()),
+                "evictionsSent": len(flight.sent),
+                "replans": flight.replans,
+            }
+            for flight in self._coordinator.book
+        ]
+
+    def gangs(self) -> Sequence[object]:
+        """Return the gangs as resolved, with problems and notes."""
+        resolver = self._coordinator.resolver
+        return [
+            {
+                "gang": str(gang.key),
+                "minCount": gang.min_count,
+                "sizeKnown": gang.size_known,
+                "members": len(gang.members),
+                "bound": len(gang.bound),
+                "pending": len(gang.pending),
+                "unit": gang.unit,
+                "startsWhole": gang.starts_whole,
+                "priorityAsPreemptor": gang.preemptor_priority,
+                "priorityAsVictim": gang.victim_priority,
+                "problems": gang.problems,
+                "notes": gang.notes,
+            }
+            for gang in resolver.resolve_all(self._source.snapshot())
+        ]
+
+    def snapshot(self) -> object:
+        """Return the dump that ``plan`` replays."""
+        holds = self._coordinator.book.holds()
+        return dump(self._source.snapshot(), holds, self._settings)

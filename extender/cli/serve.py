@@ -1,0 +1,164 @@
+"""``serve``: the extender itself.
+
+Order of starting: listen (not ready), fill the cache, read the plan records of
+a life before, then be ready and decide. Order of stopping: not ready, finish
+calls in flight, stop acting. Plans in flight stay recorded either way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvloop
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from extender.cache.cache import Cache
+from extender.cli import config
+from extender.cli.debug_source import DebugView
+from extender.gang.coordinator import Coordinator
+from extender.gang.decisions import Decision
+from extender.gang.evictor import Evictor
+from extender.gang.herald import Herald
+from extender.gang.record import Records
+from extender.groups.resolver import Resolver
+from extender.kube.client import KubeClient
+from extender.kube.errors import ApiError
+from extender.model.errors import ExtenderError, InvalidInput
+from extender.model.settings import Settings
+from extender.search.solver import BACKEND
+from extender.server.lifecycle import Server, stop_on_signals
+from extender.server.logs import configure_logs, log_decision
+from extender.server.metrics import Metrics
+from extender.verbs.spare import Spare
+from extender.verbs.verbs import ExtenderVerbs
+
+log = structlog.get_logger("serve")
+RECOVERY_PAUSE = 1.0
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "serve",
+        help="run the extender",
+        description="Serve the extender verbs and act on gangs until SIGTERM or SIGINT.",
+    )
+    parser.add_argument("--config", type=Path, help="configuration (YAML)")
+    parser.add_argument("--kubeconfig", help="default: in-cluster, else $KUBECONFIG")
+    parser.add_argument("--host", help="overrides server.host")
+    parser.add_argument("--port", type=int, help="overrides server.port")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until told to stop; return the exit status."""
+    try:
+        settings = config.load(args.config)
+        overrides = {
+            key: value for key in ("host", "port") if (value := getattr(args, key)) is not None
+        }
+        settings = replace(settings, server=replace(settings.server, **overrides))
+        configure_logs(settings.server.log_level)
+        uvloop.run(serve(settings, args.kubeconfig))
+    except ExtenderError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 2 if isinstance(problem, InvalidInput) else 1
+    return 0
+
+
+async def serve(settings: Settings, kubeconfig: str | None) -> None:
+    """Run until a signal. Raises InvalidInput when nothing can be served as configured."""
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    async with await KubeClient.connect(kubeconfig) as client:
+        resolver = Resolver(settings.groups)
+        metrics = Metrics()
+        metrics.search_backend(BACKEND)
+        cache = Cache(client, settings.cache, resolver.member_key)
+        coordinator = _coordinator(client, cache, settings, resolver, metrics)
+        cache.subscribe_pods(coordinator.observe)
+        spare = Spare(coordinator.book, cache, time.monotonic)
+        verbs = ExtenderVerbs(cache, coordinator, spare, settings)
+        _expose(metrics, cache, coordinator)
+
+        def not_ready() -> list[str]:
+            reasons = []
+            if not cache.synced:
+                reasons.append("caches are not synced")
+            if not coordinator.recovered:
+                reasons.append("plan records are not read")
+            return reasons
+
+        view = DebugView(cache, coordinator, settings)
+        server = Server(settings.server, verbs, view, not_ready, metrics)
+        log.info("starting", api_server=client.server, search=BACKEND)
+        acting = asyncio.create_task(_act(cache, coordinator, stop))
+        try:
+            await server.serve(stop)
+        finally:
+            stop.set()
+            acting.cancel()
+            await asyncio.gather(acting, return_exceptions=True)
+            await coordinator.close()
+            await cache.stop()
+
+
+def _coordinator(
+    client: KubeClient, cache: Cache, settings: Settings, resolver: Resolver, metrics: Metrics
+) -> Coordinator:
+    def decided(decision: Decision) -> None:
+        metrics.decided(decision.code or decision.outcome)
+        log_decision(to_builtins(decision))
+
+    namespace = settings.seats.record_namespace or client.namespace or "kube-system"
+    return Coordinator(
+        cache,
+        settings,
+        resolver,
+        Records(client, namespace),
+        Evictor(client, settings.eviction, ended=metrics.evicted),
+        Herald(client, lambda what, error: log.warning("not done", what=what, error=str(error))),
+        decided=decided,
+    )
+
+
+async def _act(cache: Cache, coordinator: Coordinator, stop: asyncio.Event) -> None:
+    """Fill the cache, recover, then look after gangs until the stop."""
+    await cache.start()
+    await cache.wait_synced()
+    # What was just read lives as long as the process: no collector pass over it again.
+    gc.collect()
+    gc.freeze()
+    while not coordinator.recovered:
+        try:
+            await coordinator.recover()
+        except ApiError as error:
+            log.warning("plan records cannot be read, trying again", error=str(error))
+            await asyncio.sleep(RECOVERY_PAUSE)
+    log.info("ready", nodes=len(cache.snapshot().nodes), plans=len(coordinator.book))
+    await coordinator.run(stop)
+
+
+def _expose(metrics: Metrics, cache: Cache, coordinator: Coordinator) -> None:
+    def states() -> dict[str, float]:
+        counts: dict[str, float] = {"evicting": 0, "waiting": 0, "open": 0}
+        for flight in coordinator.book:
+            counts[flight.state.value] += 1
+        return counts
+
+    metrics.source("plans_in_flight", "Plans in flight, by state.", states, label="state")
+    metrics.source(
+        "seats_held",
+        "Seats promised and not taken yet.",
+        lambda: {"all": float(len(coordinator.book.holds()))},
+        label="of",
+    )
+    for name, documentation, counter, read in cache.metrics():
+        metrics.source(name, documentation, read, label="resource", counter=counter)

@@ -1,0 +1,132 @@
+"""Snapshots from loose records, and the dump that replays a decision elsewhere.
+
+The cache keeps its snapshots up to date by itself; this is for everything that
+has no cache: the offline planner, a downloaded dump, tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+
+from extender.gang.book import Hold
+from extender.model.errors import InvalidInput
+from extender.model.objects import (
+    DisruptionBudget,
+    GangKey,
+    GroupObject,
+    Node,
+    Pod,
+    PriorityClass,
+)
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+
+KIND = "PodgroupExtenderSnapshot"
+
+
+class Dump(Struct, frozen=True, kw_only=True):
+    """A snapshot with the seats held and the settings in force, as one JSON document.
+
+    Restored and planned again it gives the same answer. ``format`` changes when
+    an older reader would misunderstand it.
+    """
+
+    kind: str = KIND
+    format: int = 1
+    generation: int
+    now: float
+    settings: Settings
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+    groups: tuple[GroupObject, ...]
+    priority_classes: tuple[PriorityClass, ...]
+    budgets: tuple[DisruptionBudget, ...]
+    namespaces: dict[str, dict[str, str]]
+    holds: tuple[Hold, ...] = ()
+
+
+def assemble(
+    member_key: Callable[[Pod], GangKey | None],
+    *,
+    nodes: Iterable[Node],
+    pods: Iterable[Pod],
+    groups: Iterable[GroupObject] = (),
+    priority_classes: Iterable[PriorityClass] = (),
+    budgets: Iterable[DisruptionBudget] = (),
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+    now: float,
+    generation: int = 0,
+) -> Snapshot:
+    """Return the snapshot a cache would hand out for these records."""
+    bound: dict[str, list[Pod]] = {}
+    pending: dict[str, Pod] = {}
+    members: dict[GangKey, list[Pod]] = {}
+    for pod in pods:
+        if pod.finished:
+            continue
+        if pod.node:
+            bound.setdefault(pod.node, []).append(pod)
+        else:
+            pending[pod.uid] = pod
+        key = member_key(pod)
+        if key is not None:
+            members.setdefault(key, []).append(pod)
+    return Snapshot(
+        generation=generation,
+        now=now,
+        nodes={node.name: node for node in nodes},
+        bound={
+            name: tuple(sorted(there, key=lambda pod: pod.uid)) for name, there in bound.items()
+        },
+        pending=pending,
+        members={
+            key: tuple(sorted(found, key=lambda pod: (pod.created, pod.uid)))
+            for key, found in members.items()
+        },
+        groups={(group.source, group.namespace, group.name): group for group in groups},
+        priority_classes={found.name: found for found in priority_classes},
+        budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
+        namespaces=namespaces or {},
+    )
+
+
+def dump(snapshot: Snapshot, holds: Iterable[Hold], settings: Settings) -> Dump:
+    """Return the document that replays decisions made on this snapshot."""
+    return Dump(
+        generation=snapshot.generation,
+        now=snapshot.now,
+        settings=settings,
+        nodes=tuple(snapshot.nodes[name] for name in sorted(snapshot.nodes)),
+        pods=(
+            *(pod for name in sorted(snapshot.bound) for pod in snapshot.bound[name]),
+            *(snapshot.pending[uid] for uid in sorted(snapshot.pending)),
+        ),
+        groups=tuple(snapshot.groups[key] for key in sorted(snapshot.groups)),
+        priority_classes=tuple(
+            snapshot.priority_classes[name] for name in sorted(snapshot.priority_classes)
+        ),
+        budgets=snapshot.budgets,
+        namespaces={name: dict(labels) for name, labels in sorted(snapshot.namespaces.items())},
+        holds=tuple(holds),
+    )
+
+
+def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snapshot:
+    """Return the snapshot a dump was made of. Raises InvalidInput for another format."""
+    if document.kind != KIND or document.format != 1:
+        raise InvalidInput(
+            f"a {document.kind} of format {document.format} cannot be read, only {KIND} of format 1"
+        )
+    return assemble(
+        member_key,
+        nodes=document.nodes,
+        pods=document.pods,
+        groups=document.groups,
+        priority_classes=document.priority_classes,
+        budgets=document.budgets,
+        namespaces=document.namespaces,
+        now=document.now,
+        generation=document.generation,
+    )
