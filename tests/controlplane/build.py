@@ -221,6 +221,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (BuildError, ValueError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted: nothing half built is kept", file=sys.stderr)
+        return 130
     return 0
 
 
