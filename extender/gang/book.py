@@ -62,7 +62,6 @@ class Flight(Struct, kw_only=True):
     replans: int = 0
     started: float = 0.0
     """Monotonic time at which the plan was made."""
-    record_version: str = ""
     cancelled: bool = False
 
     @property

@@ -48,9 +48,7 @@ class Herald:
         body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
         await self._try(f"wake {pod.key}", "patch", _pod_path(pod), body)
 
-    async def event(
-        self, pod_uid: str, namespace: str, name: str, reason: str, note: str, *, warning: bool
-    ) -> None:
+    async def event(self, pod_uid: str, namespace: str, name: str, reason: str, note: str) -> None:
         """Record a core/v1 Event on a pod. Its name repeats for the same reason and note."""
         now = datetime.now(UTC)
         digest = hashlib.sha256(f"{pod_uid}{reason}{note}".encode()).hexdigest()[:12]
@@ -67,7 +65,7 @@ class Herald:
             },
             "reason": reason,
             "message": note[:1024],
-            "type": "Warning" if warning else "Normal",
+            "type": "Normal",
             "firstTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "lastTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "count": 1,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from extender.gang.book import Flight, State
 from extender.gang.coordinator import Coordinator
-from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
 from extender.verbs.context import Context
@@ -86,7 +85,7 @@ class Filter:
             if name in held:
                 spare.offered(pod, name)
         if refused:
-            self._coordinator.held_back(pod)
+            self._coordinator.flights.held_back(pod)
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
 
 
@@ -103,6 +102,3 @@ def _offered(pod: Pod, names: list[str]) -> dict[str, frozenset[str]] | None:
     if names == [pod.nominated]:
         return None
     return {pod.uid: frozenset(names)}
-
-
-__all__ = ["Filter", "Gang", "hold_back"]

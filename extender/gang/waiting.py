@@ -1,0 +1,114 @@
+"""When a gang may be planned again, and what it was last told.
+
+Searching is cheap but not free, and kube-scheduler asks once a member: a
+refusal is given again while nothing changed, and for a moment even when
+something did. A plan that failed makes the gang's next one wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cachetools import TTLCache
+from msgspec import Struct
+
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.plan import Refusal
+
+MAX_PENALTY = 60.0
+LEAST_PAUSE = 0.05
+MEMORY_SECONDS = 600.0
+MAX_GANGS = 65536
+SEARCH_SHARE = 10
+"""A refusal that took t seconds to find stands for SEARCH_SHARE x t at least."""
+
+
+class _Answered(Struct, frozen=True):
+    refusal: Refusal
+    version: tuple[int, int]
+    until: float
+
+
+class _Penalty(Struct):
+    until: float
+    times: int
+
+
+class Waiting:
+    """Per gang: the last refusal, the penalty for failed plans, when it last grew."""
+
+    def __init__(
+        self, monotonic: Callable[[], float], retry_seconds: float, settle_seconds: float
+    ) -> None:
+        self._now = monotonic
+        self._retry_seconds = retry_seconds
+        self._settle_seconds = settle_seconds
+        self._refused: TTLCache[GangKey, _Answered] = self._table()
+        self._penalties: TTLCache[GangKey, _Penalty] = self._table()
+        self._grown: TTLCache[GangKey, float] = self._table()
+
+    def _table(self) -> TTLCache[GangKey, Any]:
+        """Nothing here matters for longer than a while; gangs come and go for ever."""
+        return TTLCache(maxsize=MAX_GANGS, ttl=MEMORY_SECONDS, timer=self._now)
+
+    def kept(self, key: GangKey, version: tuple[int, int]) -> Refusal | None:
+        """Return the last refusal if it still stands.
+
+        ``version`` is (snapshot generation, book version). A refusal that only
+        time can lift does not outlive its pause.
+        """
+        kept = self._refused.get(key)
+        if kept is None:
+            return None
+        timed = kept.refusal.code in ("settling", "penalty", "api")
+        if self._now() < kept.until or (kept.version == version and not timed):
+            return kept.refusal
+        return None
+
+    def refuse(self, refusal: Refusal, version: tuple[int, int], seconds: float) -> None:
+        """Keep a refusal that took ``seconds`` to find."""
+        pause = min(self._retry_seconds, max(LEAST_PAUSE, SEARCH_SHARE * seconds))
+        self._refused[refusal.gang] = _Answered(refusal, version, self._now() + pause)
+
+    def must_wait(self, gang: Gang) -> Refusal | None:
+        """Return why the gang is not planned yet: a penalty, or members still arriving."""
+        now = self._now()
+        penalty = self._penalties.get(gang.key)
+        if penalty is not None and now < penalty.until:
+            left = penalty.until - now
+            return Refusal(
+                gang=gang.key,
+                code="penalty",
+                message=f"its last plan was given up; the next one is made in {left:.0f} s",
+            )
+        if gang.size_known or gang.problems:
+            return None
+        quiet = now - self._grown.get(gang.key, float("-inf"))
+        if quiet >= self._settle_seconds:
+            return None
+        return Refusal(
+            gang=gang.key,
+            code="settling",
+            message=f"its size is stated nowhere: {len(gang.members)} members exist, and "
+            f"{self._settle_seconds:g} s without a new one are waited for",
+        )
+
+    def grown(self, key: GangKey) -> None:
+        """Note that a member was seen for the first time."""
+        self._grown[key] = self._now()
+
+    def planned(self, key: GangKey) -> None:
+        """Forget the refusal: the gang has a plan."""
+        self._refused.pop(key, None)
+
+    def failed(self, key: GangKey) -> None:
+        """Make the gang wait: 2 s, doubling up to a minute."""
+        times = self._penalties[key].times + 1 if key in self._penalties else 1
+        pause = min(MAX_PENALTY, 2.0**times)
+        self._penalties[key] = _Penalty(until=self._now() + pause, times=times)
+
+    def succeeded(self, key: GangKey) -> None:
+        """Lift the penalty."""
+        self._penalties.pop(key, None)
