@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from extender.fit.member_rules import (
+    MemberCap,
+    MemberRules,
+    affinity_mask,
+    self_affinity_key,
+    self_caps,
+)
+from extender.model.objects import Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint
+from tests.fit.builders import HOST, node, pod, selector, term, view
+
+NODES = [node(f"n{i}", labels={"zone": "ab"[i % 2], "rack": str(i // 2)}) for i in range(6)]
+
+
+def gang(count: int, shape: PodShape, role: str = "worker") -> list[Pod]:
+    return [
+        pod(f"{role}{i}", labels={"app": "x", "role": role, "index": str(i)}, shape=shape)
+        for i in range(count)
+    ]
+
+
+def test_members_that_keep_apart_are_one_a_domain() -> None:
+    members = gang(3, PodShape(anti_affinity=(term(HOST, app="x"), term("zone", app="other"))))
+    assert self_caps([members], view(NODES)) == MemberRules((MemberCap((0,), HOST, 1),))
+
+
+def test_labels_of_single_pods_do_not_hide_the_rule() -> None:
+    members = gang(4, PodShape(anti_affinity=(term(HOST, role="worker"),)))
+    assert self_caps([members], view(NODES)).caps == (MemberCap((0,), HOST, 1),)
+
+
+def test_rule_that_only_some_members_meet_is_left_to_a_check() -> None:
+    members = gang(3, PodShape(anti_affinity=(term(HOST, index="0"),)))
+    rules = self_caps([members], view(NODES))
+    assert rules.caps == ()
+    assert rules.verify == (f"anti-affinity on {HOST} holds between some of the members only",)
+
+
+def test_classes_that_keep_apart_share_a_cap() -> None:
+    shape = PodShape(anti_affinity=(term("rack", app="x"),))
+    leader, workers = gang(1, PodShape(), "leader"), gang(3, shape)
+    rules = self_caps([leader, workers], view(NODES))
+    assert rules == MemberRules((MemberCap((0, 1), "rack", 1),))
+
+
+def test_leader_apart_from_workers_that_may_be_together_is_left_to_a_check() -> None:
+    leader = gang(1, PodShape(anti_affinity=(term(HOST, role="worker"),)), "leader")
+    rules = self_caps([leader, gang(3, PodShape())], view(NODES))
+    assert rules.caps == ()
+    assert len(rules.verify) == 1
+
+
+def test_two_pairs_of_classes_do_not_become_one_cap() -> None:
+    first = gang(2, PodShape(anti_affinity=(term(HOST, role="a"),)), "a")
+    second = gang(2, PodShape(anti_affinity=(term(HOST, role="b"),)), "b")
+    third = gang(2, PodShape(anti_affinity=(term(HOST, role="c"), term(HOST, role="a"))), "c")
+    rules = self_caps([first, second, third], view(NODES))
+    assert set(rules.caps) == {
+        MemberCap((0,), HOST, 1),
+        MemberCap((1,), HOST, 1),
+        MemberCap((2,), HOST, 1),
+        MemberCap((0, 2), HOST, 1),
+    }
+    assert rules.verify == ()
+
+
+def spread(key: str, skew: int, **labels: str) -> SpreadConstraint:
+    return SpreadConstraint(key, skew, selector(**labels))
+
+
+def test_spread_over_more_nodes_than_members_is_a_cap() -> None:
+    members = gang(4, PodShape(spread=(spread(HOST, 1, app="x"),)))
+    assert self_caps([members], view(NODES)) == MemberRules((MemberCap((0,), HOST, 1),))
+
+
+def test_spread_with_too_few_domains_is_a_cap() -> None:
+    rule = SpreadConstraint("zone", 2, selector(app="x"), min_domains=3)
+    members = gang(8, PodShape(spread=(rule,)))
+    assert self_caps([members], view(NODES)) == MemberRules((MemberCap((0,), "zone", 2),))
+
+
+def test_spread_over_fewer_domains_is_a_bound_to_be_checked() -> None:
+    members = gang(5, PodShape(spread=(spread("zone", 1, app="x"),)))
+    rules = self_caps([members], view(NODES))
+    assert rules.caps == (MemberCap((0,), "zone", 3),)
+    assert "spread over zone (maxSkew 1)" in rules.verify[0]
+
+
+def test_spread_that_counts_others_is_to_be_checked() -> None:
+    members = gang(2, PodShape(spread=(spread(HOST, 1, app="x"),)))
+    there = view(NODES, [pod("q", "n0", labels={"app": "x"})])
+    assert self_caps([members], there).verify != ()
+    strangers = gang(2, PodShape(spread=(spread(HOST, 1, app="q"),)))
+    assert self_caps([strangers], view(NODES)) == MemberRules()
+
+
+def test_members_near_each_other_share_a_domain() -> None:
+    members = gang(3, PodShape(affinity=(term("zone", app="x"), term("rack", role="worker"))))
+    assert self_affinity_key(members, view(NODES)) == ("rack", "zone")
+    placed = pod("q", "n0", labels={"app": "x", "role": "worker"})
+    assert self_affinity_key(members, view(NODES, [placed])) == ()
+    assert self_affinity_key(gang(2, PodShape()), view(NODES)) == ()
+    assert (
+        self_affinity_key(gang(2, PodShape(affinity=(term("zone", app="q"),))), view(NODES)) == ()
+    )
+
+
+def test_members_with_different_keys_share_none() -> None:
+    members = [
+        *gang(1, PodShape(affinity=(term("zone", app="x"),)), "a"),
+        *gang(1, PodShape(affinity=(term("rack", app="x"),)), "b"),
+    ]
+    assert self_affinity_key(members, view(NODES)) == ()
+
+
+def test_affinity_to_pods_there_is_a_mask() -> None:
+    members = gang(2, PodShape(affinity=(term("zone", app="db"),)))
+    names = [each.name for each in NODES]
+    there = view(NODES, [pod("db", "n1", labels={"app": "db"})])
+    assert affinity_mask(members[0], there, names, members) == b"\0\1\0\1\0\1"
+    assert affinity_mask(members[0], view(NODES), names, members) == bytes(6)
+    near = gang(2, PodShape(affinity=(term("zone", app="x"),)))
+    assert affinity_mask(near[0], there, names, near) == b"\1" * 6
+    assert affinity_mask(pod("p"), there, names, []) == b"\1" * 6
+
+
+# --- properties ---------------------------------------------------------------------------
+
+
+targets = st.sampled_from([selector(app="x"), selector(app="y"), selector(team="t"), None])
+anti_affinity = st.builds(
+    PodAffinityTerm, st.sampled_from([HOST, "rack"]), targets, st.just(("ns",))
+)
+constraints = st.builds(
+    SpreadConstraint, st.sampled_from([HOST, "rack"]), st.integers(1, 2), targets, st.integers(1, 4)
+)
+one_rule = st.one_of(
+    st.just(PodShape()),
+    st.builds(PodShape, anti_affinity=st.tuples(anti_affinity)),
+    st.builds(PodShape, spread=st.tuples(constraints)),
+)
+two_rules = st.builds(
+    PodShape,
+    anti_affinity=st.lists(anti_affinity, max_size=2).map(tuple),
+    spread=st.lists(constraints, max_size=2).map(tuple),
+)
+
+
+@st.composite
+def gangs(draw: st.DrawFn) -> tuple[list[Node], list[list[Pod]]]:
+    """Nodes with room for everyone, and one to three classes that only mind each other."""
+    racks = st.sampled_from(["1", "2", "3"])
+    nodes = [
+        node(f"n{i}", labels={"rack": draw(racks)}, cpu=99_000, pods=99)
+        for i in range(draw(st.integers(2, 6)))
+    ]
+    classes = []
+    for c in range(draw(st.integers(1, 3))):
+        labels = {"app": draw(st.sampled_from("xy")), "team": "t"}
+        shape = draw(st.one_of(one_rule, two_rules))
+        count = draw(st.integers(1, 4))
+        classes.append([pod(f"c{c}-{i}", labels=labels, shape=shape) for i in range(count)])
+    return nodes, classes
+
+
+def broken(
+    caps: Sequence[MemberCap], classes: list[list[Pod]], seats: dict[str, Node]
+) -> list[MemberCap]:
+    found = []
+    for cap in caps:
+        here: dict[str, int] = {}
+        for c in cap.classes:
+            for member in classes[c]:
+                if member.uid in seats:
+                    value = seats[member.uid].labels[cap.topology_key]
+                    here[value] = here.get(value, 0) + 1
+        if any(count > cap.limit for count in here.values()):
+            found.append(cap)
+    return found
+
+
+thorough = settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+
+
+@thorough
+@given(gangs(), st.randoms(use_true_random=False))
+def test_no_cap_forbids_what_the_filters_allow(
+    made: tuple[list[Node], list[list[Pod]]], chance: object
+) -> None:
+    nodes, classes = made
+    there = view(nodes)
+    rules = self_caps(classes, there)
+    members = [member for members in classes for member in members]
+    chance.shuffle(members)  # type: ignore[attr-defined]
+    seats: dict[str, Node] = {}
+    for member in members:
+        names = there.feasible_nodes(member)
+        if names:
+            name = chance.choice(names)  # type: ignore[attr-defined]
+            there.add(member, name)
+            seats[member.uid] = there.nodes[name]
+    assert broken(rules.caps, classes, seats) == []
+    event(f"{len(rules.caps)} caps, {len(rules.verify)} to verify")
+
+
+@thorough
+@given(gangs(), st.data())
+def test_caps_that_need_no_check_say_it_all(
+    made: tuple[list[Node], list[list[Pod]]], data: st.DataObject
+) -> None:
+    nodes, classes = made
+    there = view(nodes)
+    rules = self_caps(classes, there)
+    assume(rules.caps and not rules.verify)
+    seats: dict[str, Node] = {}
+    for member in (member for members in classes for member in members):
+        target = data.draw(st.sampled_from(nodes))
+        if not broken(rules.caps, classes, {**seats, member.uid: target}):
+            reason = there.why_not(member, target.name)
+            assert reason is None, reason
+            there.add(member, target.name)
+            seats[member.uid] = target
