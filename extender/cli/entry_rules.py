@@ -64,7 +64,7 @@ def _verbs(own: dict[str, ExtenderEntry], source: str) -> Iterator[Finding]:
             )
         for path in named:
             value = str(getattr(own[path], field))
-            if value.strip("/") != verb:
+            if value != verb:
                 yield Finding(
                     severity="error",
                     rule="verb-path",
@@ -231,6 +231,16 @@ def _address(entry: ExtenderEntry, place: str, settings: Settings) -> Iterator[F
             repair=f"write urlPrefix: http://127.0.0.1:{settings.server.port}",
         )
         return
+    if url.path.strip("/"):
+        yield Finding(
+            severity="error",
+            rule="url-path",
+            place=where,
+            problem=f"has the path {url.path}",
+            why="kube-scheduler appends /filter, /prioritize and /preempt, and the verbs are "
+            "served at the root only",
+            repair=f"write urlPrefix: {url.scheme}://{url.netloc}",
+        )
     yield from _tls(entry, place, url.scheme, settings)
     if settings.server.port and port != settings.server.port:
         yield Finding(

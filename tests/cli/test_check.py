@@ -147,6 +147,19 @@ CASES: list[tuple[str, Change, str, list[tuple[str, str, str]]]] = [
         "",
         [("error", "verb-path", f"{ENTRY}.filterVerb")],
     ),
+    (
+        "slash before the verb",
+        ours(preemptVerb="/preempt"),
+        "",
+        [("error", "verb-path", f"{ENTRY}.preemptVerb")],
+    ),
+    (
+        "path in the address",
+        ours(urlPrefix="http://127.0.0.1:8888/scheduler/"),
+        "",
+        [("error", "url-path", f"{ENTRY}.urlPrefix")],
+    ),
+    ("slash after the address", ours(urlPrefix="http://127.0.0.1:8888/"), "", []),
     ("no weight", ours(weight=0), "", [("error", "weight", f"{ENTRY}.weight")]),
     (
         "weight alone",

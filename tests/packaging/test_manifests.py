@@ -1,0 +1,186 @@
+"""The manifests agree with each other, with ``check``, and with what the tests run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.cli import check, config
+from tests.controlplane.releases import RELEASES
+from tests.controlplane.scheduler import EXTENDER
+from tests.packaging.manifests import MANIFESTS, NAMESPACE, ROOT, names, pick, pod_specs, read
+
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NEWEST = list(RELEASES.values())[-1]
+
+
+def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str, str]]:
+    """Severity and rule of what ``check`` finds in files of manifests/."""
+    parser = argparse.ArgumentParser()
+    check.add_parser(parser.add_subparsers())
+    words = [str(MANIFESTS / word) if word.endswith(".yaml") else word for word in arguments]
+    check.run(parser.parse_args(["check", "--json", *words]))
+    report = json.loads(capsys.readouterr().out)
+    assert report["unchecked"] == [] or "--scheduler-manifest" not in arguments
+    return [(finding["severity"], finding["rule"]) for finding in report["findings"]]
+
+
+def test_second_scheduler_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert findings(
+        capsys,
+        *("--config", "extender-config.yaml", "--scheduler-config", "kube-scheduler-config.yaml"),
+        *("--scheduler-manifest", "sidecar.yaml"),
+    ) == [("hint", "open-port")]
+
+
+def test_static_pod_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        findings(
+            capsys,
+            *("--config", "static-pod/extender-config.yaml"),
+            *("--scheduler-config", "static-pod/kube-scheduler-config.yaml"),
+            *("--scheduler-manifest", "static-pod/kube-scheduler.yaml"),
+        )
+        == []
+    )
+
+
+def test_deployment_gives_up_filter_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert findings(
+        capsys,
+        *("--config", "deployment.yaml", "--scheduler-config", "kube-scheduler-config-split.yaml"),
+    ) == [("warning", "ignorable-filter"), ("hint", "open-port")]
+
+
+@pytest.mark.parametrize(
+    "name", ["kube-scheduler-config.yaml", "static-pod/kube-scheduler-config.yaml"]
+)
+def test_documented_entry_is_the_one_that_tests_use(name: str) -> None:
+    (document,) = read(name)
+    (entry,) = document["extenders"]
+    assert {key: value for key, value in entry.items() if key != "urlPrefix"} == EXTENDER
+    assert document["percentageOfNodesToScore"] == 100
+
+
+def test_kustomization_has_every_file_and_generates_what_is_mounted() -> None:
+    (kustomization,) = read("kustomization.yaml")
+    assert all((MANIFESTS / name).is_file() for name in kustomization["resources"])
+    (generator,) = kustomization["configMapGenerator"]
+    assert all((MANIFESTS / name).is_file() for name in generator["files"])
+    spec = pick("sidecar.yaml", "Deployment")["spec"]["template"]["spec"]
+    configmaps = {v["configMap"]["name"] for v in spec["volumes"] if "configMap" in v}
+    assert configmaps == {
+        generator["name"],
+        pick("extender-config.yaml", "ConfigMap")["metadata"]["name"],
+    }
+    (scheduler,) = spec["containers"]
+    assert f"--config=/etc/kubernetes/scheduler/{generator['files'][0]}" in scheduler["command"]
+
+
+def test_everything_lies_in_its_own_namespace() -> None:
+    elsewhere = {
+        (name, each["kind"], each["metadata"]["namespace"])
+        for name in names()
+        for each in read(name)
+        if each["metadata"].get("namespace", NAMESPACE) != NAMESPACE
+    }
+    assert elsewhere == {
+        ("sidecar.yaml", "RoleBinding", "kube-system"),
+        ("static-pod/kube-scheduler.yaml", "Pod", "kube-system"),
+    }
+
+
+def test_plan_records_go_where_the_role_allows_them() -> None:
+    role = pick("rbac.yaml", "Role")
+    static = config.load(MANIFESTS / "static-pod" / "extender-config.yaml")
+    assert static.seats.record_namespace == role["metadata"]["namespace"] == NAMESPACE
+    for name in ("extender-config.yaml", "deployment.yaml"):
+        # In a pod the service account's namespace is taken.
+        assert config.load(MANIFESTS / name).seats.record_namespace == ""
+
+
+def test_our_own_pods_are_never_victims() -> None:
+    for name in ("extender-config.yaml", "deployment.yaml", "static-pod/extender-config.yaml"):
+        assert NAMESPACE in config.load(MANIFESTS / name).plan.protected_namespaces
+
+
+def test_no_pod_needs_the_scheduler_that_needs_it() -> None:
+    second = pick("sidecar.yaml", "Deployment")["spec"]["template"]["spec"]
+    (document,) = read("kube-scheduler-config.yaml")
+    served = {profile["schedulerName"] for profile in document["profiles"]}
+    assert second["schedulerName"] == "default-scheduler"
+    assert second["schedulerName"] not in served
+    (split,) = read("kube-scheduler-config-split.yaml")
+    assert [entry["ignorable"] for entry in split["extenders"] if "filterVerb" in entry] == [True]
+    assert [entry["ignorable"] for entry in split["extenders"] if "preemptVerb" in entry] == [False]
+
+
+@pytest.mark.parametrize(("name", "spec"), list(pod_specs()))
+def test_extender_container_is_locked_down(name: str, spec: dict[str, Any]) -> None:
+    containers = spec.get("initContainers", []) + spec["containers"]
+    (extender,) = [each for each in containers if each["name"] == "extender"]
+    merged = {**spec.get("securityContext", {}), **extender["securityContext"]}
+    assert merged["runAsNonRoot"] is True
+    assert merged["runAsUser"] == merged["runAsGroup"] == 65532
+    assert merged["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert merged["allowPrivilegeEscalation"] is False
+    assert merged["readOnlyRootFilesystem"] is True
+    assert merged["capabilities"] == {"drop": ["ALL"]}
+    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(extender)
+    assert extender["livenessProbe"]["httpGet"]["path"] == "/livez"
+    assert set(extender["resources"]) == {"requests", "limits"}
+    assert spec["priorityClassName"].startswith("system-")
+
+
+def test_images_are_the_versions_of_this_release() -> None:
+    wanted = {
+        f"podgroup-extender:{PROJECT['version']}",
+        f"registry.k8s.io/kube-scheduler:{NEWEST.version}",
+    }
+    used = {
+        each["image"]
+        for _, spec in pod_specs()
+        for each in spec.get("initContainers", []) + spec["containers"]
+    }
+    assert used == wanted
+    (kustomization,) = read("kustomization.yaml")
+    tags = {
+        f"{image.get('newName', image['name'])}:{image['newTag']}"
+        for image in kustomization["images"]
+    }
+    assert tags == wanted
+
+
+@pytest.mark.parametrize("minor", list(RELEASES))
+def test_examples_are_the_reference_scenario(minor: str) -> None:
+    release = RELEASES[minor]
+    text = (MANIFESTS / "examples" / f"jobset-{minor}.yaml").read_text()
+    for gate in release.apiserver_gates:
+        assert f"{gate}=true" in text
+    assert f"--runtime-config={release.runtime_config}" in text
+    values = {each["metadata"]["name"]: each["value"] for each in read("priority-classes.yaml")}
+    assert values == {"low": 1, "high": 100000}
+    documents = list(yaml.safe_load_all(text))
+    for name in values:
+        mine = [
+            each
+            for each in documents
+            if each["metadata"]["labels"]["jobset.sigs.k8s.io/jobset-name"] == name
+        ]
+        (group,) = [each for each in mine if each["kind"] == "PodGroup"]
+        jobs = [each["spec"] for each in mine if each["kind"] == "Job"]
+        assert group["apiVersion"] == release.group_api
+        assert group["spec"]["disruptionMode"] == release.disruption_all
+        assert group["spec"]["schedulingPolicy"]["gang"]["minCount"] == 4
+        assert [job["completions"] for job in jobs] == [2, 2]
+        for job in jobs:
+            pod = job["template"]["spec"]
+            assert pod["schedulingGroup"] == {"podGroupName": name}
+            assert pod["priorityClassName"] == group["spec"]["priorityClassName"] == name
+            assert pod["terminationGracePeriodSeconds"] == 0
+            assert pod["containers"][0]["resources"]["requests"] == {"cpu": "3"}
