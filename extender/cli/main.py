@@ -22,7 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in COMMANDS.values():
         command.add_parser(subparsers)
     args = parser.parse_args(arguments)
-    return COMMANDS[args.command].run(args)
+    status: int = COMMANDS[args.command].run(args)
+    return status
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
+from extender.cache.feed import Change
 from extender.cli import config
 from extender.cli.debug_source import DebugView
 from extender.gang.coordinator import Coordinator
@@ -31,7 +32,8 @@ from extender.gang.record import Records
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError
-from extender.model.errors import ExtenderError, InvalidInput
+from extender.model.errors import ExtenderError, InvalidInput, NotReady
+from extender.model.objects import Pod
 from extender.model.settings import Settings
 from extender.search.solver import BACKEND
 from extender.server.lifecycle import Server, stop_on_signals
@@ -42,6 +44,18 @@ from extender.verbs.verbs import ExtenderVerbs
 
 log = structlog.get_logger("serve")
 RECOVERY_PAUSE = 1.0
+SYNC_REPORT = 10.0
+"""Seconds between log lines that say what is not synced yet."""
+
+
+CACHE_METRICS = (
+    ("cache_lists", "lists", "Full lists read.", True),
+    ("cache_watches", "watches", "Watches opened.", True),
+    ("cache_events", "events", "Watch events applied.", True),
+    ("cache_errors", "errors", "Lists and watches that failed.", True),
+    ("cache_silent_seconds", "silentSeconds", "How long a watch has been down.", False),
+    ("cache_sync_seconds", "syncSeconds", "How long the last full read took.", False),
+)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -83,7 +97,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         metrics.search_backend(BACKEND)
         cache = Cache(client, settings.cache, resolver.member_key)
         coordinator = _coordinator(client, cache, settings, resolver, metrics)
-        cache.subscribe_pods(coordinator.observe)
+        cache.subscribe(lambda change: _observe(coordinator, change))
         spare = Spare(coordinator.book, cache, time.monotonic)
         verbs = ExtenderVerbs(cache, coordinator, spare, settings)
         _expose(metrics, cache, coordinator)
@@ -91,7 +105,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         def not_ready() -> list[str]:
             reasons = []
             if not cache.synced:
-                reasons.append("caches are not synced")
+                reasons.append(cache.problem())
             if not coordinator.recovered:
                 reasons.append("plan records are not read")
             return reasons
@@ -108,6 +122,12 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             await asyncio.gather(acting, return_exceptions=True)
             await coordinator.close()
             await cache.stop()
+
+
+def _observe(coordinator: Coordinator, change: Change) -> None:
+    old, new = change.old, change.new
+    if isinstance(old, Pod | None) and isinstance(new, Pod | None):
+        coordinator.observe(old, new)
 
 
 def _coordinator(
@@ -132,7 +152,11 @@ def _coordinator(
 async def _act(cache: Cache, coordinator: Coordinator, stop: asyncio.Event) -> None:
     """Fill the cache, recover, then look after gangs until the stop."""
     await cache.start()
-    await cache.wait_synced()
+    while not cache.synced:
+        try:
+            await cache.wait_synced(SYNC_REPORT)
+        except NotReady as reason:
+            log.warning("still waiting", reason=str(reason))
     # What was just read lives as long as the process: no collector pass over it again.
     gc.collect()
     gc.freeze()
@@ -160,5 +184,13 @@ def _expose(metrics: Metrics, cache: Cache, coordinator: Coordinator) -> None:
         lambda: {"all": float(len(coordinator.book.holds()))},
         label="of",
     )
-    for name, documentation, counter, read in cache.metrics():
-        metrics.source(name, documentation, read, label="resource", counter=counter)
+    for name, field, documentation, counter in CACHE_METRICS:
+        metrics.source(
+            name,
+            documentation,
+            lambda field=field: {  # type: ignore[misc]
+                entry["resource"]: float(entry[field]) for entry in cache.describe()
+            },
+            label="resource",
+            counter=counter,
+        )

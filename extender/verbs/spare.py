@@ -28,8 +28,8 @@ class Rooms(Protocol):
     def free(self, node: str) -> Mapping[str, int] | None:
         """Return allocatable minus requests of bound pods, None for an unknown node."""
 
-    def is_bound(self, uid: str) -> bool:
-        """Return whether the pod is known to have a node."""
+    def pod(self, uid: str) -> Pod | None:
+        """Return a non-finished pod by uid."""
 
 
 class Allowance(Struct):
@@ -91,13 +91,16 @@ class Spare:
         if not allowed:
             return {}
         now = self._now()
-        for uid in [
-            uid for uid, a in allowed.items() if a.until < now or self._rooms.is_bound(uid)
-        ]:
+        for uid in [uid for uid, a in allowed.items() if a.until < now or self._settled(uid)]:
             del allowed[uid]
         if not allowed:
             del self._allowed[node]
         return allowed
+
+    def _settled(self, uid: str) -> bool:
+        """Whether the cache shows where the pod went. One it does not know yet is underway."""
+        pod = self._rooms.pod(uid)
+        return pod is not None and bool(pod.node)
 
 
 def _add(room: dict[str, int], requests: Requests, sign: int) -> None:

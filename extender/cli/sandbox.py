@@ -1,0 +1,52 @@
+"""``sandbox``: a whole scenario played without a cluster, with the real ``serve``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from extender.cli import config
+from extender.model.errors import InvalidInput
+from extender.sandbox.command import run_sandbox, scenario_names
+
+BAD_INPUT = 2
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "sandbox",
+        help="play a scenario in an embedded cluster",
+        description="Start an in-process API server subset, a small scheduler that speaks the "
+        "extender protocol, and the real serve; play a scenario, tell what happens, and exit "
+        "non-zero when a promise is broken. No cluster, no Docker, no network.",
+    )
+    parser.add_argument(
+        "scenario",
+        nargs="?",
+        default="jobset",
+        help="a YAML file, or the name of a packaged scenario (default: jobset)",
+    )
+    parser.add_argument("--list", action="store_true", help="list the packaged scenarios")
+    parser.add_argument("--config", type=Path, help="configuration of the extender (YAML)")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave everything up afterwards, to look at"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play and return the exit status."""
+    if args.list:
+        print("\n".join(scenario_names()))
+        return 0
+    try:
+        settings = config.load(args.config)
+        return asyncio.run(run_sandbox(args.scenario, settings, args.config, keep=args.keep))
+    except InvalidInput as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return 130
