@@ -1,0 +1,310 @@
+"""The ASGI application: three verbs, health, metrics, debug.
+
+kube-scheduler reads the body only of a 200 and takes anything else for an
+error, so every refusal here is for the person who reads logs or calls by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from time import perf_counter
+from typing import Protocol
+
+import structlog
+
+from extender.model.errors import InvalidInput, NotReady
+from extender.server.answers import (
+    CLOSE,
+    JSON,
+    TEXT,
+    BodyTooLarge,
+    Disconnected,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    error_body,
+    header,
+    read_body,
+    respond,
+)
+from extender.server.debug import DebugSource, serve_debug
+from extender.server.metrics import Metrics, VerbMetrics
+from extender.wire.filter import (
+    FilterArgs,
+    FilterResult,
+    HostPriority,
+    decode_filter_args,
+    encode_filter_result,
+    encode_priorities,
+)
+from extender.wire.preempt import (
+    PreemptArgs,
+    PreemptResult,
+    decode_preempt_args,
+    encode_preempt_result,
+)
+
+VERBS = ("filter", "prioritize", "preempt")
+LINGER_SECONDS = 2.0
+"""How long the rest of a refused body is read, so that the caller sees the refusal."""
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
+
+Answered = tuple[bytes, int, int]
+"""(body, nodes in, nodes out) of a verb."""
+
+
+class Verbs(Protocol):
+    """What the verbs room gives. All three run on the event loop.
+
+    InvalidInput becomes 400, NotReady 503, anything else 500; an error that
+    kube-scheduler should see as filter's own goes into FilterResult.error.
+    """
+
+    async def filter(self, args: FilterArgs) -> FilterResult:
+        """Say which of the offered nodes the pod may use."""
+
+    async def prioritize(self, args: FilterArgs) -> Sequence[HostPriority]:
+        """Score the offered nodes."""
+
+    async def preempt(self, args: PreemptArgs) -> PreemptResult:
+        """Say which pods may go, by node."""
+
+
+class App:
+    """The application; one instance a server.
+
+    ``ready`` returns the reasons why this process is not ready, none when it is.
+    ``debug`` None turns the debug API off.
+    """
+
+    def __init__(
+        self,
+        verbs: Verbs,
+        debug: DebugSource | None,
+        ready: Callable[[], list[str]],
+        metrics: Metrics,
+        max_body_bytes: int,
+    ) -> None:
+        self._verbs = verbs
+        self._debug = debug
+        self._ready = ready
+        self._metrics = metrics
+        self._max_body_bytes = max_body_bytes
+        self._calls: dict[str, tuple[Callable[[bytes], Awaitable[Answered]], VerbMetrics]] = {
+            "/filter": (self._filter, metrics.verb("filter")),
+            "/prioritize": (self._prioritize, metrics.verb("prioritize")),
+            "/preempt": (self._preempt, metrics.verb("preempt")),
+        }
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._draining = False
+        self._ids = count(1)
+        self._id_prefix = f"{time.time_ns() // 1_000_000:x}"
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are being answered now."""
+        return self._in_flight
+
+    def drain(self) -> None:
+        """Turn readiness off and ask callers, answer by answer, to close their connections."""
+        self._draining = True
+
+    async def idle(self) -> None:
+        """Return once no request is in flight."""
+        await self._idle.wait()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise ValueError(f"unsupported ASGI scope {scope['type']!r}")
+        self._in_flight += 1
+        self._idle.clear()
+        try:
+            call = self._calls.get(scope["path"])
+            if call is not None:
+                await self._serve_verb(*call, scope, receive, send)
+            else:
+                await self._serve_other(scope, send)
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+
+    # Verbs
+
+    async def _serve_verb(
+        self,
+        call: Callable[[bytes], Awaitable[Answered]],
+        metrics: VerbMetrics,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        path: str = scope["path"]
+        if scope["method"] != "POST":
+            await self._method_not_allowed(send, "POST")
+            return
+        started = perf_counter()
+        request_id = self._request_id(scope)
+        structlog.contextvars.bind_contextvars(request_id=request_id, verb=path[1:])
+        log = structlog.get_logger()
+        size = 0
+        status, too_large = 200, False
+        try:
+            body = await read_body(scope, receive, self._max_body_bytes)
+            size = len(body)
+            answer, nodes_in, nodes_out = await call(body)
+            metrics.weighed(nodes_in, nodes_out)
+        except Disconnected:
+            log.info("caller went away before its request was complete")
+            return
+        except BodyTooLarge:
+            status, too_large = 413, True
+            answer = error_body(f"body exceeds {self._max_body_bytes} bytes", "body")
+            metrics.malformed()
+            log.warning("body too large", limit=self._max_body_bytes)
+        except InvalidInput as error:
+            status, answer = 400, error_body(error.message, error.where)
+            metrics.malformed()
+            log.warning("malformed request", error=error.message, where=error.where)
+        except NotReady as error:
+            status, answer = 503, error_body(str(error))
+            log.warning("not ready", reason=str(error))
+        except asyncio.CancelledError:
+            if not self._draining:
+                raise
+            status, answer = 503, error_body("stopping: the time for calls in flight is over")
+            log.warning("call cut off by the stop")
+        except Exception:
+            status, answer = 500, error_body("internal error, see the log", request_id=request_id)
+            log.exception("internal error")
+        headers = [*self._headers(), (b"x-request-id", request_id.encode())]
+        if too_large:
+            await respond(send, status, answer, headers=[*headers, CLOSE], more=True)
+            await _discard(receive, self._max_body_bytes)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await respond(send, status, answer, headers=headers)
+        metrics.answered(status, perf_counter() - started, size, len(answer))
+        log.debug("answered", status=status, bytes_in=size, bytes_out=len(answer))
+
+    async def _filter(self, body: bytes) -> Answered:
+        args = decode_filter_args(body)
+        result = await self._verbs.filter(args)
+        answer = encode_filter_result(result, args)
+        return answer, len(args.node_names), len(result.node_names)
+
+    async def _prioritize(self, body: bytes) -> Answered:
+        args = decode_filter_args(body)
+        scores = await self._verbs.prioritize(args)
+        return encode_priorities(scores), len(args.node_names), len(scores)
+
+    async def _preempt(self, body: bytes) -> Answered:
+        args = decode_preempt_args(body)
+        result = await self._verbs.preempt(args)
+        return encode_preempt_result(result), len(args.candidates), len(result.candidates)
+
+    def _request_id(self, scope: Scope) -> str:
+        given = header(scope, b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given.decode()
+        return f"{self._id_prefix}-{next(self._ids)}"
+
+    def _headers(self) -> Headers:
+        return [CLOSE] if self._draining else []
+
+    # Everything else
+
+    async def _serve_other(self, scope: Scope, send: Send) -> None:
+        path: str = scope["path"]
+        serve = self._other(path)
+        if serve is None:
+            verbs = [f"/{verb}" for verb in VERBS]
+            message = f"no verb {path!r}, there are {', '.join(verbs)}"
+            await respond(
+                send, 404, error_body(message, "path", verbs=verbs), headers=self._headers()
+            )
+            return
+        if scope["method"] not in ("GET", "HEAD"):
+            await self._method_not_allowed(send, "GET")
+            return
+        try:
+            await serve(scope, send)
+        except InvalidInput as error:
+            body = error_body(error.message, error.where)
+            await respond(send, 400, body, headers=self._headers())
+        except Exception:
+            structlog.get_logger().exception("internal error", path=path)
+            await respond(
+                send, 500, error_body("internal error, see the log"), headers=self._headers()
+            )
+
+    def _other(self, path: str) -> Callable[[Scope, Send], Awaitable[None]] | None:
+        if path in ("/healthz", "/livez"):
+            return self._alive
+        if path == "/readyz":
+            return self._readiness
+        if path == "/metrics":
+            return self._scrape
+        if path == "/debug" or path.startswith("/debug/"):
+            return self._serve_debug
+        return None
+
+    async def _alive(self, scope: Scope, send: Send) -> None:
+        await respond(send, 200, b"ok", TEXT, headers=self._headers())
+
+    async def _readiness(self, scope: Scope, send: Send) -> None:
+        reasons = ["stopping"] if self._draining else self._ready()
+        if reasons:
+            body = error_body("not ready: " + "; ".join(reasons), reasons=reasons)
+            await respond(send, 503, body, headers=self._headers())
+        else:
+            await respond(send, 200, b"ok", TEXT, headers=self._headers())
+
+    async def _scrape(self, scope: Scope, send: Send) -> None:
+        accept = (header(scope, b"accept") or b"").decode("latin-1")
+        body, content_type = self._metrics.render(accept)
+        await respond(send, 200, body, content_type.encode(), headers=self._headers())
+
+    async def _serve_debug(self, scope: Scope, send: Send) -> None:
+        path: str = scope["path"]
+        if self._debug is None:
+            body = error_body("the debug API is turned off (server.debug)", "path")
+        elif await serve_debug(self._debug, path, scope["query_string"], send, self._headers()):
+            return
+        else:
+            body = error_body(f"no debug page {path!r}, see /debug/", "path")
+        await respond(send, 404, body, headers=self._headers())
+
+    async def _method_not_allowed(self, send: Send, allowed: str) -> None:
+        await respond(
+            send,
+            405,
+            error_body(f"only {allowed} is served here", "method"),
+            JSON,
+            [*self._headers(), (b"allow", allowed.encode())],
+        )
+
+
+async def _discard(receive: Receive, limit: int) -> None:
+    """Read on for a while: closing with unread data makes the kernel reset the
+    connection, and the caller loses the answer that is already on its way."""
+    size = 0
+    try:
+        async with asyncio.timeout(LINGER_SECONDS):
+            while size <= limit:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return
+                size += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return

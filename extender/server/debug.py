@@ -1,0 +1,127 @@
+"""The debug API: what was decided and why, as JSON, and the snapshot to replay it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+import msgspec
+
+from extender.model.errors import InvalidInput
+from extender.server.answers import JSON, Headers, Send, respond
+
+INDEX = {
+    "/debug/decisions": "what was decided lately and why, newest first (?limit=N)",
+    "/debug/reservations": "seats held, for whom and until when",
+    "/debug/gangs": "the gangs as resolved, with problems and notes",
+    "/debug/snapshot": "the cluster as decisions see it, for offline replay",
+}
+SLICE = 500
+"""Items encoded without a pause: verbs must not wait behind a big download."""
+
+
+class DebugSource(Protocol):
+    """Where the debug API gets its values.
+
+    Every method is called on the event loop and returns JSON-able values (dicts
+    with text keys, sequences, msgspec Structs) that nobody changes afterwards:
+    the snapshot is encoded piece by piece while other calls go on.
+
+    A decision reads ``{"time", "gang", "verb", "outcome", "message", "victims":
+    [{"namespace", "name", "uid", "node", "priority", "gang", "reason"}], "seats":
+    [{"namespace", "name", "uid", "node"}], "costs": [{"level", "value", "bound"}],
+    "proof", "explanation": [...]}``.
+    """
+
+    def decisions(self) -> Sequence[object]:
+        """Return the decisions kept, newest first."""
+
+    def reservations(self) -> Sequence[object]:
+        """Return the seats held."""
+
+    def gangs(self) -> Sequence[object]:
+        """Return the gangs as resolved."""
+
+    def snapshot(self) -> object:
+        """Return the dump that ``plan`` replays."""
+
+
+async def serve_debug(
+    source: DebugSource, path: str, query: bytes, send: Send, headers: Headers
+) -> bool:
+    """Answer a debug path; False when there is no such path.
+
+    Raises InvalidInput for a bad ``limit``.
+    """
+    if path in ("/debug", "/debug/"):
+        await respond(send, 200, _encode(INDEX), headers=headers)
+    elif path == "/debug/decisions":
+        kept = list(islice(source.decisions(), _limit(query)))
+        await respond(send, 200, _encode({"decisions": kept}), headers=headers)
+    elif path == "/debug/reservations":
+        held = source.reservations()
+        await respond(send, 200, _encode({"reservations": held}), headers=headers)
+    elif path == "/debug/gangs":
+        await respond(send, 200, _encode({"gangs": source.gangs()}), headers=headers)
+    elif path == "/debug/snapshot":
+        await _stream(source.snapshot(), send, headers)
+    else:
+        return False
+    return True
+
+
+async def _stream(value: object, send: Send, headers: Headers) -> None:
+    disposition = (b"content-disposition", b'attachment; filename="snapshot.json"')
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", JSON), disposition, *headers],
+        }
+    )
+    for chunk in chunks(value):
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await asyncio.sleep(0)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def chunks(value: object) -> Iterator[bytes]:
+    """Encode a value as JSON in pieces: long sequences and mappings SLICE items at a time."""
+    if isinstance(value, Mapping):
+        yield b"{"
+        for position, (key, inner) in enumerate(value.items()):
+            yield (b"," if position else b"") + _encode(key) + b":"
+            yield from chunks(inner)
+        yield b"}"
+    elif isinstance(value, list | tuple) and len(value) > SLICE:
+        yield b"["
+        for start in range(0, len(value), SLICE):
+            part = _encode(value[start : start + SLICE])[1:-1]
+            yield (b"," if start else b"") + part
+        yield b"]"
+    else:
+        yield _encode(value)
+
+
+def _limit(query: bytes) -> int | None:
+    for pair in query.split(b"&"):
+        name, _, value = pair.partition(b"=")
+        if name == b"limit":
+            if not value.isdigit() or len(value) > 9:
+                raise InvalidInput("must be a whole number", "limit")
+            return int(value)
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """Encode hook: read-only mappings and other sequences, as they come out of a snapshot."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    raise TypeError(f"a debug value has the type {type(value).__name__}, which is no JSON")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode

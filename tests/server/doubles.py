@@ -1,0 +1,128 @@
+"""Doubles of what the server is given, and a server on a free port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from extender.model.settings import ServerSettings
+from extender.server.lifecycle import Server
+from extender.server.metrics import Metrics
+from extender.wire.filter import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt import PreemptArgs, PreemptResult
+
+
+class Echo:
+    """Verbs that keep what was asked and answer everything with itself.
+
+    ``hook`` runs inside every call: raise in it, or wait in it.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[FilterArgs | PreemptArgs] = []
+        self.hook: Callable[[], Awaitable[None]] | None = None
+
+    async def _call(self, args: FilterArgs | PreemptArgs) -> None:
+        self.asked.append(args)
+        if self.hook is not None:
+            await self.hook()
+
+    async def filter(self, args: FilterArgs) -> FilterResult:
+        await self._call(args)
+        return FilterResult(args.node_names)
+
+    async def prioritize(self, args: FilterArgs) -> list[HostPriority]:
+        await self._call(args)
+        return [HostPriority(name, 3) for name in args.node_names]
+
+    async def preempt(self, args: PreemptArgs) -> PreemptResult:
+        await self._call(args)
+        return PreemptResult(args.candidates)
+
+    def fail_with(self, error: Exception) -> None:
+        async def fail() -> None:
+            raise error
+
+        self.hook = fail
+
+
+class Gate:
+    """A hook that holds calls until it is opened."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def __call__(self) -> None:
+        self.entered.set()
+        await self.opened.wait()
+
+
+class Row(msgspec.Struct):
+    name: str
+
+
+class Source:
+    """A debug source with a snapshot long enough to come in pieces."""
+
+    def __init__(self) -> None:
+        self.pods: Any = [Row(f"p{i}") for i in range(1201)]
+
+    def decisions(self) -> list[dict[str, Any]]:
+        return [{"gang": f"g{i}", "outcome": "plan"} for i in range(5)]
+
+    def reservations(self) -> list[Row]:
+        return [Row("seat")]
+
+    def gangs(self) -> list[Row]:
+        return [Row("gang")]
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"generation": 4, "pods": self.pods, "nodes": {"n1": Row("n1")}}
+
+
+class Running:
+    """A server that serves, and everything it was given."""
+
+    def __init__(self, settings: ServerSettings, certificate_check_seconds: float) -> None:
+        self.verbs = Echo()
+        self.source = Source()
+        self.reasons: list[str] = []
+        self.metrics = Metrics()
+        self.stop = asyncio.Event()
+        self.server = Server(
+            settings,
+            self.verbs,
+            self.source,
+            lambda: self.reasons,
+            self.metrics,
+            certificate_check_seconds=certificate_check_seconds,
+        )
+
+    def url(self, path: str) -> str:
+        return self.server.url + path
+
+
+@asynccontextmanager
+async def running(
+    settings: ServerSettings | None = None, certificate_check_seconds: float = 5.0
+) -> AsyncIterator[Running]:
+    """Run a server for the length of a block; errors of the server come out of it."""
+    settings = settings or ServerSettings(port=0, drain_seconds=5.0)
+    one = Running(settings, certificate_check_seconds)
+    serving = asyncio.create_task(one.server.serve(one.stop))
+    started = asyncio.create_task(one.server.started.wait())
+    try:
+        await asyncio.wait((serving, started), return_when=asyncio.FIRST_COMPLETED)
+        yield one
+    finally:
+        started.cancel()
+        one.stop.set()
+        if one.verbs.hook is not None and isinstance(one.verbs.hook, Gate):
+            one.verbs.hook.opened.set()
+        await serving
+        one.metrics.close()
