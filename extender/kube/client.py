@@ -7,7 +7,7 @@ because only the caller knows whether a second try is safe.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
 
@@ -117,9 +117,11 @@ class KubeClient:
         *,
         idle_seconds: float | None = None,
         connect_seconds: float = _CONNECT_SECONDS,
-    ) -> AsyncIterator[list[bytes]]:
+    ) -> AsyncGenerator[list[bytes], None]:
         """Yield the lines of a streamed answer, as many at a time as have arrived.
 
+        The first batch is empty and comes as soon as the server has accepted the request:
+        a quiet watch is open long before its first event.
         Raises Unavailable when nothing arrives for ``idle_seconds`` (None: wait for
         ever), when the connection breaks, or when it ends in the middle of a line.
         """
@@ -128,6 +130,7 @@ class KubeClient:
         )
         splitter = LineSplitter()
         async with self._send("GET", path, params, None, "", limits) as answer:
+            yield []
             async for chunk in answer.content.iter_any():
                 lines = splitter.feed(chunk)
                 if lines:

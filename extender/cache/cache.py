@@ -1,0 +1,263 @@
+"""The whole cache: a reflector per resource, the store, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import structlog
+
+from extender.cache import resources
+from extender.cache.clock import Clock
+from extender.cache.discovery import CANDIDATES, served
+from extender.cache.feed import Subscriber
+from extender.cache.pods import MemberKey
+from extender.cache.reflector import Reflector
+from extender.cache.stats import CacheStats, WatchStats
+from extender.cache.store import Store
+from extender.cache.tables import Sink
+from extender.kube.client import KubeClient
+from extender.kube.errors import ApiError
+from extender.model.errors import NotReady
+from extender.model.objects import Pod
+from extender.model.settings import CacheSettings
+from extender.model.snapshot import Snapshot
+
+log = structlog.get_logger("cache")
+
+
+class Cache:
+    """Follows the cluster. One event loop; every reading method is synchronous and cheap.
+
+    ``member_key`` tells the gang of a pod, from the pod alone. ``on_synced`` is called
+    once when everything has been read for the first time, a good moment for gc.freeze().
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        settings: CacheSettings,
+        member_key: MemberKey,
+        *,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        discovery_seconds: float = 30.0,
+        on_synced: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._clock = clock or Clock()
+        self._random = (random or Random()).random
+        self._discovery_seconds = discovery_seconds
+        self._on_synced = on_synced
+        self.stats = CacheStats()
+        self.store = Store(member_key, self._clock.wall, self.stats)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._optional: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        """Source -> where its PodGroups are served, and their reflector."""
+        self._discovered = False
+        self._look_again = asyncio.Event()
+        self._synced = asyncio.Event()
+
+    # -- life -------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to follow; returns at once."""
+        store = self.store
+        self._follow(resources.nodes(), store.nodes)
+        self._follow(resources.pods(), store.pods)
+        self._follow(resources.namespaces(), store.namespaces)
+        self._follow(resources.budgets(), store.budgets)
+        self._follow(resources.priority_classes(), store.priority_classes)
+        self._spawn(self._discover(), "discovery")
+
+    async def stop(self) -> None:
+        """Stop following; what is held stays readable."""
+        tasks = list(self._tasks)
+        self._optional.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Wait until everything was read once. Raises NotReady that names what is missing."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._synced.wait()
+        except TimeoutError:
+            raise NotReady(f"caches are not synced: {self._missing()}") from None
+
+    # -- reading ----------------------------------------------------------------------------
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole state has been read once; it never becomes False again."""
+        return self._synced.is_set()
+
+    @property
+    def generation(self) -> int:
+        """Grows with every applied change."""
+        return self.store.feed.generation
+
+    def snapshot(self) -> Snapshot:
+        """Return the present state, immutable; see Store.snapshot."""
+        return self.store.snapshot()
+
+    def pod(self, uid: str) -> Pod | None:
+        """Return a non-finished pod by uid."""
+        return self.store.pods.by_uid.get(uid)
+
+    def pod_named(self, namespace: str, name: str) -> Pod | None:
+        """Return the non-finished pod that has this name now."""
+        return self.store.pods.named(namespace, name)
+
+    def free(self, node: str) -> dict[str, int] | None:
+        """Return what is free on a node by resource (may be negative), None when unknown."""
+        return self.store.columns.free(node)
+
+    def stale_for(self) -> float:
+        """Return for how many seconds some watch has been down; 0 while all are open."""
+        now = self._clock.monotonic()
+        return max((watch.silent_for(now) for watch in self.stats.watches.values()), default=0.0)
+
+    def problem(self) -> str:
+        """Return, for a person, why the state may be wrong; "" when nothing says so.
+
+        Besides watches that are down these are pods and nodes left out as malformed:
+        what they take or give is not known.
+        """
+        if not self.synced:
+            return f"not synced: {self._missing()}"
+        now = self._clock.monotonic()
+        texts = [
+            f"{watch.resource}: watch down for {watch.silent_for(now):.0f} s: {watch.last_error}"
+            for watch in self.stats.watches.values()
+            if not watch.up
+        ]
+        for name in ("pods", "nodes"):
+            watch = self.stats.watches.get(name)
+            if watch is not None:
+                texts += watch.undecodable.values()
+        return "; ".join(texts)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return one entry a resource for the debug API; ages in seconds."""
+        now = self._clock.monotonic()
+        return [
+            {
+                "resource": watch.resource,
+                "path": watch.path,
+                "synced": watch.synced,
+                "up": watch.up,
+                "silentSeconds": round(watch.silent_for(now), 3),
+                "contactAgeSeconds": round(now - watch.last_contact, 3),
+                "version": watch.version,
+                "lists": watch.lists,
+                "watches": watch.watches,
+                "events": watch.events,
+                "bookmarks": watch.bookmarks,
+                "errors": watch.errors,
+                "relists": watch.relists,
+                "syncSeconds": round(watch.sync_seconds, 3),
+                "lastError": watch.last_error,
+                "undecodable": dict(watch.undecodable),
+            }
+            for watch in self.stats.watches.values()
+        ]
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call ``callback`` with a Change after each one; return how to end that."""
+        return self.store.feed.subscribe(callback)
+
+    async def wait_change(self, generation: int, timeout: float) -> int:
+        """Return the generation once it exceeds ``generation``, or after ``timeout`` seconds."""
+        return await self.store.feed.wait(generation, timeout)
+
+    # -- following --------------------------------------------------------------------------
+
+    def _spawn(self, coroutine: Any, name: str) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(coroutine, name=f"cache {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _follow(self, resource: resources.Resource[Any], sink: Sink[Any]) -> asyncio.Task[None]:
+        stats = WatchStats(resource.name, resource.path, down_since=self._clock.monotonic())
+        self.stats.watches[resource.name] = stats
+        reflector = Reflector(
+            self._client,
+            resource,
+            sink,
+            stats,
+            self._settings,
+            self._clock,
+            self._random,
+            on_synced=self._check_synced,
+            on_missing=self._look_again.set,
+        )
+        return self._spawn(reflector.run(), resource.name)
+
+    def _check_synced(self) -> None:
+        if self._synced.is_set() or not self._discovered:
+            return
+        if all(watch.synced for watch in self.stats.watches.values()):
+            self._synced.set()
+            log.info("caches synced", generation=self.generation)
+            self._on_synced()
+
+    def _missing(self) -> str:
+        texts = [
+            f"{watch.resource} ({watch.last_error or 'still reading'})"
+            for watch in self.stats.watches.values()
+            if not watch.synced
+        ]
+        if not self._discovered:
+            texts.append("discovery of PodGroups")
+        return ", ".join(texts)
+
+    async def _discover(self) -> None:
+        """Keep the optional reflectors in line with what is served."""
+        while True:
+            self._look_again.clear()
+            answered = True
+            for source in CANDIDATES:
+                try:
+                    path = await served(self._client, source)
+                except ApiError as error:
+                    self.stats.discovery_errors += 1
+                    log.warning("discovery failed", source=source, error=str(error))
+                    answered = False
+                    continue
+                await self._serve(source, path)
+            self.stats.discoveries += 1
+            if answered and not self._discovered:
+                self._discovered = True
+                self._check_synced()
+            pause = self._discovery_seconds if self._discovered else 1.0
+            try:
+                async with asyncio.timeout(pause):
+                    await self._look_again.wait()
+            except TimeoutError:
+                continue
+            # Asked by a reflector that got a 404; it asks again as long as it does.
+            await self._clock.sleep(min(1.0, pause))
+
+    async def _serve(self, source: str, path: str | None) -> None:
+        """Follow ``source``'s PodGroups at ``path``, or drop them when it is None."""
+        old, task = self._optional.get(source, (None, None))
+        if old == path:
+            return
+        if task is not None:
+            del self._optional[source]
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if path is not None:
+            log.info("PodGroups are served", source=source, path=path)
+            resource = resources.groups(source, path)
+            self._optional[source] = path, self._follow(resource, self.store.groups[source])
+        elif old is not None:
+            log.info("PodGroups are no longer served", source=source)
+            del self.stats.watches[resources.groups(source, old).name]
+            self.store.groups[source].clear()

@@ -1,0 +1,77 @@
+"""Who wants to know of changes, and the generation that counts them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from msgspec import Struct
+
+from extender.cache.stats import CacheStats
+from extender.model.decode import Record
+
+log = structlog.get_logger("cache")
+
+
+class Change(Struct, frozen=True, gc=False):
+    """One applied change. ``old`` None: added. ``new`` None: gone.
+
+    ``kind``: "pod", "node", "namespace", "budget", "priority-class" or "group".
+    """
+
+    kind: str
+    old: Record | None
+    new: Record | None
+
+
+Subscriber = Callable[[Change], None]
+
+
+class Feed:
+    """Counts changes, tells subscribers, wakes waiters."""
+
+    def __init__(self, stats: CacheStats) -> None:
+        self.generation = 0
+        self._stats = stats
+        self._subscribers: list[Subscriber] = []
+        self._waiting: asyncio.Event | None = None
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call ``callback`` after each applied change, on the loop; return how to end that."""
+        self._subscribers.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._subscribers:
+                self._subscribers.remove(callback)
+
+        return unsubscribe
+
+    def emit(self, kind: str, old: Record | None, new: Record | None) -> None:
+        """Count one change and tell everybody."""
+        self.generation += 1
+        if self._waiting is not None:
+            self._waiting.set()
+            self._waiting = None
+        if not self._subscribers:
+            return
+        change = Change(kind, old, new)
+        for callback in tuple(self._subscribers):
+            try:
+                callback(change)
+            except Exception:
+                # A subscriber's mistake must not stop the cache from following the cluster.
+                self._stats.subscriber_errors += 1
+                log.exception("subscriber failed", kind=kind)
+
+    async def wait(self, generation: int, timeout: float) -> int:
+        """Return the generation once it exceeds ``generation``, or after ``timeout`` seconds."""
+        if self.generation <= generation:
+            if self._waiting is None:
+                self._waiting = asyncio.Event()
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._waiting.wait()
+            except TimeoutError:
+                pass
+        return self.generation

@@ -1,0 +1,201 @@
+"""The pods, by uid and by name, per node, pending and per gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import structs
+
+from extender.cache.columns import ColumnStore
+from extender.cache.feed import Feed
+from extender.cache.stats import CacheStats
+from extender.model.objects import GangKey, Pod
+
+MemberKey = Callable[[Pod], GangKey | None]
+
+
+class PodTable:
+    """Non-finished pods and every index over them.
+
+    Indexes hold mutable dictionaries; tuples for readers are made only for what
+    changed since the last snapshot, so an event costs the same whatever the size
+    of its node or gang.
+    """
+
+    def __init__(
+        self, member_key: MemberKey, columns: ColumnStore, feed: Feed, stats: CacheStats
+    ) -> None:
+        self.by_uid: dict[str, Pod] = {}
+        self._by_name: dict[str, dict[str, Pod]] = {}
+        self._on_node: dict[str, dict[str, Pod]] = {}
+        self._pending: dict[str, Pod] = {}
+        self._members: dict[GangKey, dict[str, Pod]] = {}
+        self._gang: dict[str, GangKey] = {}
+        self._member_key = member_key
+        self._columns = columns
+        self._feed = feed
+        self._stats = stats
+        self._bound_view: dict[str, tuple[Pod, ...]] = {}
+        self._bound_dirty: set[str] = set()
+        self._member_view: dict[GangKey, tuple[Pod, ...]] = {}
+        self._member_dirty: set[GangKey] = set()
+        self._pending_view: dict[str, Pod] | None = None
+
+    def held(self) -> Iterable[Pod]:
+        """Return every pod."""
+        return self.by_uid.values()
+
+    def named(self, namespace: str, name: str) -> Pod | None:
+        """Return the pod that has this name now."""
+        names = self._by_name.get(namespace)
+        return None if names is None else names.get(name)
+
+    def put(self, record: Pod, force: bool = False) -> None:
+        """Take an added or changed pod; one that has finished is as good as gone."""
+        old = self.by_uid.get(record.uid)
+        if old is None:
+            if record.finished:
+                return
+            other = self.named(record.namespace, record.name)
+            if other is not None:
+                if record.version < other.version and not force:
+                    self._stats.outdated_events += 1
+                    return
+                self._drop(other)
+            self._add(record)
+            self._feed.emit("pod", None, record)
+            return
+        if record.version < old.version and not force:
+            self._stats.outdated_events += 1
+            return
+        if record.finished:
+            self._drop(old)
+            return
+        self._update(old, record)
+
+    def remove(self, record: Pod) -> None:
+        """Take a pod's end; a pod with the same name and another uid is left alone."""
+        old = self.by_uid.get(record.uid)
+        if old is not None:
+            self._drop(old)
+
+    # -- views ----------------------------------------------------------------------------
+
+    def bound(self) -> dict[str, tuple[Pod, ...]]:
+        """Return node name -> its pods by uid, as a copy that stays as it is."""
+        if self._bound_dirty:
+            view = dict(self._bound_view)
+            for node in self._bound_dirty:
+                pods = self._on_node.get(node)
+                if pods:
+                    view[node] = tuple(sorted(pods.values(), key=_by_uid))
+                else:
+                    view.pop(node, None)
+            self._bound_dirty.clear()
+            self._bound_view = view
+        return self._bound_view
+
+    def pending(self) -> dict[str, Pod]:
+        """Return uid -> pod without a node, as a copy that stays as it is."""
+        if self._pending_view is None:
+            self._pending_view = dict(self._pending)
+        return self._pending_view
+
+    def members(self) -> dict[GangKey, tuple[Pod, ...]]:
+        """Return gang key -> its pods by (created, uid), as a copy that stays as it is."""
+        if self._member_dirty:
+            view = dict(self._member_view)
+            for key in self._member_dirty:
+                pods = self._members.get(key)
+                if pods:
+                    view[key] = tuple(sorted(pods.values(), key=_by_age))
+                else:
+                    view.pop(key, None)
+            self._member_dirty.clear()
+            self._member_view = view
+        return self._member_view
+
+    # -- indexes --------------------------------------------------------------------------
+
+    def _update(self, old: Pod, new: Pod) -> None:
+        same = structs.replace(old, version=new.version) == new
+        if same:
+            # Stored for its version alone: views keep the equal older record.
+            self.by_uid[new.uid] = new
+            self._by_name[new.namespace][new.name] = new
+            self._place(new)[new.uid] = new
+            key = self._gang.get(new.uid)
+            if key is not None:
+                self._members[key][new.uid] = new
+            return
+        self._take_out(old)
+        self._add(new)
+        self._feed.emit("pod", old, new)
+
+    def _drop(self, old: Pod) -> None:
+        self._take_out(old)
+        self._feed.emit("pod", old, None)
+
+    def _place(self, pod: Pod) -> dict[str, Pod]:
+        return self._on_node[pod.node] if pod.node else self._pending
+
+    def _add(self, pod: Pod) -> None:
+        uid = pod.uid
+        self.by_uid[uid] = pod
+        names = self._by_name.get(pod.namespace)
+        if names is None:
+            names = self._by_name[pod.namespace] = {}
+        names[pod.name] = pod
+        node = pod.node
+        if node:
+            pods = self._on_node.get(node)
+            if pods is None:
+                pods = self._on_node[node] = {}
+            pods[uid] = pod
+            self._bound_dirty.add(node)
+            self._columns.add(node, pod.requests, 1)
+        else:
+            self._pending[uid] = pod
+            self._pending_view = None
+        key = self._member_key(pod)
+        if key is not None:
+            self._gang[uid] = key
+            members = self._members.get(key)
+            if members is None:
+                members = self._members[key] = {}
+            members[uid] = pod
+            self._member_dirty.add(key)
+
+    def _take_out(self, pod: Pod) -> None:
+        uid = pod.uid
+        del self.by_uid[uid]
+        names = self._by_name[pod.namespace]
+        del names[pod.name]
+        if not names:
+            del self._by_name[pod.namespace]
+        node = pod.node
+        if node:
+            pods = self._on_node[node]
+            del pods[uid]
+            if not pods:
+                del self._on_node[node]
+            self._bound_dirty.add(node)
+            self._columns.add(node, pod.requests, -1)
+        else:
+            del self._pending[uid]
+            self._pending_view = None
+        key = self._gang.pop(uid, None)
+        if key is not None:
+            members = self._members[key]
+            del members[uid]
+            if not members:
+                del self._members[key]
+            self._member_dirty.add(key)
+
+
+def _by_uid(pod: Pod) -> str:
+    return pod.uid
+
+
+def _by_age(pod: Pod) -> tuple[float, str]:
+    return (pod.created, pod.uid)

@@ -1,0 +1,151 @@
+"""The resources that are followed: where they are served and how they are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.model.apishape import (
+    RawBudget,
+    RawMemberGroup,
+    RawMeta,
+    RawNamespace,
+    RawNode,
+    RawPod,
+    RawPodGroup,
+    RawPriorityClass,
+)
+from extender.model.decode import (
+    reduce_budget,
+    reduce_core_group,
+    reduce_member_group,
+    reduce_namespace,
+    reduce_node,
+    reduce_pod,
+    reduce_priority_class,
+)
+from extender.model.objects import (
+    DisruptionBudget,
+    GroupObject,
+    Namespace,
+    Node,
+    Pod,
+    PriorityClass,
+)
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+"""kube-scheduler's own selector: pods that hold nothing stay out."""
+
+
+class HasMeta(Protocol):
+    """Every typed API object."""
+
+    metadata: RawMeta | None
+
+
+Typed = TypeVar("Typed", bound=HasMeta)
+Row = TypeVar("Row")
+
+
+class Event(Struct, Generic[Typed], gc=False):
+    """A watch event with its object decoded in the same pass."""
+
+    type: str
+    object: Typed
+
+
+class LooseEvent(Struct, gc=False):
+    """A watch event whose object is not what was expected."""
+
+    type: str
+    object: Raw
+
+
+class ListMeta(Struct, gc=False, rename="camel"):
+    """metav1.ListMeta."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class Page(Struct, Generic[Typed], gc=False):
+    """One page of a list."""
+
+    metadata: ListMeta
+    items: list[Typed] | None = None
+
+
+class Resource(Generic[Row]):
+    """One followed resource: a path, a filter and the way from JSON to records."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        path: str,
+        shape: type[Typed],
+        reduce: Callable[[Typed], Row],
+        field_selector: str = "",
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.path = path
+        self.params = {"fieldSelector": field_selector} if field_selector else {}
+        self.reduce: Callable[[Any], Row] = reduce
+        # mypy cannot follow a type held in a variable into a subscription.
+        generic_event: Any = Event
+        generic_page: Any = Page
+        self.decode_event: Callable[[bytes], Event[Any]] = msgspec.json.Decoder(
+            generic_event[shape]
+        ).decode
+        self.decode_page: Callable[[bytes], Page[Any]] = msgspec.json.Decoder(
+            generic_page[shape]
+        ).decode
+        self.decode_item: Callable[[Raw], Any] = msgspec.json.Decoder(shape).decode
+
+
+def pods() -> Resource[Pod]:
+    """Return the non-finished pods of all namespaces."""
+    return Resource("pods", "Pod", "/api/v1/pods", RawPod, reduce_pod, UNFINISHED)
+
+
+def nodes() -> Resource[Node]:
+    """Return the nodes."""
+    return Resource("nodes", "Node", "/api/v1/nodes", RawNode, reduce_node)
+
+
+def namespaces() -> Resource[Namespace]:
+    """Return the namespaces."""
+    return Resource("namespaces", "Namespace", "/api/v1/namespaces", RawNamespace, reduce_namespace)
+
+
+def budgets() -> Resource[DisruptionBudget]:
+    """Return the PodDisruptionBudgets of all namespaces."""
+    return Resource(
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        "/apis/policy/v1/poddisruptionbudgets",
+        RawBudget,
+        reduce_budget,
+    )
+
+
+def priority_classes() -> Resource[PriorityClass]:
+    """Return the PriorityClasses."""
+    return Resource(
+        "priorityclasses",
+        "PriorityClass",
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        RawPriorityClass,
+        reduce_priority_class,
+    )
+
+
+def groups(source: str, path: str) -> Resource[GroupObject]:
+    """Return the PodGroups of one API group, served at ``path``."""
+    if source == "core":
+        return Resource("podgroups-core", "PodGroup", path, RawPodGroup, reduce_core_group)
+    return Resource(f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce_member_group)

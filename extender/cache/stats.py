@@ -1,0 +1,83 @@
+"""Plain counters of what the reflectors and the store do; the server turns them into metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MAX_UNDECODABLE = 100
+"""How many malformed objects are remembered by name, per resource."""
+
+
+@dataclass
+class WatchStats:
+    """One resource's reflector. Times are of the cache's monotonic clock."""
+
+    resource: str
+    path: str
+    lists: int = 0
+    """LIST requests that were started (a paged one counts once)."""
+    watches: int = 0
+    """Watch requests that were accepted, WatchList ones included."""
+    events: int = 0
+    bookmarks: int = 0
+    errors: int = 0
+    """Requests and streams that failed, short watches included."""
+    decode_errors: int = 0
+    relists: int = 0
+    """Times the whole state was read again after the first."""
+    version: str = ""
+    """resourceVersion of the last event or bookmark."""
+    synced: bool = False
+    """Whether the whole state has been read at least once."""
+    up: bool = False
+    """Whether a watch is open that continues the state held."""
+    down_since: float = 0.0
+    last_contact: float = 0.0
+    """When the last event, bookmark or accepted request was seen."""
+    sync_seconds: float = 0.0
+    """How long the last reading of the whole state took."""
+    last_error: str = ""
+    undecodable: dict[str, str] = field(default_factory=dict)
+    """Objects left out of the state because they are malformed -> why."""
+
+    def silent_for(self, now: float) -> float:
+        """Return how long the watch has been down, 0 while it is open."""
+        return 0.0 if self.up else max(0.0, now - self.down_since)
+
+    def opened(self, now: float) -> None:
+        """Note that the watch is open."""
+        self.up = True
+        self.last_contact = now
+
+    def closed(self, since: float) -> None:
+        """Note that the watch is down, in truth since ``since``."""
+        if self.up:
+            self.up = False
+            self.down_since = since
+
+    def left_out(self, name: str, why: str) -> None:
+        """Note a malformed object."""
+        self.decode_errors += 1
+        self.last_error = why
+        if len(self.undecodable) < MAX_UNDECODABLE:
+            self.undecodable[name] = why
+
+
+@dataclass
+class CacheStats:
+    """The whole cache."""
+
+    watches: dict[str, WatchStats] = field(default_factory=dict)
+    """By resource name; optional resources only while they are served."""
+    outdated_events: int = 0
+    """Events about a state older than the one held, ignored."""
+    subscriber_errors: int = 0
+    snapshots: int = 0
+    """Snapshots built (not those given out again)."""
+    discoveries: int = 0
+    discovery_errors: int = 0
+
+    @property
+    def decode_errors(self) -> int:
+        """Malformed objects seen, all resources together."""
+        return sum(watch.decode_errors for watch in self.watches.values())

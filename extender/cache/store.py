@@ -1,0 +1,118 @@
+"""Everything the cache knows, and immutable snapshots of it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from extender.cache.columns import ColumnStore
+from extender.cache.feed import Feed
+from extender.cache.pods import MemberKey, PodTable
+from extender.cache.stats import CacheStats
+from extender.cache.tables import Table
+from extender.model.objects import (
+    DisruptionBudget,
+    GroupObject,
+    Namespace,
+    Node,
+    PriorityClass,
+)
+from extender.model.snapshot import Snapshot
+
+Part = TypeVar("Part")
+GROUP_SOURCES = ("core", "scheduling-plugins")
+
+
+class Store:
+    """One table a kind. Fed by reflectors, read through ``snapshot``; one event loop only."""
+
+    def __init__(self, member_key: MemberKey, wall: Callable[[], float], stats: CacheStats) -> None:
+        self.stats = stats
+        self.feed = Feed(stats)
+        self.columns = ColumnStore()
+        self.pods = PodTable(member_key, self.columns, self.feed, stats)
+        self.nodes: Table[str, Node] = Table("node", _name, self.feed, stats, self._node_changed)
+        self.namespaces: Table[str, Namespace] = Table("namespace", _name, self.feed, stats)
+        self.budgets: Table[tuple[str, str], DisruptionBudget] = Table(
+            "budget", _full_name, self.feed, stats
+        )
+        self.priority_classes: Table[str, PriorityClass] = Table(
+            "priority-class", _name, self.feed, stats
+        )
+        self.groups: dict[str, Table[tuple[str, str, str], GroupObject]] = {
+            source: Table("group", _group_name, self.feed, stats) for source in GROUP_SOURCES
+        }
+        self._wall = wall
+        self._last: Snapshot | None = None
+        self._derived: dict[str, tuple[tuple[object, ...], Any]] = {}
+
+    def snapshot(self) -> Snapshot:
+        """Return the present state.
+
+        The same object is given out again while neither anything changed nor the
+        whole second did; otherwise only the parts that changed are copied.
+        """
+        last = self._last
+        now = float(int(self._wall()))
+        if last is not None and last.generation == self.feed.generation and last.now == now:
+            return last
+        self.stats.snapshots += 1
+        self._last = Snapshot(
+            generation=self.feed.generation,
+            now=now,
+            nodes=self.nodes.snapshot(),
+            bound=self.pods.bound(),
+            pending=self.pods.pending(),
+            members=self.pods.members(),
+            groups=self._all_groups(),
+            priority_classes=self.priority_classes.snapshot(),
+            budgets=self._sorted_budgets(),
+            namespaces=self._namespace_labels(),
+            columns=self.columns.view(),
+        )
+        return self._last
+
+    def _all_groups(self) -> Mapping[tuple[str, str, str], GroupObject]:
+        views = tuple(table.snapshot() for table in self.groups.values())
+        return self._once(
+            "groups", views, lambda: {key: row for view in views for key, row in view.items()}
+        )
+
+    def _sorted_budgets(self) -> tuple[DisruptionBudget, ...]:
+        view = self.budgets.snapshot()
+        return self._once("budgets", (view,), lambda: tuple(sorted(view.values(), key=_full_name)))
+
+    def _namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
+        view = self.namespaces.snapshot()
+        return self._once(
+            "namespaces", (view,), lambda: {name: row.labels for name, row in view.items()}
+        )
+
+    def _once(self, name: str, sources: tuple[object, ...], build: Callable[[], Part]) -> Part:
+        """Return what ``build`` makes of ``sources``, made anew only when one was replaced."""
+        known = self._derived.get(name)
+        if known is None or not all(map(operator.is_, known[0], sources)):
+            known = self._derived[name] = (sources, build())
+        part: Part = known[1]
+        return part
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        name = new.name if new is not None else old.name if old is not None else ""
+        self.columns.set_node(
+            name,
+            old.allocatable if old is not None else None,
+            new.allocatable if new is not None else None,
+        )
+
+
+def _name(record: Node | Namespace | PriorityClass) -> str:
+    return record.name
+
+
+def _full_name(record: DisruptionBudget) -> tuple[str, str]:
+    return (record.namespace, record.name)
+
+
+def _group_name(record: GroupObject) -> tuple[str, str, str]:
+    return (record.source, record.namespace, record.name)
