@@ -17,7 +17,6 @@ from typing import Any
 
 import structlog
 import uvloop
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
@@ -135,7 +134,7 @@ def _coordinator(
 ) -> Coordinator:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
-        log_decision(to_builtins(decision))
+        log_decision(decision)
 
     namespace = settings.seats.record_namespace or client.namespace or "kube-system"
     return Coordinator(

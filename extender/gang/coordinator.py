@@ -244,7 +244,10 @@ class Coordinator:
 
     def _decide(self, decision: Decision) -> None:
         if self.decisions.add(decision):
-            self._decided(decision)
+            try:
+                self._decided(decision)
+            except Exception:  # telling must never stand in the way of acting
+                log.exception("decision not told", gang=decision.gang)
 
     def _flight_ended(self, flight: Flight, done: bool, penal: bool) -> None:
         if done:

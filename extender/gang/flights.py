@@ -104,7 +104,7 @@ class Flights:
 
     def start(self, flight: Flight) -> None:
         """Begin (or, after a restart, go on with) what the plan needs next."""
-        if self._settings.seats.nominate:
+        if self._settings.seats.nominate and (flight.victims or flight.waits):
             for uid, node in flight.seats.items():
                 self.spawn(self._herald.nominate(flight.pods[uid], node))
         todo = [victim for victim in flight.victims.values() if victim.uid not in flight.sent]
@@ -259,7 +259,7 @@ class Flights:
             )
         )
         self._ended(flight, outcome == "done", penal)
-        if self._settings.seats.nominate:
+        if self._settings.seats.nominate and flight.plan.victims:
             for seat in held:
                 self.spawn(self._herald.nominate(flight.pods[seat.uid], ""))
         moment = self._clocks.wall()

@@ -18,11 +18,11 @@ from extender.model.objects import GangKey
 from extender.model.plan import Refusal
 
 MAX_PENALTY = 60.0
-LEAST_PAUSE = 0.05
 MEMORY_SECONDS = 600.0
 MAX_GANGS = 65536
 SEARCH_SHARE = 10
-"""A refusal that took t seconds to find stands for SEARCH_SHARE x t at least."""
+"""A refusal that took t seconds to find stands for SEARCH_SHARE x t at least, so that
+at most a tenth of the time goes into asking again what was answered already."""
 
 
 class _Answered(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Waiting:
 
     def refuse(self, refusal: Refusal, version: tuple[int, int], seconds: float) -> None:
         """Keep a refusal that took ``seconds`` to find."""
-        pause = min(self._retry_seconds, max(LEAST_PAUSE, SEARCH_SHARE * seconds))
+        pause = min(self._retry_seconds, SEARCH_SHARE * seconds)
         self._refused[refusal.gang] = _Answered(refusal, version, self._now() + pause)
 
     def must_wait(self, gang: Gang) -> Refusal | None:
