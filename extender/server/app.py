@@ -188,7 +188,7 @@ class App:
         headers = [*self._headers(), (b"x-request-id", request_id.encode())]
         if too_large:
             await respond(send, status, answer, headers=[*headers, CLOSE], more=True)
-            await _discard(receive, self._max_body_bytes)
+            await _discard(receive)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
             await respond(send, status, answer, headers=headers)
@@ -293,18 +293,16 @@ class App:
         )
 
 
-async def _discard(receive: Receive, limit: int) -> None:
-    """Read on for a while: closing with unread data makes the kernel reset the
-    connection, and the caller loses the answer that is already on its way."""
-    size = 0
+async def _discard(receive: Receive) -> None:
+    """Read on for a while.
+
+    Closing with unread data makes the kernel reset the connection, and the
+    caller loses the answer that is already on its way.
+    """
     try:
         async with asyncio.timeout(LINGER_SECONDS):
-            while size <= limit:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return
-                size += len(message.get("body", b""))
-                if not message.get("more_body", False):
-                    return
+            more = True
+            while more:
+                more = (await receive()).get("more_body", False)
     except TimeoutError:
         return

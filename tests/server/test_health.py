@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 import aiohttp
@@ -12,7 +13,7 @@ import pytest
 
 from extender.model.settings import ServerSettings
 from extender.server import debug
-from tests.server.doubles import Row, Running, running
+from tests.server.doubles import Row, Running, Source, running
 from tests.wire.documents import dump, filter_by_name
 
 
@@ -190,9 +191,27 @@ class TestDebug:
             assert not download.content.at_eof()
 
 
-def test_chunks_of_every_shape() -> None:
-    import json
+async def test_a_download_lets_others_in_after_every_piece() -> None:
+    turns = 0
+    turns_seen: list[int] = []
 
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        turns_seen.append(turns)
+
+    task = asyncio.create_task(others())
+    await debug.serve_debug(Source(), "/debug/snapshot", b"", send, [])
+    task.cancel()
+    assert len(turns_seen) > 5
+    assert turns_seen[1:] == sorted(set(turns_seen[1:]))
+
+
+def test_chunks_of_every_shape() -> None:
     values: list[Any] = [
         {},
         [],

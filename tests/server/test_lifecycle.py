@@ -156,3 +156,7 @@ async def test_ipv6(web: aiohttp.ClientSession) -> None:
         assert site.server.url == f"http://[::1]:{site.server.port}"
         async with web.get(site.url("/healthz")) as answer:
             assert answer.status == 200
+
+
+async def test_the_room_is_tested_on_uvloop() -> None:
+    assert type(asyncio.get_running_loop()).__module__.startswith("uvloop")
