@@ -291,9 +291,9 @@ class Room:
     def place(self) -> tuple[tuple[int, int, int], ...]:
         """Seats (class, node, members) under the units chosen now; ``fits`` holds.
 
-        Exactly as many members as are needed (all that fit, with ``fill``); the nodes that the chosen units
-        leave come first (their room was paid for), then the nodes that seat
-        most, then by index.
+        Exactly as many members as are needed (with ``fill`` all that fit). The
+        nodes that the chosen units leave come first (their room was paid for),
+        then the nodes that seat most, then by index.
         """
         steps = self._best()
         state = self._target(steps[-1])
