@@ -1,0 +1,208 @@
+"""Tells a play as a person wants to see it: who sits where, who had to go and why."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from typing import Any, TextIO
+
+from extender.model.quantity import format_resource, parse_quantity
+from extender.sandbox.expectations import decisions_about
+from extender.sandbox.hooks import Hooks
+from extender.sandbox.observer import Event, Observer, Seen
+from extender.sandbox.scenario import Create, Scenario, Step
+
+Obj = dict[str, Any]
+_BOLD, _DIM, _RED, _GREEN, _END = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
+_MAX_NODES = 12
+_SETTLE = 0.3
+
+
+class Narrator:
+    """Prints to ``out``; colour only on a terminal. Implements runner.Listener."""
+
+    def __init__(self, scenario: Scenario, hooks: Hooks, out: TextIO = sys.stdout) -> None:
+        self._scenario = scenario
+        self._hooks = hooks
+        self._out = out
+        self._colour = out.isatty()
+        self._started = time.monotonic()
+        self._told = 0
+        self._explained: set[float] = set()
+
+    def opening(self) -> None:
+        """Introduce the scenario."""
+        self._say(f"{self._scenario.name}", _BOLD)
+        self._say(f"  {' '.join(self._scenario.about.split())}\n")
+        rooms = ", ".join(f"{g.count} nodes x {g.cpu} CPU" for g in self._scenario.nodes)
+        self._say(f"  Cluster: {rooms}\n")
+
+    def step(self, step: Step) -> None:
+        """Say what is about to happen."""
+        text = _sentence(step, self._scenario)
+        if text:
+            self._say(f"{self._clock()} {text}", _BOLD)
+
+    def done(self, step: Step, seconds: float) -> None:
+        """Say how long it took, where somebody was waited for."""
+        if step.key.startswith("wait"):
+            self._say(f"{self._clock()}   ... after {seconds:.1f} s", _DIM)
+
+    async def pause(self, observer: Observer) -> None:
+        """Tell what has happened since the last look, then show the nodes."""
+        await asyncio.sleep(_SETTLE)
+        self._happenings(observer)
+        await self._decisions(observer)
+        self._table(observer)
+
+    async def closing(self, observer: Observer, failures: list[str], seconds: float) -> None:
+        """Sum up."""
+        self._happenings(observer)
+        await self._decisions(observer)
+        evicted = Counter(pod.actor or pod.name for pod in observer.evicted())
+        shown = ", ".join(f"{count} of {name}" for name, count in sorted(evicted.items()))
+        if failures:
+            self._table(observer)
+            for text in failures:
+                self._say(f"FAILED  {text}", _RED)
+        else:
+            self._say(
+                f"OK  every expectation met, no promise broken; "
+                f"evicted: {shown or 'nobody'}; {seconds:.1f} s",
+                _GREEN,
+            )
+
+    # --- parts ---------------------------------------------------------------------------
+
+    def _happenings(self, observer: Observer) -> None:
+        fresh, self._told = observer.events[self._told :], len(observer.events)
+        for what, verb in (
+            ("evicted", "evicted"),
+            ("running", "running"),
+            ("finished", "finished"),
+        ):
+            for actor, events in _by_actor(fresh, what).items():
+                pods = [event.pod for event in events]
+                spread = events[-1].at - events[0].at
+                when = f" within {spread:.2f} s" if len(events) > 1 else ""
+                names = ", ".join(f"{p.name}@{p.node or '-'}" for p in pods[:_MAX_NODES])
+                more = f" and {len(pods) - _MAX_NODES} more" if len(pods) > _MAX_NODES else ""
+                self._say(f"{self._clock()}   {verb}: {len(pods)} of {actor}{when}: {names}{more}")
+
+    async def _decisions(self, observer: Observer) -> None:
+        decisions = await self._hooks.decisions()
+        for actor in {pod.actor for pod in observer.pods.values() if pod.actor}:
+            about = decisions_about(actor, decisions)
+            plans = [d for d in about if d.get("outcome") == "plan" and d.get("victims")]
+            latest = plans[:1] or [d for d in about if d.get("outcome") == "refusal"][:1]
+            for decision in latest:
+                if decision["time"] in self._explained:
+                    continue
+                self._explained.add(decision["time"])
+                self._explain(actor, decision)
+
+    def _explain(self, actor: str, decision: Obj) -> None:
+        self._say(f"{self._clock()}   the extender about {actor}: {decision['message']}")
+        for line in decision.get("explanation", ()):
+            self._say(f"             {line}", _DIM)
+        reasons = Counter(victim["reason"] for victim in decision.get("victims", ()))
+        for victim in decision.get("victims", ())[:_MAX_NODES]:
+            if reasons[victim["reason"]] <= _MAX_NODES:
+                self._say(f"             {victim['name']} goes: {victim['reason']}", _DIM)
+
+    def _table(self, observer: Observer) -> None:
+        on: dict[str, list[Seen]] = {}
+        for pod in observer.pods.values():
+            if pod.node and not pod.gone and not pod.finished:
+                on.setdefault(pod.node, []).append(pod)
+        rows = [(name, group) for group in self._scenario.nodes for name in group.names]
+        width = max(len(name) for name, _ in rows)
+        for name, group in rows[: 4 * _MAX_NODES]:
+            pods = sorted(on.get(name, ()), key=lambda p: (-p.priority, p.name))
+            used, total = sum(p.cpu for p in pods), parse_quantity(str(group.cpu), 1000)
+            bar = _bar(pods, total)
+            names = ", ".join(f"{p.name}{' (leaving)' if p.deleting else ''}" for p in pods)
+            amount = f"{used / 1000:g}/{format_resource('cpu', total)}"
+            self._say(f"    {name:<{width}} [{bar}] {amount:<9} {names or '-'}")
+        waiting = Counter(p.actor for p in observer.pods.values() if p.alive and not p.node)
+        if waiting:
+            shown = ", ".join(f"{count} of {actor}" for actor, count in sorted(waiting.items()))
+            self._say(f"    waiting: {shown}")
+        self._say("")
+
+    def _clock(self) -> str:
+        return f"{time.monotonic() - self._started:7.1f} s"
+
+    def _say(self, text: str, style: str = "") -> None:
+        if style and self._colour:
+            text = f"{style}{text}{_END}"
+        print(text, file=self._out, flush=True)
+
+
+def _by_actor(events: list[Event], what: str) -> dict[str, list[Event]]:
+    found: dict[str, list[Event]] = {}
+    for event in events:
+        if event.what == what:
+            found.setdefault(event.pod.actor or event.pod.name, []).append(event)
+    return found
+
+
+def _bar(pods: list[Seen], total: int) -> str:
+    """One letter a CPU: the first letter of whose it is, lower case while it leaves."""
+    cells: list[str] = []
+    for pod in pods:
+        letter = (pod.actor or pod.name)[0]
+        cells += [letter.lower() if pod.deleting else letter.upper()] * round(pod.cpu / 1000)
+    return "".join(cells).ljust(round(total / 1000), ".")
+
+
+def _sentence(step: Step, scenario: Scenario) -> str:
+    if step.create is not None:
+        return _arrival(step.create, scenario)
+    value = getattr(step, step.verb)
+    who = value if isinstance(value, str) else ", ".join(_names(value))
+    match step.verb:
+        case "finish":
+            return f"{who} ends its work"
+        case "delete":
+            return f"{who} is deleted"
+        case "kill_extender":
+            return "the extender is killed (-9)"
+        case "kill_extender_after":
+            return f"the extender is to be killed (-9) after eviction {value.deletes}"
+        case "start_extender":
+            return "the extender is started"
+        case "wait_running":
+            return f"waiting for {who} to run"
+        case "wait_terminating":
+            return f"waiting for {who} to be evicted"
+        case "wait_pending":
+            return f"waiting until {who} waits for room"
+        case "wait_extender_down":
+            return "waiting for the extender's death"
+        case "sleep":
+            return f"{value:g} s pass"
+    return ""
+
+
+def _names(value: object) -> list[str]:
+    return list(getattr(value, "any_of", ())) or [str(getattr(value, "name", ""))]
+
+
+def _arrival(create: Create, scenario: Scenario) -> str:
+    priority = scenario.priority_classes.get(create.priority_class, 0)
+    copies = f"{create.copies} x " if create.copies else ""
+    if create.pod:
+        return f"{copies}pod {create.pod} arrives: {create.cpu} CPU, priority {priority}"
+    if create.jobset is not None:
+        shape = f"{create.jobset.jobs} jobs x {create.jobset.completions} pods of {create.cpu} CPU"
+    else:
+        shape = " + ".join(
+            f"{c.count} x {create.cpu if c.cpu is None else c.cpu} CPU" for c in create.classes
+        )
+    return (
+        f"{copies}gang {create.gang} arrives: {shape}, minCount {create.quorum}, "
+        f"priority {priority}"
+    )

@@ -1,0 +1,273 @@
+"""Plays a scenario on an API server, through nothing but the Kubernetes API."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from extender.kube.client import KubeClient
+from extender.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from extender.model.errors import ExtenderError
+from extender.sandbox import objects
+from extender.sandbox.expectations import unmet
+from extender.sandbox.hooks import Hooks
+from extender.sandbox.observer import Observer, Seen
+from extender.sandbox.rules import Watchman
+from extender.sandbox.scenario import Create, Expect, Scenario, Step, Wait
+
+Obj = dict[str, Any]
+_PAUSE = 0.1
+_ACCOUNT_SECONDS = 30.0
+EXPECT_SECONDS = 10.0
+"""How long an expectation may take to become true."""
+
+
+class StepFailed(ExtenderError):  # noqa: N818 - reads as what has happened
+    """A step did not come to its end; the rest of the play makes no sense."""
+
+
+class Listener(Protocol):
+    """Who is told how the play goes on."""
+
+    def step(self, step: Step) -> None:
+        """A step begins."""
+
+    def done(self, step: Step, seconds: float) -> None:
+        """A step has ended well."""
+
+    async def pause(self, observer: Observer) -> None:
+        """Everybody who was waited for has arrived: a moment to look around."""
+
+
+class Outcome(Struct):
+    """How a play ended; ``failures`` is empty when all was as it should be."""
+
+    failures: list[str]
+    seconds: float
+    decisions: list[Obj]
+
+
+class Runner:
+    """One play. ``namespace`` is made when it does not exist."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        client: KubeClient,
+        hooks: Hooks,
+        *,
+        namespace: str = "play",
+        listener: Listener | None = None,
+    ) -> None:
+        self._scenario = scenario
+        self._client = client
+        self._hooks = hooks
+        self._namespace = namespace
+        self._listener = listener
+        self.observer = Observer(client, namespace)
+        self._watchman = Watchman(scenario, self.observer)
+        self._served = objects.Served()
+        self._groups: dict[str, str] = {}
+
+    async def prepare(self) -> None:
+        """Make namespace, priority classes and nodes, and begin to watch."""
+        self._served = await objects.discover(self._client)
+        await self._make("/api/v1/namespaces", {"metadata": {"name": self._namespace}})
+        for name, value in self._scenario.priority_classes.items():
+            path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+            await self._make(path, objects.priority_class(name, value))
+        for group in self._scenario.nodes:
+            for name in group.names:
+                await self._make("/api/v1/nodes", objects.node(group, name))
+        await self.observer.start()
+
+    async def play(self) -> Outcome:
+        """Play all steps; a broken promise ends the play at once. Call ``prepare`` before."""
+        started = time.monotonic()
+        failures: list[str] = []
+        try:
+            for number, step in enumerate(self._scenario.steps):
+                try:
+                    await self._step(step)
+                except StepFailed as error:
+                    failures.append(f"step {number} ({step.key}): {error}")
+                    break
+            self._watchman.check(at_end=not failures)
+            failures += [f"broken promise: {text}" for text in self._watchman.broken]
+            return Outcome(failures, time.monotonic() - started, await self._hooks.decisions())
+        finally:
+            await self.observer.close()
+
+    async def _step(self, step: Step) -> None:
+        if self._listener is not None:
+            self._listener.step(step)
+        begun = time.monotonic()
+        verb = step.verb
+        action: Callable[[Any], Awaitable[None]] = getattr(self, f"_do_{verb}")
+        await action(getattr(step, verb))
+        self._hooks.check()
+        self._watchman.check()
+        if self._watchman.broken:
+            raise StepFailed("a promise was broken")
+        if self._listener is not None:
+            self._listener.done(step, time.monotonic() - begun)
+            if verb == "wait_running":
+                await self._listener.pause(self.observer)
+
+    # --- arrivals and departures ---------------------------------------------------------
+
+    async def _do_create(self, create: Create) -> None:
+        for copy, actor in enumerate(create.actors):
+            await self._create(create, actor, copy)
+
+    async def _create(self, create: Create, actor: str, copy: int) -> None:
+        group = objects.pod_group(create, actor, self._served)
+        if group is not None:
+            path, body = group
+            self._groups[actor] = f"{path}/namespaces/{self._namespace}/podgroups/{actor}"
+            await self._make(f"{path}/namespaces/{self._namespace}/podgroups", body)
+        if create.jobset is not None:
+            for job in objects.jobs(create, actor):
+                await self._make(f"/apis/batch/v1/namespaces/{self._namespace}/jobs", job)
+            return
+        for number, pod in enumerate(objects.pods(create, actor, copy)):
+            if number and create.every:
+                await asyncio.sleep(create.every)
+            await self._make(f"/api/v1/namespaces/{self._namespace}/pods", pod)
+
+    async def _make(self, path: str, body: Obj) -> None:
+        """Create an object; one that exists already is fine (shared classes and nodes)."""
+        end = time.monotonic() + _ACCOUNT_SECONDS
+        while True:
+            try:
+                await self._client.create(path, body)
+                return
+            except Conflict:
+                return
+            except Forbidden as error:
+                # A new namespace gets its service account a moment later.
+                if "serviceaccount" not in error.message or time.monotonic() > end:
+                    raise StepFailed(str(error)) from error
+                await asyncio.sleep(_PAUSE)
+            except ApiError as error:
+                raise StepFailed(str(error)) from error
+
+    async def _do_finish(self, actor: str) -> None:
+        for pod in self.observer.of(actor):
+            if pod.alive:
+                path = f"/api/v1/namespaces/{self._namespace}/pods/{pod.name}/status"
+                patch = {"metadata": {"uid": pod.uid}, "status": {"phase": "Succeeded"}}
+                await self._client.patch(path, patch)
+
+        def ended() -> bool:
+            return not any(pod.alive for pod in self.observer.of(actor))
+
+        if not await self.observer.until(ended, EXPECT_SECONDS):
+            raise StepFailed(f"the pods of {actor} do not end: {self._table(actor)}")
+
+    async def _do_delete(self, actor: str) -> None:
+        self.observer.ours.add(actor)
+        create = self._scenario.actor(actor)
+        if create.jobset is not None:
+            for job in objects.jobs(create, actor):
+                name = job["metadata"]["name"]
+                await self._remove(f"/apis/batch/v1/namespaces/{self._namespace}/jobs/{name}")
+        for pod in self.observer.of(actor):
+            await self._remove(f"/api/v1/namespaces/{self._namespace}/pods/{pod.name}")
+        if actor in self._groups:
+            await self._remove(self._groups[actor])
+
+    async def _remove(self, path: str) -> None:
+        try:
+            await self._client.delete(path, grace=0)
+        except NotFound:
+            return
+
+    # --- waits -----------------------------------------------------------------------------
+
+    async def _do_wait_running(self, wait: str | Wait) -> None:
+        await self._wait(wait, lambda pod: pod.running, "run")
+
+    async def _do_wait_pending(self, wait: str | Wait) -> None:
+        await self._wait(wait, lambda pod: pod.alive and not pod.node and pod.tried, "wait")
+
+    async def _do_wait_terminating(self, wait: str | Wait) -> None:
+        # Those already gone have terminated too.
+        await self._wait(wait, lambda pod: pod.evicted, "terminate")
+
+    async def _wait(self, wait: str | Wait, fine: Callable[[Seen], bool], verb: str) -> None:
+        wait = Wait(name=wait) if isinstance(wait, str) else wait
+        actors = wait.any_of or [wait.name]
+
+        def wanted(actor: str) -> int:
+            return self._scenario.actor(actor).size if wait.count is None else wait.count
+
+        def enough(actor: str) -> bool:
+            pods = [p for p in self.observer.pods.values() if p.actor == actor]
+            return sum(map(fine, pods)) >= wanted(actor)
+
+        def over() -> bool:
+            self._hooks.check()
+            self._watchman.check()
+            return bool(self._watchman.broken) or any(enough(actor) for actor in actors)
+
+        await self.observer.until(over, wait.timeout)
+        if not any(enough(actor) for actor in actors) and not self._watchman.broken:
+            seen = "; ".join(self._table(actor) for actor in actors)
+            names = " or ".join(f"{wanted(actor)} pods of {actor}" for actor in actors)
+            raise StepFailed(
+                f"expected {names} to {verb} within {wait.timeout:g} s; seen: {seen}"
+                + await self._last_words(actors)
+            )
+
+    async def _last_words(self, actors: list[str]) -> str:
+        lines = [d for d in await self._hooks.decisions() if d.get("outcome") != "done"]
+        about = [d for d in lines if str(d.get("gang", "")).rsplit("/", 1)[-1] in actors]
+        return f"; the extender says: {about[0].get('message')}" if about else ""
+
+    async def _do_wait_extender_down(self, seconds: float) -> None:
+        await self.observer.until(lambda: not self._hooks.extender_alive(), seconds)
+        if self._hooks.extender_alive():
+            raise StepFailed(f"the extender was not killed within {seconds:g} s")
+
+    async def _do_sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    # --- the extender's life -----------------------------------------------------------------
+
+    async def _do_kill_extender(self, _: bool) -> None:
+        await self._hooks.kill_extender()
+
+    async def _do_start_extender(self, _: bool) -> None:
+        await self._hooks.start_extender()
+
+    async def _do_kill_extender_after(self, after: Any) -> None:
+        await self._hooks.kill_extender_after(after.deletes)
+
+    # --- expectations --------------------------------------------------------------------------
+
+    async def _do_expect(self, expect: Expect) -> None:
+        end = time.monotonic() + EXPECT_SECONDS
+        while True:
+            decisions = await self._hooks.decisions() if expect.reason is not None else []
+            wrong = unmet(expect, self._scenario, self.observer, decisions)
+            if not wrong:
+                return
+            if time.monotonic() > end:
+                raise StepFailed("; ".join(wrong))
+            await asyncio.sleep(_PAUSE)
+
+    def _table(self, actor: str) -> str:
+        pods = self.observer.of(actor)
+        if not pods:
+            return f"no pod of {actor}"
+        shown = [
+            f"{p.name} {'terminating' if p.deleting else p.phase}"
+            + (f" on {p.node}" if p.node else f" ({p.why_waiting or 'not tried yet'})")
+            for p in pods
+        ]
+        return ", ".join(shown)
