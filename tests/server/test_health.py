@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -224,3 +226,15 @@ def test_chunks_of_every_shape() -> None:
     for value in values:
         found = json.loads(b"".join(debug.chunks(value)))
         assert found == json.loads(json.dumps(value))
+
+
+def test_read_only_mappings_inside_a_snapshot() -> None:
+    labels = MappingProxyType({"a": MappingProxyType({"zone": "z"})})
+    value = {"namespaces": labels, "rows": [labels], "kept": [deque([1, 2])]}
+    assert json.loads(b"".join(debug.chunks(value))) == {
+        "namespaces": {"a": {"zone": "z"}},
+        "rows": [{"a": {"zone": "z"}}],
+        "kept": [[1, 2]],
+    }
+    with pytest.raises(TypeError, match="object"):
+        list(debug.chunks({"a": object()}))

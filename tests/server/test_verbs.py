@@ -12,6 +12,7 @@ import pytest
 
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.settings import ServerSettings
+from extender.server import app
 from extender.wire.filter import FilterArgs
 from tests.server.doubles import Gate, Running, running
 from tests.wire.documents import dump, filter_by_name, filter_by_node, node, preempt_meta
@@ -283,3 +284,16 @@ async def test_idle_means_no_call_at_all(site: Running, web: aiohttp.ClientSessi
     gate.opened.set()
     await idle
     await slow
+
+
+async def test_refused_body_that_never_comes(
+    site: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server waits a little for the rest of a refused body, not for ever."""
+    monkeypatch.setattr(app, "LINGER_SECONDS", 0.01)
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    writer.write(head % (1 << 40))
+    assert (await asyncio.wait_for(reader.read(), 10)).startswith(b"HTTP/1.1 413")
+    writer.close()
+    await asyncio.wait_for(site.server.app.idle(), 10)
