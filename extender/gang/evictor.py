@@ -9,6 +9,10 @@ Steps
 3. Evict: DELETE with the UID precondition and the pod's own grace period, or
    the Eviction API for pods under a PodDisruptionBudget that is respected.
 
+Up to step 2 a plan stops at the first lasting refusal, with no pod lost. From
+step 3 on half a gang may be gone, so every error is met by trying again, until
+the plan itself is ended (by its deadline, or because it is no longer wanted).
+
 A victim that is gone, or whose name belongs to another pod by now, counts as
 evicted: its room is free.
 """
@@ -19,6 +23,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from itertools import count
 from urllib.parse import quote
 
 from extender.kube.client import KubeClient
@@ -31,7 +36,7 @@ LONGEST_PAUSE = 5.0
 
 
 class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, not a fault of ours
-    """The rehearsal or an eviction was refused for good; ``sent`` says if any pod is lost."""
+    """The API server said no before any pod was lost."""
 
     def __init__(self, victim: Victim, error: ApiError) -> None:
         super().__init__(f"{victim.namespace}/{victim.name}: {error}")
@@ -57,6 +62,8 @@ class Evictor:
         self._client = client
         self._settings = settings
         self._sleep = sleep
+        self.last_error = ""
+        """The last error that was met by trying again, for whoever gives up later."""
         self._ended = ended
         self._rng = rng or random.Random()
 
@@ -68,7 +75,7 @@ class Evictor:
         wanted: Callable[[str], bool],
         sent: Callable[[str], None],
     ) -> None:
-        """Evict ``victims``; raises EvictionRefused when one is refused for good.
+        """Evict ``victims``; raises EvictionRefused when the rehearsal is refused.
 
         ``budgeted`` are uids to evict through the Eviction API. ``wanted(uid)``
         is asked right before each request: False leaves the pod alone (the plan
@@ -76,8 +83,13 @@ class Evictor:
         the API server has accepted an eviction.
         """
         todo = [victim for victim in victims if wanted(victim.uid)]
-        await self._each(todo, lambda v: self._remove(v, v.uid in budgeted, dry_run=True), wanted)
-        await self._each(todo, lambda v: self._mark(v, message), wanted)
+        attempts = self._settings.attempts
+
+        async def rehearse(victim: Victim) -> None:
+            await self._remove(victim, victim.uid in budgeted, dry_run=True)
+
+        await self._each(todo, rehearse, wanted, attempts)
+        await self._each(todo, lambda victim: self._mark(victim, message), wanted, attempts)
 
         async def remove(victim: Victim) -> None:
             try:
@@ -88,19 +100,20 @@ class Evictor:
                 self._ended("evicted")
             sent(victim.uid)
 
-        await self._each(todo, remove, wanted)
+        await self._each(todo, remove, wanted, None)
 
     async def _each(
         self,
         victims: Iterable[Victim],
         act: Callable[[Victim], Awaitable[None]],
         wanted: Callable[[str], bool],
+        attempts: int | None,
     ) -> None:
         gate = asyncio.Semaphore(self._settings.concurrency)
 
         async def one(victim: Victim) -> None:
             async with gate:
-                await self._persist(victim, act, wanted)
+                await self._persist(victim, act, wanted, attempts)
 
         results = await asyncio.gather(*(one(victim) for victim in victims), return_exceptions=True)
         failures = [result for result in results if isinstance(result, BaseException)]
@@ -115,10 +128,11 @@ class Evictor:
         victim: Victim,
         act: Callable[[Victim], Awaitable[None]],
         wanted: Callable[[str], bool],
+        attempts: int | None,
     ) -> None:
-        """Try until it works; back off on what passes by itself, give up on the rest."""
+        """Try until it works, ``attempts`` times for what passes by itself (None: no limit)."""
         pause = FIRST_PAUSE
-        for attempt in range(1, self._settings.attempts + 1):
+        for attempt in count(1):
             if not wanted(victim.uid):
                 return
             try:
@@ -126,14 +140,14 @@ class Evictor:
             except (NotFound, Conflict):
                 # Gone, or the name is another pod's: the UID precondition held.
                 return
-            except (TooManyRequests, Unavailable) as error:
-                if attempt == self._settings.attempts:
+            except ApiError as error:
+                passing = isinstance(error, TooManyRequests | Unavailable)
+                if attempts is not None and (not passing or attempt >= attempts):
                     raise EvictionRefused(victim, error) from error
                 wait = max(pause, error.retry_after or 0.0)
+                self.last_error = f"{victim.namespace}/{victim.name}: {error}"
                 await self._sleep(min(wait, LONGEST_PAUSE) * (1 + self._rng.random()))
                 pause *= 2
-            except ApiError as error:
-                raise EvictionRefused(victim, error) from error
             else:
                 return
 

@@ -131,8 +131,7 @@ class Flights:
             )
         except EvictionRefused as refused:
             if not flight.cancelled:
-                lost = f"{len(flight.sent)} of {len(plan.victims)} were evicted before"
-                why = f"an eviction was refused: {refused}; {lost}"
+                why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, "gave-up", why, penal=True)
             return
         if not flight.cancelled and flight.state is State.EVICTING:
@@ -219,8 +218,12 @@ class Flights:
         if now - flight.since <= longest + slack:
             return None
         stuck = ", ".join(sorted(victim.name for victim in going)[:5])
+        unsent = len(flight.victims.keys() - flight.sent)
+        refused = (
+            f" ({unsent} evictions not accepted: {self._evictor.last_error})" if unsent else ""
+        )
         return (
-            f"{stuck} did not go away within the grace period and {slack:g} s: "
+            f"{stuck} did not go away within the grace period and {slack:g} s{refused}: "
             "the seats go back, nothing further is evicted for this plan"
         )
 

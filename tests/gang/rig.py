@@ -1,0 +1,248 @@
+"""Everything but kube-scheduler: sandbox API server, real cache, coordinator and verbs.
+
+Tests play kube-scheduler by asking the verbs and binding pods themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+from msgspec.structs import replace
+
+from extender.cache.cache import Cache
+from extender.gang.coordinator import Coordinator
+from extender.gang.evictor import Evictor
+from extender.gang.herald import Herald
+from extender.gang.record import Records
+from extender.groups.resolver import Resolver
+from extender.kube.client import KubeClient
+from extender.kube.errors import ApiError
+from extender.model.objects import Pod
+from extender.model.settings import GroupSettings, SeatSettings, Settings
+from extender.sandbox.apiserver import ApiServer
+from extender.verbs.spare import Spare
+from extender.verbs.verbs import ExtenderVerbs
+from extender.wire.filter import FilterArgs, FilterResult
+from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
+
+Obj = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+FAST = Settings(
+    seats=SeatSettings(bind_seconds=2.0, victim_slack_seconds=1.0),
+    groups=GroupSettings(settle_seconds=0.2),
+)
+
+
+class Rig:
+    """A context manager; ``kill`` and ``restart`` replace the extender on the same cluster."""
+
+    def __init__(self, settings: Settings = FAST) -> None:
+        self.settings = settings
+        self.server = ApiServer(bookmark_seconds=0.05)
+        self.failed: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        await self.server.start()
+        self.client = await KubeClient.connect(server=self.server.url)
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.server.faults.clear()
+        await self.kill()
+        await self.client.close()
+        await self.server.close()
+
+    async def start(self) -> None:
+        """A new extender: cache, coordinator, verbs; recovered and looping."""
+        settings = self.settings
+        self.own = await KubeClient.connect(server=self.server.url)
+        resolver = Resolver(settings.groups)
+        self.cache = Cache(self.own, settings.cache, resolver.member_key)
+
+        async def no_sleep(seconds: float) -> None:
+            await asyncio.sleep(0)
+
+        def failed(what: str, error: ApiError) -> None:
+            self.failed.append(what)
+
+        self.coordinator = Coordinator(
+            self.cache,
+            settings,
+            resolver,
+            Records(self.own, "kube-system"),
+            Evictor(self.own, settings.eviction, sleep=no_sleep),
+            Herald(self.own, failed),
+        )
+
+        def observe(change: Any) -> None:
+            if change.kind == "pod":
+                self.coordinator.observe(change.old, change.new)
+
+        self.cache.subscribe(observe)
+        spare = Spare(self.coordinator.book, self.cache, time.monotonic)
+        self.verbs = ExtenderVerbs(self.cache, self.coordinator, spare, settings)
+        await self.cache.start()
+        await self.cache.wait_synced(10)
+        await self.coordinator.recover()
+        self._stop = asyncio.Event()
+        self._loop = asyncio.create_task(self.coordinator.run(self._stop, 0.05))
+
+    async def kill(self) -> None:
+        """Stop the extender at once; nothing is told to the API."""
+        self._loop.cancel()
+        await asyncio.gather(self._loop, return_exceptions=True)
+        await self.coordinator.close()
+        await self.cache.stop()
+        await self.own.close()
+
+    async def restart(self) -> None:
+        """kill -9 and start again."""
+        await self.kill()
+        await self.start()
+
+    # -- the cluster ----------------------------------------------------------------------
+
+    async def nodes(self, count: int, cpu: int = 4) -> None:
+        for i in range(count):
+            await self.client.create(
+                "/api/v1/nodes",
+                {
+                    "metadata": {"name": f"n{i}", "labels": {"kubernetes.io/hostname": f"n{i}"}},
+                    "status": {"allocatable": {"cpu": str(cpu), "pods": "110"}},
+                },
+            )
+
+    async def classes(self, **values: int) -> None:
+        for name, value in values.items():
+            await self.client.create(
+                "/apis/scheduling.k8s.io/v1/priorityclasses",
+                {"metadata": {"name": name}, "value": value},
+            )
+
+    async def group(self, name: str, count: int, cls: str, *, whole: bool = True) -> None:
+        await self.client.create(
+            "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
+            {
+                "metadata": {"name": name},
+                "spec": {
+                    "schedulingPolicy": {"gang": {"minCount": count}},
+                    "disruptionMode": {"all": {}} if whole else {"single": {}},
+                    "priorityClassName": cls,
+                },
+            },
+        )
+
+    async def pod(
+        self,
+        name: str,
+        *,
+        cls: str = "",
+        group: str = "",
+        on: str = "",
+        cpu: str = "3",
+        grace: int = 0,
+        labels: dict[str, str] | None = None,
+    ) -> Obj:
+        spec: Obj = {
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+            "terminationGracePeriodSeconds": grace,
+        }
+        if cls:
+            spec["priorityClassName"] = cls
+        if group:
+            spec["schedulingGroup"] = {"podGroupName": group}
+        if on:
+            spec["nodeName"] = on
+        return await self.client.create(
+            PODS, {"metadata": {"name": name, "labels": labels or {}}, "spec": spec}
+        )
+
+    async def gang(
+        self, name: str, count: int, cls: str, *, on: str = "", grace: int = 0, whole: bool = True
+    ) -> None:
+        """A PodGroup and its pods: bound to n0, n1, ... when ``on`` is given."""
+        await self.group(name, count, cls, whole=whole)
+        for i in range(count):
+            await self.pod(
+                f"{name}-{i}", cls=cls, group=name, on=f"{on}{i}" if on else "", grace=grace
+            )
+        await self.until(
+            lambda: self.cache.pod_named("default", f"{name}-{count - 1}") is not None,
+            f"gang {name} is cached",
+        )
+
+    async def names(self) -> set[str]:
+        return {item["metadata"]["name"] for item in (await self.client.get(PODS))["items"]}
+
+    async def bind(self, name: str, node: str) -> None:
+        await self.client.create(
+            f"{PODS}/{name}/binding",
+            {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}},
+        )
+
+    async def remove(self, name: str) -> None:
+        await self.client.delete(f"{PODS}/{name}", grace=0)
+
+    async def records(self) -> list[Obj]:
+        answer = await self.client.get("/api/v1/namespaces/kube-system/configmaps")
+        items: list[Obj] = answer["items"]
+        return items
+
+    # -- kube-scheduler's part ------------------------------------------------------------
+
+    def cached(self, name: str) -> Pod:
+        pod = self.cache.pod_named("default", name)
+        assert pod is not None, f"{name} is not cached"
+        return pod
+
+    async def filter(self, name: str, *nodes: str, nominated: str = "") -> FilterResult:
+        await self.until(lambda: self.cache.pod_named("default", name) is not None, name)
+        pod = replace(self.cached(name), nominated=nominated)
+        return await self.verbs.filter(FilterArgs(pod, list(nodes)))
+
+    async def preempt(self, name: str, **victims: list[str]) -> PreemptResult:
+        await self.until(lambda: self.cache.pod_named("default", name) is not None, name)
+        candidates = {
+            node: Candidate(tuple(self.cached(victim).uid for victim in found))
+            for node, found in victims.items()
+        }
+        return await self.verbs.preempt(PreemptArgs(self.cached(name), candidates))
+
+    def outcomes(self, gang: str) -> list[str]:
+        """Outcomes (refusals as their code) of a core PodGroup's decisions, oldest first."""
+        found = [
+            d.code or d.outcome
+            for d in self.coordinator.decisions
+            if d.gang.endswith(f"default/{gang}")
+        ]
+        return found[::-1]
+
+    def messages(self, gang: str) -> str:
+        return "\n".join(
+            " ".join((d.outcome, d.message, *d.explanation))
+            for d in self.coordinator.decisions
+            if d.gang.endswith(f"default/{gang}")
+        )
+
+    async def until(
+        self, fine: Callable[[], bool], what: str = "condition", timeout: float = 10.0
+    ) -> None:
+        deadline = time.monotonic() + timeout
+        while not fine():
+            assert time.monotonic() < deadline, f"{what} did not come true"
+            await asyncio.sleep(0.01)
+
+    async def until_names(self, *names: str) -> None:
+        """Wait until exactly these pods exist, in the API and in the cache."""
+        deadline = time.monotonic() + 10
+        while await self.names() != set(names):
+            assert time.monotonic() < deadline, f"{await self.names()} is not {set(names)}"
+            await asyncio.sleep(0.01)
+        await self.until(
+            lambda: {pod.name for pod in self.cache.store.pods.by_uid.values()} == set(names),
+            "the cache has the same pods",
+        )
