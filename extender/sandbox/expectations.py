@@ -53,7 +53,9 @@ def decisions_about(gang: str, decisions: Iterable[Obj]) -> list[Obj]:
 
 def text_of(decision: Mapping[str, Any]) -> str:
     """All that a decision says, in one line."""
-    return "; ".join([str(decision.get("message", "")), *map(str, decision.get("explanation", ()))])
+    reasons = [f"{victim['name']}: {victim['reason']}" for victim in decision.get("victims", ())]
+    lines = [decision.get("message", ""), *decision.get("explanation", ()), *reasons]
+    return "; ".join(map(str, lines))
 
 
 def _evicted(wanted: Mapping[str, int], seen: list[Seen]) -> list[str]:

@@ -96,7 +96,10 @@ class Narrator:
         for actor in {pod.actor for pod in observer.pods.values() if pod.actor}:
             about = decisions_about(actor, decisions)
             plans = [d for d in about if d.get("outcome") == "plan" and d.get("victims")]
-            latest = plans[:1] or [d for d in about if d.get("outcome") == "refusal"][:1]
+            # Why somebody waited is of no interest any more once he runs.
+            waits = any(pod.alive and not pod.node for pod in observer.of(actor))
+            refusals = [d for d in about if d.get("outcome") == "refusal" and waits]
+            latest = plans[:1] or refusals[:1]
             for decision in latest:
                 if decision["time"] in self._explained:
                     continue

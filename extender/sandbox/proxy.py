@@ -66,8 +66,10 @@ class ApiProxy:
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         found = _POD.match(request.path)
-        deletes = found is not None and (
-            request.method == "DELETE" or (request.method == "POST" and bool(found["evict"]))
+        deletes = (
+            found is not None
+            and request.method == ("POST" if found["evict"] else "DELETE")
+            and "dryRun" not in request.query
         )
         if not deletes:
             return await self._pass(request)

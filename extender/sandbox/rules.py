@@ -49,8 +49,11 @@ class Watchman:
         return sum(pod.alive or pod.finished for pod in self._observer.of(actor))
 
     def _early_seat(self, rule: Never, event: Event) -> None:
-        pod, quorum = event.pod, self._scenario.actor(rule.whole).quorum
-        if event.what == "bound" and pod.actor == rule.whole and self._exists(pod.actor) < quorum:
+        pod, create = event.pod, self._scenario.actor(rule.whole)
+        quorum = create.quorum
+        if event.what != "bound" or pod.actor != rule.whole or create.nodes:
+            return  # Pods that are made with their node were never waiting for one.
+        if self._exists(pod.actor) < quorum:
             self._tell(
                 f"{pod.name} got {pod.node} when only {self._exists(pod.actor)} of the "
                 f"{quorum} pods that {pod.actor} needs existed"
