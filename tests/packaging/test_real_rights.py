@@ -1,0 +1,190 @@
+"""rbac.yaml holds exactly the rights that the extender uses, as a real API server audits them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.gang.record import record_name
+from extender.model.objects import GangKey
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.credentials import EXTENDER_USER
+from tests.controlplane.harness import ControlPlane
+from tests.controlplane.objects import make_pdb, make_pod
+from tests.controlplane.ports import Ports
+from tests.controlplane.processes import Process
+from tests.packaging.manifests import NAMESPACE, pick, read, rules
+
+pytestmark = pytest.mark.real
+
+Right = tuple[str, str, str]
+
+MEMBERS = 4
+
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    # A watch is recorded when it is answered, not when it ends.
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": [EXTENDER_USER]}, {"level": "None"}],
+}
+
+COSCHEDULING_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "podgroups.scheduling.x-k8s.io",
+        # The API server wants a reason for every CRD of a *.k8s.io group.
+        "annotations": {"api-approved.kubernetes.io": "unapproved, test only"},
+    },
+    "spec": {
+        "group": "scheduling.x-k8s.io",
+        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def audited(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Cluster]:
+    """A control plane of the same version that records every request of the extender."""
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps(AUDIT_POLICY))
+    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={tmp_path / 'audit.jsonl'}"]
+    with ControlPlane(control_plane.version, tmp_path / "kube", apiserver_flags=flags) as plane:
+        yield Cluster(plane, plane.client("work"), "work")
+
+
+@pytest.fixture
+def ports() -> Iterator[Ports]:
+    """Loopback ports."""
+    reserved = Ports()
+    yield reserved
+    reserved.close()
+
+
+def install(cluster: Cluster) -> None:
+    """The namespace and rbac.yaml, bound to the test bed's extender user."""
+    client = cluster.client
+    client.create(pick("namespace.yaml", "Namespace"))
+    for document in read("rbac.yaml"):
+        for subject in document.get("subjects", []):
+            if subject["kind"] == "User":
+                subject["name"] = EXTENDER_USER
+        client.create(document)
+
+
+def start_extender(cluster: Cluster, port: int, directory: Path) -> Process:
+    """The real ``serve``, with LIST before WATCH so that both rights are used."""
+    config = directory / "config.yaml"
+    config.write_text(
+        f"server: {{port: {port}}}\ncache: {{watchList: false}}\n"
+        f"seats: {{recordNamespace: {NAMESPACE}}}\n"
+    )
+    command = [sys.executable, "-m", "extender.cli.main", "serve", f"--config={config}"]
+    process = Process(
+        "extender",
+        [*command, f"--kubeconfig={cluster.control_plane.extender_kubeconfig}"],
+        directory / "extender.log",
+    )
+    process.wait_ready(lambda: answers(f"http://127.0.0.1:{port}/readyz"), 30)
+    return process
+
+
+def answers(url: str) -> bool:
+    """Whether a GET is answered with 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def audit(path: Path) -> tuple[set[Right], list[dict[str, Any]]]:
+    """The rights that were used, and the records of refused requests."""
+    used: set[Right] = set()
+    refused: list[dict[str, Any]] = []
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        target = record.get("objectRef")
+        if target is None or "resource" not in target:
+            continue  # Discovery, which every authenticated user may read.
+        name = "/".join(filter(None, (target["resource"], target.get("subresource"))))
+        if record.get("responseStatus", {}).get("code") == 403:
+            refused.append(record)
+        used.add((record["verb"], target.get("apiGroup", ""), name))
+    return used, refused
+
+
+def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path: Path) -> None:
+    """One gang takes the place of another, whose pods are partly under a budget."""
+    client = audited.client
+    install(audited)
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "work"}})
+    client.create(COSCHEDULING_CRD)
+    client.wait_for(lambda: client.get_or_none("ServiceAccount", "default"), what="account")
+    audited.priority_classes(low=1, high=100000)
+    audited.nodes(MEMBERS, cpu=4)
+
+    port = ports.reserve()
+    extender = start_extender(audited, port, tmp_path)
+    try:
+        audited.use_extender(f"http://127.0.0.1:{port}")
+        low, high = ([f"{gang}-{i}" for i in range(MEMBERS)] for gang in ("low", "high"))
+        audited.pod_group("low", MEMBERS, disruption="all", priority_class="low")
+        for name in low:
+            labels = {"budget": "yes"} if name == low[0] else {}
+            client.create(make_pod(name, 3, priority_class="low", pod_group="low", labels=labels))
+        client.wait_running(*low)
+        client.create(make_pdb("some", {"budget": "yes"}, minAvailable=0))
+        client.wait_for(
+            lambda: client.get("PodDisruptionBudget", "some")["status"].get("disruptionsAllowed"),
+            what="budget counted",
+        )
+        # What a life before has left under the same name is replaced.
+        leftover = record_name(GangKey("pod-group", "work", "high"))
+        client.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": leftover}}, NAMESPACE
+        )
+        audited.pod_group("high", MEMBERS, disruption="all", priority_class="high")
+        for name in high:
+            client.create(make_pod(name, 3, priority_class="high", pod_group="high"))
+        client.wait_running(*high)
+        client.wait_for(
+            lambda: not client.get_or_none("ConfigMap", leftover, NAMESPACE), what="record dropped"
+        )
+        client.wait_for(
+            lambda: client.list(
+                "Event", fieldSelector="involvedObject.name=high-0,source=podgroup-extender"
+            ),
+            what="event on the preemptor",
+        )
+    finally:
+        extender.stop()
+
+    used, refused = audit(tmp_path / "audit.jsonl")
+    assert refused == []
+    granted = rules("rbac.yaml", "ClusterRole", "podgroup-extender") | rules(
+        "rbac.yaml", "Role", "podgroup-extender"
+    )
+    assert used == granted
