@@ -1,0 +1,68 @@
+"""Every packaged scenario holds on a real kube-scheduler, for each Kubernetes version.
+
+The extender runs with the rights that manifests/rbac.yaml gives it and no others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import yaml
+from msgspec.structs import replace
+
+from extender.kube.client import KubeClient
+from extender.model.settings import SeatSettings, Settings
+from extender.sandbox.process import ExtenderProcess
+from extender.sandbox.scenario import load, packaged, scaled
+from tests.controlplane.cluster import Cluster
+from tests.scenarios.playing import play
+
+RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
+TIME_SCALE = 0.3
+"""Graces of 20 s become 6 s, which still is long beside everything else."""
+
+
+@pytest.fixture
+def rights(cluster: Cluster) -> Cluster:
+    """The manifest's rules, bound to the test bed's user for the extender."""
+    user = {"kind": "User", "name": cluster.control_plane.users.extender.name}
+    user["apiGroup"] = "rbac.authorization.k8s.io"
+    for document in yaml.safe_load_all(RBAC.read_text()):
+        if document["kind"] not in ("ClusterRole", "Role"):
+            continue
+        meta = {"name": document["metadata"]["name"]}
+        if document["kind"] == "Role":
+            meta["namespace"] = cluster.namespace
+        cluster.client.create({**document, "metadata": meta})
+        cluster.client.create(
+            {
+                "apiVersion": document["apiVersion"],
+                "kind": f"{document['kind']}Binding",
+                "metadata": meta,
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io",
+                    "kind": document["kind"],
+                    "name": meta["name"],
+                },
+                "subjects": [user],
+            }
+        )
+    return cluster
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("name", packaged())
+async def test_scenario(name: str, rights: Cluster, tmp_path: Path) -> None:
+    scenario = scaled(load(packaged()[name]), TIME_SCALE)
+    settings = replace(Settings(), seats=SeatSettings(record_namespace=rights.namespace))
+    control_plane = rights.control_plane
+    hooks = ExtenderProcess(tmp_path, control_plane.extender_kubeconfig, settings)
+    try:
+        await hooks.start()
+        await asyncio.to_thread(rights.use_extender, hooks.url)
+        async with await KubeClient.connect(str(control_plane.kubeconfig)) as client:
+            await play(scenario, client, hooks, rights.namespace)
+    finally:
+        await hooks.close()

@@ -1,0 +1,34 @@
+"""Every packaged scenario holds on the sandbox, with the extender in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extender.kube.client import KubeClient
+from extender.model.settings import Settings
+from extender.sandbox.command import sandbox
+from extender.sandbox.scenario import load, packaged, scaled
+from tests.scenarios.playing import play
+
+TIME_SCALE = 0.15
+"""Graces of 20 s become 3 s."""
+
+
+@pytest.mark.parametrize("name", packaged())
+async def test_scenario(name: str, tmp_path: Path) -> None:
+    scenario = scaled(load(packaged()[name]), TIME_SCALE)
+    async with (
+        sandbox("1.37", Settings(), tmp_path) as hooks,
+        await KubeClient.connect(server=hooks.api_url) as client,
+    ):
+        await play(scenario, client, hooks, "play")
+
+
+async def test_the_reference_scenario_with_the_pod_groups_of_1_36(tmp_path: Path) -> None:
+    async with (
+        sandbox("1.36", Settings(), tmp_path) as hooks,
+        await KubeClient.connect(server=hooks.api_url) as client,
+    ):
+        await play(load(packaged()["jobset"]), client, hooks, "play")
