@@ -16,44 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from extender.fit.selectors import Labels, describe_selector, matches
+from extender.fit.namespaces import Namespaces, reached, reached_from
+from extender.fit.selectors import describe_selector, matches
 from extender.model.objects import Node, Pod, PodAffinityTerm
 
-Namespaces = Mapping[str, Labels]
 Domain = tuple[str, str]
 """Topology key and its value on a node."""
 
-_NO_LABELS: Labels = {}
-
 
 def term_picks(term: PodAffinityTerm, pod: Pod, namespaces: Namespaces) -> bool:
-    """Tell whether the incoming pod's ``term`` matches the existing ``pod``.
-
-    kube-scheduler turns the namespace selector into the namespaces that exist,
-    so a namespace it does not know is reached by name or by the empty selector only.
-    """
-    selector = term.namespace_selector
-    namespace = pod.namespace
-    if namespace not in term.namespaces:
-        if selector is None:
-            return False
-        if selector.requirements:
-            labels = namespaces.get(namespace)
-            if labels is None or not matches(selector, labels):
-                return False
-    return matches(term.selector, pod.labels)
+    """Tell whether the incoming pod's ``term`` matches the existing ``pod``."""
+    return reached(term, pod.namespace, namespaces) and matches(term.selector, pod.labels)
 
 
 def term_refuses(term: PodAffinityTerm, pod: Pod, namespaces: Namespaces) -> bool:
-    """Tell whether an existing pod's anti-affinity ``term`` matches the incoming ``pod``.
-
-    Here an unknown namespace counts as one without labels.
-    """
-    if pod.namespace not in term.namespaces and not matches(
-        term.namespace_selector, namespaces.get(pod.namespace, _NO_LABELS)
-    ):
-        return False
-    return matches(term.selector, pod.labels)
+    """Tell whether an existing pod's anti-affinity ``term`` matches the incoming ``pod``."""
+    return reached_from(term, pod.namespace, namespaces) and matches(term.selector, pod.labels)
 
 
 def picks_all(terms: Sequence[PodAffinityTerm], pod: Pod, namespaces: Namespaces) -> bool:

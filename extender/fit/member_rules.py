@@ -12,7 +12,8 @@ from itertools import combinations, combinations_with_replacement
 
 from msgspec import Struct
 
-from extender.fit.inter_pod_affinity import Namespaces, picks_all, term_picks
+from extender.fit.inter_pod_affinity import picks_all, term_picks
+from extender.fit.namespaces import Namespaces
 from extender.fit.pod_topology_spread import counts_for
 from extender.fit.view import ClusterView
 from extender.model.objects import Pod, PodShape

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from extender.model.objects import LabelSelector, Node, NodeSelectorTerm, Requirement
 
@@ -79,11 +80,13 @@ def _field_matches(requirement: Requirement, node: Node) -> bool:
     return requirement.operator == "NotIn" and node.name != requirement.values[0]
 
 
-def _unparsable(requirement: Requirement) -> bool:
-    """Tell whether a NotIn lists what cannot be a label value (upstream drops the term)."""
-    return requirement.operator == "NotIn" and any(
-        _LABEL_VALUE.fullmatch(value) is None for value in requirement.values
-    )
+@lru_cache(maxsize=4096)
+def _parsable(values: tuple[str, ...]) -> bool:
+    """Tell whether all values could be label values; upstream drops the term otherwise.
+
+    API validation refuses such values in new pods, pods from before keep them.
+    """
+    return all(_LABEL_VALUE.fullmatch(value) for value in values)
 
 
 def node_term_matches(term: NodeSelectorTerm, node: Node) -> bool:
@@ -91,7 +94,7 @@ def node_term_matches(term: NodeSelectorTerm, node: Node) -> bool:
     if not term.labels and not term.fields:
         return False
     for requirement in term.labels:
-        if not requirement_matches(requirement, node.labels) or _unparsable(requirement):
+        if not requirement_matches(requirement, node.labels) or not _parsable(requirement.values):
             return False
     return all(_field_matches(requirement, node) for requirement in term.fields)
 

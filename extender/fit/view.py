@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from extender.fit import inter_pod_affinity, node_name, node_ports, node_resources_fit
-from extender.fit.inter_pod_affinity import Domain, Namespaces, RefusalCounts, TermCounts
+from extender.fit.inter_pod_affinity import Domain, RefusalCounts, TermCounts
+from extender.fit.namespaces import Namespaces, namespaces_of
 from extender.fit.node_state import NodeState
 from extender.fit.pod_topology_spread import SpreadCounts
 from extender.fit.static import PodClass, pod_class
@@ -78,7 +79,7 @@ class ClusterView:
         ``previous`` may be any view of an older snapshot: what it has summed up of nodes
         whose records have not changed since is taken over, its moves are not.
         """
-        view = cls(snapshot.nodes, snapshot.bound, snapshot.namespaces)
+        view = cls(snapshot.nodes, snapshot.bound, namespaces_of(snapshot))
         if previous is not None:
             nodes, bound = snapshot.nodes, snapshot.bound
             view._base = {

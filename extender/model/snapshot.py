@@ -58,6 +58,9 @@ class Snapshot(Struct, frozen=True):
     """By (namespace, name)."""
     namespaces: Mapping[str, Mapping[str, str]] = EMPTY
     """Namespace name -> its labels."""
+    server_version: str = ""
+    """What kube-apiserver calls itself ("v1.36.3"), "" when unknown. The filters follow
+    known faults of that release's scheduler."""
     columns: Columns | None = None
     """The same amounts as ``nodes`` and ``bound`` hold, kept up to date per event; None
     when the snapshot does not come from a cache."""

@@ -108,6 +108,8 @@ NODE = node("n1", labels={"zone": "a", "gen": "3"})
         ((("zone", "In", ("b",)),), (("metadata.name", "In", ("n1",)),), False),
         ((("zone", "NotIn", ("no label value!",)),), (), False),
         ((("zone", "NotIn", ("b" * 64,)),), (), False),
+        ((("zone", "In", ("a", "no label value!")),), (), False),
+        ((("gen", "Gt", ("-5",)),), (), False),
         ((("zone", "NotIn", ("b" * 63,)),), (), True),
     ],
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from extender.fit.view import ClusterView
 from extender.model.errors import InvalidInput
@@ -189,6 +190,40 @@ def test_unknown_namespace_has_no_labels_only_for_those_there() -> None:
     assert view(ZONED, [placed]).why_not(pod("p", shape=guard), "a1") is None
     there = view(ZONED, [pod("p", "a1", shape=guard)])
     assert there.why_not(pod("x", namespace="gone", labels={"app": "x"}), "a1") is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "leaks"),
+    [
+        ("", False),
+        ("v1.33.9", False),
+        ("v1.34.0", True),
+        ("v1.36.3", True),
+        ("v1.36.3-gke.100", True),
+        ("v1.36.4", False),
+        ("v1.37.0", False),
+        ("nonsense", False),
+    ],
+)
+def test_negative_namespace_selectors_leak_in_some_releases(version: str, leaks: bool) -> None:
+    """kubernetes/kubernetes issue 141526: an incoming pod's own terms only."""
+    world = snapshot(
+        ZONED,
+        [pod("x", "a1", namespace="other", labels={"app": "x"})],
+        NAMESPACES,
+    )
+    rule = PodAffinityTerm(HOST, selector(app="x"), (), NO_TEAM)
+    there = ClusterView.from_snapshot(replace(world, server_version=version))
+    apart = pod("p", shape=PodShape(anti_affinity=(rule,)))
+    assert (there.why_not(apart, "a1") is not None) is leaks
+    near = pod("p", shape=PodShape(affinity=(rule,)))
+    assert there.feasible_nodes(near) == (["a1"] if leaks else [])
+    positive = PodAffinityTerm(
+        HOST, selector(app="x"), (), LabelSelector((Requirement("q", "Exists"),))
+    )
+    assert there.feasible_nodes(pod("p", shape=PodShape(affinity=(positive,)))) == []
+    there.add(pod("guard", shape=PodShape(anti_affinity=(rule,))), "b1")
+    assert there.why_not(pod("y", namespace="other", labels={"app": "x"}), "b1") is None
 
 
 # --- PodTopologySpread --------------------------------------------------------------------
