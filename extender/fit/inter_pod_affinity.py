@@ -127,12 +127,13 @@ def _shift(counts: dict[Domain, int], key: str, node: Node, delta: int) -> None:
 
 
 def why_not_affinity(pod: Pod, node: Node, counts: TermCounts) -> str | None:
-    """Return which affinity term of the pod the node does not meet, None when it meets all."""
+    """Return which affinity term of the pod the node does not meet, None when it meets all.
+
+    The node must have every topology key: ``static_allowed`` says so.
+    """
     missing = None
     for term in counts.terms:
-        value = node.labels.get(term.topology_key)
-        if value is None:
-            return missing_key(term, "affinity")
+        value = node.labels[term.topology_key]
         if counts.counts.get((term.topology_key, value), 0) <= 0:
             missing = missing or (term, value)
     if missing is None:
@@ -146,11 +147,11 @@ def why_not_affinity(pod: Pod, node: Node, counts: TermCounts) -> str | None:
     )
 
 
-def missing_key(term: PodAffinityTerm, kind: str) -> str:
-    """Say that the node lacks the term's topology label."""
+def missing_key(term: PodAffinityTerm) -> str:
+    """Say that the node lacks the topology label of an affinity term."""
     return (
         f"InterPodAffinity: the node has no label {term.topology_key}, which the required "
-        f"{kind} to {describe_selector(term.selector)} needs"
+        f"affinity to {describe_selector(term.selector)} needs"
     )
 
 

@@ -112,12 +112,13 @@ class SpreadCounts:
                 level.least = None
 
     def why_not(self, pod: Pod, node: Node) -> str | None:
-        """Return which constraint the pod would break on the node, None when it breaks none."""
+        """Return which constraint the pod would break on the node, None when it breaks none.
+
+        The node must have every topology key: ``static_allowed`` says so.
+        """
         for level in self.levels:
             constraint = level.constraint
-            value = node.labels.get(constraint.topology_key)
-            if value is None:
-                return missing_key(constraint)
+            value = node.labels[constraint.topology_key]
             own = matches(constraint.selector, pod.labels)
             here, least = level.counts.get(value, 0), level.minimum()
             if here + own - least > constraint.max_skew:

@@ -47,7 +47,7 @@ def _missing_topology(shape: PodShape, node: Node) -> str | None:
             return pod_topology_spread.missing_key(constraint)
     for term in shape.affinity:
         if term.topology_key not in labels:
-            return inter_pod_affinity.missing_key(term, "affinity")
+            return inter_pod_affinity.missing_key(term)
     return None
 
 

@@ -100,6 +100,15 @@ def test_spread_that_counts_others_is_to_be_checked() -> None:
     assert self_caps([strangers], view(NODES)) == MemberRules()
 
 
+def test_class_of_different_constraints_is_to_be_checked() -> None:
+    mixed = [
+        *gang(1, PodShape(spread=(spread(HOST, 1, app="x"),)), "a"),
+        *gang(1, PodShape(), "b"),
+    ]
+    rules = self_caps([mixed], view(NODES))
+    assert rules.verify == ("members of one class have different spread constraints",)
+
+
 def test_members_near_each_other_share_a_domain() -> None:
     members = gang(3, PodShape(affinity=(term("zone", app="x"), term("rack", role="worker"))))
     assert self_affinity_key(members, view(NODES)) == ("rack", "zone")
@@ -185,7 +194,7 @@ def broken(
     return found
 
 
-thorough = settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+thorough = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 @thorough

@@ -11,7 +11,7 @@ from extender.model.snapshot import Snapshot
 from tests.fit import naive
 from tests.fit.strategies import worlds
 
-quiet = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+quiet = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 
 
 def everyone(world: Snapshot) -> list[Pod]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from extender.fit import static
 from extender.fit.static import static_allowed, static_mask
 from extender.fit.taint_toleration import tolerates
 from extender.model.objects import (
@@ -167,6 +168,14 @@ def test_field_terms_tell_equal_nodes_apart() -> None:
     fields = (Requirement("metadata.name", "In", ("n1",)),)
     each = pod("p", shape=PodShape(node_terms=(NodeSelectorTerm(fields=fields),)))
     assert static_mask(each, [node("n0"), node("n1"), node("n2")]) == b"\0\1\0"
+
+
+def test_full_memory_is_emptied_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "_MAX_SIGNATURES", 3)
+    each = pod("p", shape=PodShape(node_selector=(("disk", "ssd"),)))
+    made = [node(f"n{i}", labels={"disk": ("ssd", "hdd", f"d{i}")[i % 3]}) for i in range(12)]
+    for _ in range(2):
+        assert static_mask(each, made) == b"\1\0\0" * 4
 
 
 def test_many_classes_do_not_mix() -> None:

@@ -376,6 +376,15 @@ def test_next_view_takes_over_what_has_not_changed() -> None:
     assert second.state("a2") is first.copy()._base["a2"]
 
 
+def test_many_pods_asked_about_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender.fit.view._MAX_CONTEXTS", 2)
+    there = view(ZONED, [pod("g", "a1", shape=PodShape(anti_affinity=(term("zone", app="x"),)))])
+    asked = [pod(f"p{i}", labels={"app": "xy"[i % 2]}) for i in range(6)]
+    for _ in range(2):
+        found = [there.why_not(each, "a2") is None for each in asked]
+        assert found == [False, True] * 3
+
+
 def test_pods_of_vanished_nodes_hold_nothing_and_may_be_taken_away() -> None:
     orphan = pod("x", "gone", labels={"app": "x"})
     there = view(ZONED, [orphan])
