@@ -12,6 +12,7 @@ from extender.cache.stats import CacheStats
 from extender.model.objects import GangKey, Pod
 
 MemberKey = Callable[[Pod], GangKey | None]
+"""Depends on nothing of the pod but its identity, labels, annotations, owner and pod_group."""
 
 
 class PodTable:
@@ -118,26 +119,45 @@ class PodTable:
     # -- indexes --------------------------------------------------------------------------
 
     def _update(self, old: Pod, new: Pod) -> None:
+        uid, node = new.uid, new.node
         same = structs.replace(old, version=new.version) == new
-        if same:
-            # Stored for its version alone: views keep the equal older record.
-            self.by_uid[new.uid] = new
-            self._by_name[new.namespace][new.name] = new
-            self._place(new)[new.uid] = new
-            key = self._gang.get(new.uid)
-            if key is not None:
-                self._members[key][new.uid] = new
+        if not same and (
+            node != old.node
+            or new.requests != old.requests
+            or new.labels != old.labels
+            or new.annotations != old.annotations
+            or new.pod_group != old.pod_group
+            or new.owner != old.owner
+            or new.created != old.created
+        ):
+            self._take_out(old)
+            self._add(new)
+            self._feed.emit("pod", old, new)
             return
-        self._take_out(old)
-        self._add(new)
+        # Every index keeps its keys: only the record itself is exchanged.
+        self.by_uid[uid] = new
+        self._by_name[new.namespace][new.name] = new
+        if node:
+            self._on_node[node][uid] = new
+        else:
+            self._pending[uid] = new
+        key = self._gang.get(uid)
+        if key is not None:
+            self._members[key][uid] = new
+        if same:
+            # Taken for its version alone: views keep the equal older record.
+            return
+        if node:
+            self._bound_dirty.add(node)
+        else:
+            self._pending_view = None
+        if key is not None:
+            self._member_dirty.add(key)
         self._feed.emit("pod", old, new)
 
     def _drop(self, old: Pod) -> None:
         self._take_out(old)
         self._feed.emit("pod", old, None)
-
-    def _place(self, pod: Pod) -> dict[str, Pod]:
-        return self._on_node[pod.node] if pod.node else self._pending
 
     def _add(self, pod: Pod) -> None:
         uid = pod.uid

@@ -8,17 +8,24 @@ than what an API server sends.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
 NO_RAW = Raw()
+"""What an absent raw field holds; compare with ``is``, which is far cheaper than its bytes."""
 
-Time = Annotated[datetime, Meta(tz=True)]
 Amounts = dict[str, str | int | float]
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 SelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+
+
+def raw_bytes(raw: Raw) -> bytes:
+    """Return the JSON of a field, b"" when it is absent or null."""
+    if raw is NO_RAW:
+        return b""
+    data = bytes(raw)
+    return b"" if data == b"null" else data
 
 
 class Shape(Struct, gc=False, rename="camel"):
@@ -32,8 +39,8 @@ class RawMeta(Shape, gc=False):
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
-    creation_timestamp: Time | None = None
-    deletion_timestamp: Time | None = None
+    creation_timestamp: Raw = NO_RAW
+    deletion_timestamp: Raw = NO_RAW
     deletion_grace_period_seconds: int | None = None
     labels: Raw = NO_RAW
     annotations: Raw = NO_RAW
@@ -137,7 +144,7 @@ class RawPodStatus(Shape, gc=False):
     """v1.PodStatus."""
 
     phase: str | None = None
-    start_time: Time | None = None
+    start_time: Raw = NO_RAW
     nominated_node_name: str | None = None
     conditions: list[RawCondition] | None = None
     container_statuses: list[RawContainerStatus] | None = None

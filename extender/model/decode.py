@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from extender.model.apishape import (
+    NO_RAW,
     RawBudget,
     RawMemberGroup,
     RawMeta,
@@ -72,6 +74,8 @@ _string_map = msgspec.json.Decoder(dict[str, str])
 _owner_list = msgspec.json.Decoder(list[RawOwner])
 _labels: Memo[bytes, dict[str, str]] = Memo()
 _annotations: Memo[bytes, dict[str, str]] = Memo()
+_time_decoder = msgspec.json.Decoder(Annotated[datetime, msgspec.Meta(tz=True)] | None)
+_times: Memo[bytes, float] = Memo()
 _owners: Memo[bytes, Owner | Literal[False]] = Memo()
 _NO_META = RawMeta()
 _NO_SPEC = RawPodSpec()
@@ -100,19 +104,16 @@ def reduce_pod(raw: RawPod) -> Pod:
     if status is not None:
         phase = sys.intern(status.phase or "Pending")
         nominated = sys.intern(status.nominated_node_name or "")
-        if status.start_time is not None:
-            started = status.start_time.timestamp()
+        started = _time(status.start_time, "status.startTime")
         for condition in status.conditions or ():
             if condition.type == "PodScheduled":
                 tried = condition.status == "False"
             elif condition.type == "DisruptionTarget":
                 disrupted = condition.status == "True"
-    deleting = 0.0
-    if meta.deletion_timestamp is not None:
-        deleting = meta.deletion_timestamp.timestamp()
+    deleting = _time(meta.deletion_timestamp, "metadata.deletionTimestamp")
+    if deleting and meta.deletion_grace_period_seconds is not None:
         # What DELETE asked for replaces what the pod asked for.
-        if meta.deletion_grace_period_seconds is not None:
-            grace = meta.deletion_grace_period_seconds
+        grace = meta.deletion_grace_period_seconds
     group = spec.scheduling_group
     return Pod(
         uid=meta.uid or "",
@@ -128,7 +129,7 @@ def reduce_pod(raw: RawPod) -> Pod:
         shape=pod_shape(spec, namespace, labels),
         pod_group=sys.intern(group.pod_group_name or "") if group is not None else "",
         owner=_controller(meta.owner_references),
-        created=meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0,
+        created=_time(meta.creation_timestamp, "metadata.creationTimestamp"),
         started=started,
         deleting=deleting,
         grace=30 if grace is None else grace,
@@ -410,10 +411,24 @@ def _version(meta: RawMeta) -> int:
     return int(text) if text and text.isdecimal() else 0
 
 
-def _string_mapping(raw: Raw, where: str) -> dict[str, str]:
+def _time(raw: Raw, where: str) -> float:
+    if raw is NO_RAW:
+        return 0.0
     key = bytes(raw)
-    if not key:
+    found = _times.get(key)
+    if found is not None:
+        return found
+    try:
+        time = _time_decoder.decode(key)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{where}: {error}") from error
+    return _times.put(key, time.timestamp() if time is not None else 0.0)
+
+
+def _string_mapping(raw: Raw, where: str) -> dict[str, str]:
+    if raw is NO_RAW:
         return NOTHING
+    key = bytes(raw)
     found = _labels.get(key)
     if found is not None:
         return found
@@ -426,9 +441,9 @@ def _string_mapping(raw: Raw, where: str) -> dict[str, str]:
 
 
 def _kept(raw: Raw) -> dict[str, str]:
-    key = bytes(raw)
-    if not key:
+    if raw is NO_RAW:
         return NOTHING
+    key = bytes(raw)
     found = _annotations.get(key)
     if found is not None:
         return found
@@ -443,9 +458,9 @@ def _kept(raw: Raw) -> dict[str, str]:
 
 
 def _controller(raw: Raw) -> Owner | None:
-    key = bytes(raw)
-    if not key:
+    if raw is NO_RAW:
         return None
+    key = bytes(raw)
     found = _owners.get(key)
     if found is not None:
         return found or None

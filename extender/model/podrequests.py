@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 from msgspec import Raw
 
-from extender.model.apishape import Amounts, RawContainer, RawPodSpec, RawPodStatus, RawResources
+from extender.model.apishape import (
+    NO_RAW,
+    Amounts,
+    RawContainer,
+    RawPodSpec,
+    RawPodStatus,
+    RawResources,
+    raw_bytes,
+)
 from extender.model.errors import InvalidInput
 from extender.model.interning import Interner, Memo
 from extender.model.objects import Requests
@@ -56,33 +64,36 @@ def pod_requests(spec: RawPodSpec, status: RawPodStatus | None) -> Requests:
 
 
 def _memo_key(spec: RawPodSpec, status: RawPodStatus | None) -> tuple[bytes | str | None, ...]:
-    """Everything the answer depends on, as bytes that need not be decoded."""
-    containers = spec.containers or ()
-    if (
-        len(containers) == 1
-        and not spec.init_containers
-        and (status is None or not status.container_statuses)
-    ):
-        resources = bytes(containers[0].resources)
-        parts: list[bytes | str | None] = [resources, bytes(spec.overhead), bytes(spec.resources)]
-    else:
-        parts = [bytes(spec.overhead), bytes(spec.resources)]
-        for container in containers:
-            parts += (container.name, bytes(container.resources))
+    """Everything the answer depends on, as bytes that need not be decoded.
+
+    Every pod and every event passes here, hence the loops without helpers.
+    """
+    parts: list[bytes | str | None] = []
+    for container in spec.containers or ():
+        parts.append(container.name)
+        parts.append(bytes(container.resources))
+    if spec.init_containers:
         parts.append(None)
-        for container in spec.init_containers or ():
+        for container in spec.init_containers:
             parts += (container.name, container.restart_policy, bytes(container.resources))
-    if status is not None:
-        if status.container_statuses or status.init_container_statuses:
-            parts.append(None)
-            for report in (
-                *(status.container_statuses or ()),
-                *(status.init_container_statuses or ()),
-            ):
-                parts += (report.name, bytes(report.resources), bytes(report.allocated_resources))
-        parts += (bytes(status.resources), bytes(status.allocated_resources))
-        if _resize_infeasible(status):
-            parts.append("infeasible")
+    if spec.overhead is not NO_RAW or spec.resources is not NO_RAW:
+        parts += (None, None, bytes(spec.overhead), bytes(spec.resources))
+    if status is None:
+        return tuple(parts)
+    parts.append(None)
+    for report in status.container_statuses or ():
+        if report.resources is not NO_RAW or report.allocated_resources is not NO_RAW:
+            parts.append(report.name)
+            parts.append(bytes(report.resources))
+            parts.append(bytes(report.allocated_resources))
+    if status.init_container_statuses:
+        parts.append(None)
+        for report in status.init_container_statuses:
+            parts += (report.name, bytes(report.resources), bytes(report.allocated_resources))
+    if status.resources is not NO_RAW or status.allocated_resources is not NO_RAW:
+        parts += (None, None, bytes(status.resources), bytes(status.allocated_resources))
+    if _resize_infeasible(status):
+        parts.append("infeasible")
     return tuple(parts)
 
 
@@ -92,7 +103,7 @@ def _compute(spec: RawPodSpec, status: RawPodStatus | None) -> Requests:
     pod_level = _requirements(spec.resources, "spec.resources")
     wanted = _pod_level_requests(pod_level, totals)
     if wanted:
-        if status is not None and _present(status.resources):
+        if status is not None and raw_bytes(status.resources):
             # A resize of the whole pod counts with the largest of what is asked for,
             # given and in force, except when it can never be granted.
             asked = {} if _resize_infeasible(status) else wanted
@@ -112,15 +123,15 @@ def _containers(spec: RawPodSpec, status: RawPodStatus | None) -> Totals:
     """What the containers ask for together, counting a resize that is under way."""
     asked = _aggregate(spec, lambda container, where: _container_requests(container, where))
     if status is None or not (
-        _reports(status) or (_present(status.resources) and _present(status.allocated_resources))
+        _reports(status) or (raw_bytes(status.resources) and raw_bytes(status.allocated_resources))
     ):
         return asked
     actual_pod = (
         _requirements(status.resources, "status.resources").requests
-        if _present(status.resources)
+        if raw_bytes(status.resources)
         else None
     )
-    if actual_pod is not None and _present(status.allocated_resources):
+    if actual_pod is not None and raw_bytes(status.allocated_resources):
         actual = parse_amounts(actual_pod, "status.resources.requests")
         allocated = _allocated(status.allocated_resources, "status")
     else:
@@ -198,13 +209,13 @@ def _reports(status: RawPodStatus) -> dict[str, tuple[Totals | None, Totals | No
         for index, report in enumerate(statuses or ()):
             where = f"status.{field}[{index}]"
             actual: Totals | None = None
-            if _present(report.resources):
+            if raw_bytes(report.resources):
                 listed = _requirements(report.resources, f"{where}.resources").requests
                 if listed is not None:
                     actual = parse_amounts(listed, f"{where}.resources.requests")
             given = (
                 _allocated(report.allocated_resources, where)
-                if _present(report.allocated_resources)
+                if raw_bytes(report.allocated_resources)
                 else None
             )
             if actual is not None or given is not None:
@@ -219,12 +230,8 @@ def _resize_infeasible(status: RawPodStatus) -> bool:
     return False
 
 
-def _present(raw: Raw) -> bool:
-    return bytes(raw) not in (b"", b"null")
-
-
 def _requirements(raw: Raw, where: str) -> RawResources:
-    if not _present(raw):
+    if not raw_bytes(raw):
         return RawResources()
     try:
         return _resources.decode(raw)
@@ -233,7 +240,7 @@ def _requirements(raw: Raw, where: str) -> RawResources:
 
 
 def _plain(raw: Raw, parent: str) -> Amounts:
-    if not _present(raw):
+    if not raw_bytes(raw):
         return {}
     try:
         return _amounts.decode(raw)
@@ -243,7 +250,7 @@ def _plain(raw: Raw, parent: str) -> Amounts:
 
 def _allocated(raw: Raw, parent: str) -> Totals:
     where = f"{parent}.allocatedResources"
-    if not _present(raw):
+    if not raw_bytes(raw):
         return {}
     try:
         return parse_amounts(_amounts.decode(raw), where)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.model.apishape import (
+    NO_RAW,
     RawAffinity,
     RawContainer,
     RawPodAffinity,
@@ -23,7 +24,7 @@ from extender.model.apishape import (
     RawSelector,
     RawSpread,
     RawToleration,
-    RawVolume,
+    raw_bytes,
 )
 from extender.model.errors import InvalidInput
 from extender.model.interning import Interner, Memo
@@ -47,9 +48,6 @@ _tolerations = msgspec.json.Decoder(list[RawToleration])
 _ports = msgspec.json.Decoder(list[RawPort])
 _selector_map = msgspec.json.Decoder(dict[str, str])
 
-_EXCLUSIVE_DISKS = ("gce_persistent_disk", "aws_elastic_block_store", "rbd", "iscsi")
-"""Volumes that kube-scheduler's VolumeRestrictions keeps from sharing a node."""
-
 
 class _Template(Struct, frozen=True, gc=False):
     """A shape, or the label keys without whose values it is not known."""
@@ -70,22 +68,22 @@ def pod_shape(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> Po
     the pod's own, and matchLabelKeys take the pod's values. Raises InvalidInput that
     begins with the field.
     """
-    affinity = bytes(spec.affinity)
-    ports: list[bytes | bool] = [
-        bytes(container.ports)
-        for container in (*(spec.containers or ()), *_sidecars(spec))
-        if container.ports
-    ]
-    if ports:
-        ports.append(bool(spec.host_network))
+    affinity = raw_bytes(spec.affinity)
+    ports: tuple[object, ...] = ()
+    for container in spec.containers or ():
+        if container.ports is not NO_RAW:
+            ports += (bytes(container.ports),)
+    if spec.init_containers:
+        ports += tuple(bytes(container.ports) for container in _sidecars(spec))
     key: Parts = (
-        bytes(spec.node_selector),
+        raw_bytes(spec.node_selector),
         affinity,
-        bytes(spec.tolerations),
-        bytes(spec.topology_spread_constraints),
-        *ports,
+        raw_bytes(spec.tolerations),
+        raw_bytes(spec.topology_spread_constraints),
+        ports,
+        spec.host_network,
         spec.scheduler_name,
-        _unmodelled(spec) if spec.volumes or spec.resource_claims else (),
+        _unmodelled(spec),
         namespace if affinity else "",
     )
     template = _memo.get(key)
@@ -264,27 +262,27 @@ def _host_ports(spec: RawPodSpec) -> tuple[HostPort, ...]:
 
 def _unmodelled(spec: RawPodSpec) -> tuple[str, ...]:
     """What ties the pod to nodes in ways only kube-scheduler itself can judge."""
-    found = set()
+    found: set[str] = set()
     for volume in spec.volumes or ():
-        if _present(volume.persistent_volume_claim) or _present(volume.ephemeral):
-            found.add("persistentVolumeClaim")
-        elif _exclusive(volume):
+        # Nearly every pod has volumes and few have one of these.
+        if volume.persistent_volume_claim is not NO_RAW or volume.ephemeral is not NO_RAW:
+            if raw_bytes(volume.persistent_volume_claim) or raw_bytes(volume.ephemeral):
+                found.add("persistentVolumeClaim")
+        elif (
+            volume.gce_persistent_disk is not NO_RAW
+            or volume.aws_elastic_block_store is not NO_RAW
+            or volume.rbd is not NO_RAW
+            or volume.iscsi is not NO_RAW
+        ):
+            # Disks that VolumeRestrictions keeps from being used twice on a node.
             found.add("exclusiveDisk")
-    if bytes(spec.resource_claims) not in (b"", b"null", b"[]"):
+    if spec.resource_claims is not NO_RAW and raw_bytes(spec.resource_claims) not in (b"", b"[]"):
         found.add("resourceClaim")
-    return tuple(sorted(found))
-
-
-def _exclusive(volume: RawVolume) -> bool:
-    return any(_present(getattr(volume, name)) for name in _EXCLUSIVE_DISKS)
-
-
-def _present(raw: Raw) -> bool:
-    return bytes(raw) not in (b"", b"null")
+    return tuple(sorted(found)) if found else ()
 
 
 def _decode(decode: Callable[[Raw], T], raw: Raw, where: str) -> T | None:
-    if not _present(raw):
+    if not raw_bytes(raw):
         return None
     try:
         return decode(raw)
