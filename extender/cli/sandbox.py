@@ -35,6 +35,19 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="leave everything up afterwards, to look at"
     )
+    parser.add_argument(
+        "--kubernetes",
+        choices=("1.36", "1.37"),
+        default="1.37",
+        help="whose PodGroup API is spoken (default: 1.37)",
+    )
+    parser.add_argument(
+        "--time-scale",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="multiply grace periods and pauses of the scenario",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +57,15 @@ def run(args: argparse.Namespace) -> int:
         return 0
     try:
         settings = config.load(args.config)
-        return asyncio.run(run_sandbox(args.scenario, settings, args.config, keep=args.keep))
+        return asyncio.run(
+            run_sandbox(
+                args.scenario,
+                settings,
+                keep=args.keep,
+                minor=args.kubernetes,
+                time_scale=args.time_scale,
+            )
+        )
     except InvalidInput as problem:
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
