@@ -76,15 +76,19 @@ def self_affinity_key(pods: Sequence[Pod], view: ClusterView) -> tuple[str, ...]
 def affinity_mask(
     pod: Pod, view: ClusterView, names: Sequence[str], members: Sequence[Pod]
 ) -> bytes:
-    """Return one byte a node, 0 where required affinity to existing pods rules it out.
+    """Return one byte a node, 0 where required affinity to the pods in the view rules it out.
 
-    All ones when members of the pod's own gang (itself included) match its
-    terms: they may meet the rule themselves.
+    ``members`` are all of the gang still to be placed, ``pod`` included. Those that match
+    the pod's terms may meet them: by opening a domain when nobody matches yet, or
+    wherever they like when they are not bound by the same terms. Leaving pods count
+    as long as they are in the view.
     """
     terms = pod.shape.affinity
-    if not terms or any(picks_all(terms, other, view.namespaces) for other in members):
+    matching = [other for other in members if picks_all(terms, other, view.namespaces)]
+    counts = view.term_counts(terms).counts if terms else {}
+    free = any(other.shape.affinity != terms for other in matching)
+    if not terms or free or (matching and not counts):
         return b"\x01" * len(names)
-    counts = view.term_counts(terms).counts
     mask = bytearray(len(names))
     for i, name in enumerate(names):
         labels = view.nodes[name].labels

@@ -134,9 +134,38 @@ def test_affinity_to_pods_there_is_a_mask() -> None:
     there = view(NODES, [pod("db", "n1", labels={"app": "db"})])
     assert affinity_mask(members[0], there, names, members) == b"\0\1\0\1\0\1"
     assert affinity_mask(members[0], view(NODES), names, members) == bytes(6)
-    near = gang(2, PodShape(affinity=(term("zone", app="x"),)))
-    assert affinity_mask(near[0], there, names, near) == b"\1" * 6
     assert affinity_mask(pod("p"), there, names, []) == b"\1" * 6
+
+
+def test_members_may_meet_their_own_affinity() -> None:
+    names = [each.name for each in NODES]
+    near = gang(2, PodShape(affinity=(term("zone", app="x"),)))
+    assert affinity_mask(near[0], view(NODES), names, near) == b"\1" * 6
+    bound = pod("earlier", "n0", labels={"app": "x"})
+    assert affinity_mask(near[0], view(NODES, [bound]), names, near) == b"\1\0\1\0\1\0"
+    leader = gang(1, PodShape(), "leader")
+    workers = gang(2, PodShape(affinity=(term("zone", role="leader"),)))
+    assert affinity_mask(workers[0], view(NODES), names, workers) == bytes(6)
+    for there in (view(NODES), view(NODES, [pod("q", "n0", labels={"role": "leader"})])):
+        assert affinity_mask(workers[0], there, names, [*leader, *workers]) == b"\1" * 6
+
+
+@st.composite
+def near_gangs(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[Pod]]:
+    """Nodes, pods on them, and members with affinity to some of each other and of those."""
+    racks = st.sampled_from(["1", "2", "3"])
+    nodes = [node(f"n{i}", labels={"rack": draw(racks)}, cpu=99_000, pods=99) for i in range(4)]
+    roles = st.sampled_from("xyz")
+    there = [
+        pod(f"b{i}", draw(st.sampled_from(nodes)).name, labels={"app": draw(roles)})
+        for i in range(draw(st.integers(0, 2)))
+    ]
+    members = []
+    for i in range(draw(st.integers(1, 4))):
+        terms = draw(st.lists(roles.map(lambda role: term("rack", app=role)), max_size=2))
+        shape = PodShape(affinity=tuple(terms))
+        members.append(pod(f"p{i}", labels={"app": draw(roles)}, shape=shape))
+    return nodes, there, members
 
 
 # --- properties ---------------------------------------------------------------------------
@@ -235,3 +264,31 @@ def test_caps_that_need_no_check_say_it_all(
             assert reason is None, reason
             there.add(member, target.name)
             seats[member.uid] = target
+
+
+@thorough
+@given(near_gangs(), st.randoms(use_true_random=False))
+def test_affinity_rules_allow_whatever_the_filters_allow(
+    made: tuple[list[Node], list[Pod], list[Pod]], chance: object
+) -> None:
+    nodes, placed, members = made
+    names = [each.name for each in nodes]
+    before = view(nodes, placed)
+    masks = {each.uid: affinity_mask(each, before, names, members) for each in members}
+    shared = self_affinity_key(members, before)
+    there = view(nodes, placed)
+    used: dict[str, set[str]] = {key: set() for key in shared}
+    waiting = list(members)
+    for _ in range(3):
+        chance.shuffle(waiting)  # type: ignore[attr-defined]
+        for member in list(waiting):
+            found = there.feasible_nodes(member)
+            if found:
+                name = chance.choice(found)  # type: ignore[attr-defined]
+                assert masks[member.uid][names.index(name)] == 1
+                there.add(member, name)
+                waiting.remove(member)
+                for key in shared:
+                    used[key].add(there.nodes[name].labels[key])
+    assert all(len(values) <= 1 for values in used.values())
+    event(f"{len(members) - len(waiting)} placed, {len(shared)} keys shared")
