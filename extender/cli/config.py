@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from extender.cli import documents
 from extender.cli.documents import Document
+from extender.groups.registry import chosen
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings, validate
 
@@ -58,6 +59,7 @@ def convert(document: Document) -> Settings:
     settings = typed(document, Settings)
     try:
         validate(settings)
+        chosen(settings.groups)
     except InvalidInput as problem:
         raise InvalidInput(f"{document.source}: {problem}") from problem
     return settings

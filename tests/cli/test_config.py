@@ -50,6 +50,8 @@ def test_configmap_is_opened(tmp_path: Path) -> None:
         ("plan: {pdbPolicy: maybe}", "f: plan.pdbPolicy: Invalid enum value 'maybe'"),
         ("plan: {seconds: .nan}", "f: plan.seconds must be positive"),
         ("groups: {dialects: [1]}", "f: groups.dialects[0]: Expected `str`, got `int`"),
+        ("groups: {dialects: [jobste]}", "f: groups.dialects: 'jobste' is no dialect"),
+        ("groups: {unit: {pod-group: all}}", "f: groups.unit: pod-group groups state their own"),
         ("plan:", "f: plan: Expected `object`, got `null`"),
         ("- 1", "f: Expected `object`, got `array`"),
         ("a: 1\na: 2", "f:2:1: not valid YAML: key 'a' is given twice"),
