@@ -30,6 +30,7 @@ class ColumnStore:
         self._huge: dict[tuple[int, int], int] = {}
         """(resource, slot) -> the exact sum where it does not fit."""
         self._view: Columns | None = None
+        self._slots_view: dict[str, int] | None = None
 
     def set_node(self, name: str, old: Requests | None, new: Requests | None) -> None:
         """Note a node's allocatable amounts; None is for no node."""
@@ -72,10 +73,12 @@ class ColumnStore:
 
     def view(self) -> Columns:
         """Return a copy that stays as it is; the same one while nothing changes."""
+        if self._slots_view is None:
+            self._slots_view = dict(self._slots)
         if self._view is None:
             self._view = Columns(
                 resources=tuple(self._resources),
-                slots=dict(self._slots),
+                slots=self._slots_view,
                 allocatable=tuple(column[:] for column in self._allocatable),
                 used=tuple(column[:] for column in self._used),
             )
@@ -106,6 +109,7 @@ class ColumnStore:
                 for column in self._columns():
                     column.append(0)
             self._slots[name] = slot
+            self._slots_view = None
             self._holders[name] = 0
         return slot
 
@@ -117,6 +121,7 @@ class ColumnStore:
         # Nobody left: every amount is back to zero, so the slot is clean for the next.
         del self._holders[name]
         self._unused.append(self._slots.pop(name))
+        self._slots_view = None
 
     def _columns(self) -> Iterable[array[int]]:
         yield from self._allocatable

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -14,13 +16,18 @@ from extender.model.objects import GangKey, Pod
 MemberKey = Callable[[Pod], GangKey | None]
 """Depends on nothing of the pod but its identity, labels, annotations, owner and pod_group."""
 
+Group = TypeVar("Group", str, GangKey)
+_by_uid = attrgetter("uid")
+_by_age = attrgetter("created", "uid")
+
 
 class PodTable:
     """Non-finished pods and every index over them.
 
     Indexes hold mutable dictionaries; tuples for readers are made only for what
     changed since the last snapshot, so an event costs the same whatever the size
-    of its node or gang.
+    of its node or gang. A dictionary is put in order only after somebody joined it:
+    exchanging and removing entries keeps the order.
     """
 
     def __init__(
@@ -37,9 +44,10 @@ class PodTable:
         self._feed = feed
         self._stats = stats
         self._bound_view: dict[str, tuple[Pod, ...]] = {}
-        self._bound_dirty: set[str] = set()
+        self._bound_dirty: dict[str, bool] = {}
+        """Node whose tuple is out of date -> whether its order is too."""
         self._member_view: dict[GangKey, tuple[Pod, ...]] = {}
-        self._member_dirty: set[GangKey] = set()
+        self._member_dirty: dict[GangKey, bool] = {}
         self._pending_view: dict[str, Pod] | None = None
 
     def held(self) -> Iterable[Pod]:
@@ -85,15 +93,8 @@ class PodTable:
     def bound(self) -> dict[str, tuple[Pod, ...]]:
         """Return node name -> its pods by uid, as a copy that stays as it is."""
         if self._bound_dirty:
-            view = dict(self._bound_view)
-            for node in self._bound_dirty:
-                pods = self._on_node.get(node)
-                if pods:
-                    view[node] = tuple(sorted(pods.values(), key=_by_uid))
-                else:
-                    view.pop(node, None)
+            self._bound_view = _renewed(self._bound_view, self._on_node, self._bound_dirty, _by_uid)
             self._bound_dirty.clear()
-            self._bound_view = view
         return self._bound_view
 
     def pending(self) -> dict[str, Pod]:
@@ -105,15 +106,10 @@ class PodTable:
     def members(self) -> dict[GangKey, tuple[Pod, ...]]:
         """Return gang key -> its pods by (created, uid), as a copy that stays as it is."""
         if self._member_dirty:
-            view = dict(self._member_view)
-            for key in self._member_dirty:
-                pods = self._members.get(key)
-                if pods:
-                    view[key] = tuple(sorted(pods.values(), key=_by_age))
-                else:
-                    view.pop(key, None)
+            self._member_view = _renewed(
+                self._member_view, self._members, self._member_dirty, _by_age
+            )
             self._member_dirty.clear()
-            self._member_view = view
         return self._member_view
 
     # -- indexes --------------------------------------------------------------------------
@@ -148,11 +144,11 @@ class PodTable:
             # Taken for its version alone: views keep the equal older record.
             return
         if node:
-            self._bound_dirty.add(node)
+            self._bound_dirty.setdefault(node, False)
         else:
             self._pending_view = None
         if key is not None:
-            self._member_dirty.add(key)
+            self._member_dirty.setdefault(key, False)
         self._feed.emit("pod", old, new)
 
     def _drop(self, old: Pod) -> None:
@@ -172,7 +168,7 @@ class PodTable:
             if pods is None:
                 pods = self._on_node[node] = {}
             pods[uid] = pod
-            self._bound_dirty.add(node)
+            self._bound_dirty[node] = True
             self._columns.add(node, pod.requests, 1)
         else:
             self._pending[uid] = pod
@@ -184,7 +180,7 @@ class PodTable:
             if members is None:
                 members = self._members[key] = {}
             members[uid] = pod
-            self._member_dirty.add(key)
+            self._member_dirty[key] = True
 
     def _take_out(self, pod: Pod) -> None:
         uid = pod.uid
@@ -199,7 +195,7 @@ class PodTable:
             del pods[uid]
             if not pods:
                 del self._on_node[node]
-            self._bound_dirty.add(node)
+            self._bound_dirty.setdefault(node, False)
             self._columns.add(node, pod.requests, -1)
         else:
             del self._pending[uid]
@@ -210,12 +206,23 @@ class PodTable:
             del members[uid]
             if not members:
                 del self._members[key]
-            self._member_dirty.add(key)
+            self._member_dirty.setdefault(key, False)
 
 
-def _by_uid(pod: Pod) -> str:
-    return pod.uid
-
-
-def _by_age(pod: Pod) -> tuple[float, str]:
-    return (pod.created, pod.uid)
+def _renewed(
+    view: dict[Group, tuple[Pod, ...]],
+    groups: dict[Group, dict[str, Pod]],
+    dirty: dict[Group, bool],
+    order: Callable[[Pod], Any],
+) -> dict[Group, tuple[Pod, ...]]:
+    """Return a copy of ``view`` in which every dirty group's tuple is made anew."""
+    view = dict(view)
+    for key, joined in dirty.items():
+        pods = groups.get(key)
+        if pods is None:
+            view.pop(key, None)
+            continue
+        if joined:
+            pods = groups[key] = {pod.uid: pod for pod in sorted(pods.values(), key=order)}
+        view[key] = tuple(pods.values())
+    return view

@@ -26,18 +26,15 @@ class LineSplitter:
 
         Raises Unavailable when a line outgrows the limit.
         """
-        head, newline, rest = chunk.partition(b"\n")
-        if not newline:
-            self._keep(chunk)
-            return []
-        self._parts.append(head)
-        lines = [b"".join(self._parts)]
-        self._parts.clear()
-        self._size = 0
-        more = rest.split(b"\n")
-        self._keep(more.pop())
-        lines += more
-        return [line for line in lines if line and line != b"\r"]
+        lines = chunk.split(b"\n")
+        last = lines.pop()
+        if lines and self._parts:
+            self._parts.append(lines[0])
+            lines[0] = b"".join(self._parts)
+            self._parts.clear()
+            self._size = 0
+        self._keep(last)
+        return [line for line in lines if line]
 
     def _keep(self, part: bytes) -> None:
         if not part:
