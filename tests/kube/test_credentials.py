@@ -1,0 +1,174 @@
+"""Finding the API server: kubeconfig files, service accounts, exec plugins."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.kube.client import KubeClient
+from extender.kube.credentials import find_access
+from extender.model.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True)
+def outside_any_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def kubeconfig(tmp_path: Path, user: Any = None, **cluster: Any) -> str:
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "first",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1", **cluster}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [
+            {"name": "first", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+            {"name": "second", "context": {"cluster": "c", "user": "u"}},
+            {"name": "nobody", "context": {"cluster": "c"}},
+        ],
+    }
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(document))
+    return str(path)
+
+
+async def test_a_plain_http_kubeconfig(tmp_path: Path) -> None:
+    async with await KubeClient.connect(kubeconfig(tmp_path)) as client:
+        assert client.server == "http://127.0.0.1:1"
+        assert client.namespace == "team"
+    path = kubeconfig(tmp_path)
+    async with await KubeClient.connect(path, context="second") as client:
+        assert client.namespace == "default"
+    access = find_access(path, "nobody", None)
+    assert access.authorization is None
+    assert access.tls is None
+
+
+async def test_the_default_kubeconfig_is_the_last_resort(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidInput, match="no such file"):
+        find_access(None, None, None)
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path))
+    assert find_access(None, None, None).namespace == "team"
+    assert find_access(None, None, "http://127.0.0.1:9").server == "http://127.0.0.1:9"
+    assert find_access(kubeconfig(tmp_path), None, "http://127.0.0.1:9").namespace == "team"
+
+
+async def test_a_static_token(tmp_path: Path) -> None:
+    access = find_access(kubeconfig(tmp_path, {"token": "secret"}), None, None)
+    assert access.authorization is not None
+    assert await access.authorization() == "Bearer secret"
+
+
+async def test_a_token_file_is_read_each_time_and_relative_to_the_kubeconfig(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "token").write_text("one")
+    access = find_access(kubeconfig(tmp_path, {"tokenFile": "token"}), None, None)
+    assert access.authorization is not None
+    assert await access.authorization() == "Bearer one"
+    (tmp_path / "token").write_text("two\n")
+    assert await access.authorization() == "Bearer two"
+
+
+def plugin(tmp_path: Path, body: str) -> dict[str, Any]:
+    script = tmp_path / "plugin"
+    script.write_text(f"#!{sys.executable}\n{body}")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": str(script),
+            "interactiveMode": "Never",
+        }
+    }
+
+
+async def test_an_exec_plugin_is_asked_again_when_its_token_has_expired(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    credential = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"expirationTimestamp": "2020-01-01T00:00:00Z"},
+    }
+    body = (
+        "import json, pathlib\n"
+        f"count = pathlib.Path({str(count)!r})\n"
+        "number = int(count.read_text()) + 1 if count.exists() else 1\n"
+        "count.write_text(str(number))\n"
+        f"credential = json.loads({json.dumps(json.dumps(credential))})\n"
+        "credential['status']['token'] = f'token-{number}'\n"
+        "print(json.dumps(credential))\n"
+    )
+    access = find_access(kubeconfig(tmp_path, plugin(tmp_path, body)), None, None)
+    assert access.authorization is not None
+    first = await access.authorization()
+    second = await access.authorization()
+    assert first is not None
+    assert second is not None
+    assert first.startswith("Bearer token-")
+    assert first != second
+
+
+async def test_an_exec_plugin_that_fails_is_an_error_at_once(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, plugin(tmp_path, "import sys\nsys.exit(3)\n"))
+    with pytest.raises(InvalidInput, match="exec plugin gave no credentials"):
+        find_access(path, None, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "not: [valid", "current-context: nowhere\n", "[]", "kind: Config\n"]
+)
+def test_an_unusable_kubeconfig_names_the_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "broken"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match="broken"):
+        find_access(str(path), None, None)
+
+
+def test_an_unknown_context_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="nowhere"):
+        find_access(kubeconfig(tmp_path), "nowhere", None)
+
+
+def test_certificates_that_do_not_load_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("no certificate")
+    path = kubeconfig(tmp_path, server="https://127.0.0.1:1", **{"certificate-authority": "ca.crt"})
+    with pytest.raises(InvalidInput, match="certificates for https"):
+        find_access(path, None, None)
+
+
+def test_skipping_verification_is_honoured(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path, server="https://127.0.0.1:1", **{"insecure-skip-tls-verify": True})
+    tls = find_access(path, None, None).tls
+    assert tls is not None
+    assert not tls.check_hostname
+
+
+def test_in_a_cluster_without_a_mounted_token_the_error_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(InvalidInput, match="service account of this pod"):
+        find_access(None, None, None)
+
+
+def test_a_plain_server_does_not_import_the_kubernetes_package() -> None:
+    code = (
+        "import sys; from extender.kube.credentials import find_access; "
+        "find_access(None, None, 'http://127.0.0.1:1'); "
+        "sys.exit('kubernetes' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
