@@ -13,9 +13,9 @@ from extender.kube.client import KubeClient
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.sandbox.narrator import Narrator
-from extender.sandbox.process import ExtenderProcess, write_kubeconfig
-from extender.sandbox.runner import Outcome, Runner
-from extender.sandbox.scenario import Scenario, load, packaged, scaled
+from extender.sandbox.process import ExtenderBroke, ExtenderProcess, write_kubeconfig
+from extender.sandbox.runner import Outcome, Runner, StepFailed
+from extender.sandbox.scenario import Scenario, configured, load, packaged, scaled
 from extender.sandbox.world import World
 
 DEFAULT = "jobset"
@@ -83,17 +83,21 @@ async def run_sandbox(
     ``scenario`` is a file, the name of a packaged one, or None for the JobSet
     scenario. ``keep`` leaves everything up afterwards until interrupted.
     ``time_scale`` multiplies graces and pauses. ``folder`` gets the extender's
-    configuration and log (default: a temporary one). Raises InvalidInput for a
-    bad scenario and ExtenderBroke when the extender does not run.
+    configuration and log (default: a temporary one). An extender that does not
+    run is told with the end of its log. Raises InvalidInput for a bad scenario.
     """
     played = scaled(find(scenario), time_scale)
     with contextlib.ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sandbox-")))
-        async with sandbox(minor, settings, folder) as hooks:
-            outcome = await _play(played, hooks, out)
-            if keep:
-                await _stay(hooks, out)
+        try:
+            async with sandbox(minor, configured(played, settings), folder) as hooks:
+                outcome = await _play(played, hooks, out)
+                if keep:
+                    await _stay(hooks, out)
+        except (ExtenderBroke, StepFailed) as error:
+            print(f"FAILED  {error}", file=out)
+            return 1
     return 1 if outcome.failures else 0
 
 

@@ -14,6 +14,9 @@ class Hooks(Protocol):
     async def kill_extender_after(self, deletes: int) -> None:
         """Kill it (-9) as soon as this many of its evictions have gone through."""
 
+    async def slow_evictions(self, seconds: float) -> None:
+        """Let every eviction take this long on its way to the API server, one at a time."""
+
     async def start_extender(self) -> None:
         """Start it again and wait until it is ready."""
 

@@ -175,6 +175,8 @@ def _sentence(step: Step, scenario: Scenario) -> str:
             return "the extender is killed (-9)"
         case "kill_extender_after":
             return f"the extender is to be killed (-9) after eviction {value.deletes}"
+        case "slow_evictions":
+            return f"from now on an eviction takes {value:g} s"
         case "start_extender":
             return "the extender is started"
         case "wait_running":

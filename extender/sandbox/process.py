@@ -106,6 +106,11 @@ class ExtenderProcess:
         assert self._proxy is not None
         self._proxy.strike_after(deletes, self.kill_extender)
 
+    async def slow_evictions(self, seconds: float) -> None:
+        """Let every eviction take this long on its way, one at a time."""
+        assert self._proxy is not None
+        self._proxy.eviction_seconds = seconds
+
     def extender_alive(self) -> bool:
         """Whether the process runs."""
         return self._process is not None and self._process.returncode is None

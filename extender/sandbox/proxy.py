@@ -34,6 +34,8 @@ class ApiProxy:
         self.url = ""
         self.evictions = 0
         """How many have gone through."""
+        self.eviction_seconds = 0.0
+        """How long each takes on its way."""
         self._access = access
         self._gate = asyncio.Lock()
         self._left: int | None = None
@@ -74,6 +76,7 @@ class ApiProxy:
         if not deletes:
             return await self._pass(request)
         async with self._gate:
+            await asyncio.sleep(self.eviction_seconds)
             if request.transport is None or request.transport.is_closing():
                 # Whoever wanted this eviction died while it waited for its turn.
                 return web.Response(status=502)

@@ -248,6 +248,9 @@ class Runner:
     async def _do_kill_extender_after(self, after: Any) -> None:
         await self._hooks.kill_extender_after(after.deletes)
 
+    async def _do_slow_evictions(self, seconds: float) -> None:
+        await self._hooks.slow_evictions(seconds)
+
     # --- expectations --------------------------------------------------------------------------
 
     async def _do_expect(self, expect: Expect) -> None:

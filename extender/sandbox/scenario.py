@@ -18,6 +18,8 @@ import yaml
 from msgspec import Struct, field
 
 from extender.model.errors import InvalidInput
+from extender.model.settings import Settings
+from extender.sandbox.patches import merge
 
 Dialect = Literal[
     "podGroup", "schedulingPlugins", "schedulingPluginsLabel", "skypilot", "jobset", "none"
@@ -207,6 +209,8 @@ class Step(Part, frozen=True, kw_only=True):
     kill_extender: bool | None = None
     start_extender: bool | None = None
     kill_extender_after: KillAfter | None = None
+    slow_evictions: float | None = None
+    """From now on every eviction takes this many seconds on its way to the API server."""
     expect: Expect | None = None
 
     @property
@@ -227,6 +231,8 @@ class Scenario(Part, frozen=True, kw_only=True):
     about: str
     nodes: list[Nodes]
     priority_classes: dict[str, int] = field(default_factory=dict)
+    extender: dict[str, Any] = field(default_factory=dict)
+    """What the scenario needs of the extender's configuration, laid over the given one."""
     never: list[Never] = field(default_factory=list)
     steps: list[Step]
 
@@ -282,7 +288,17 @@ def parse(text: str) -> Scenario:
     wrong = _problems(scenario)
     if wrong:
         raise InvalidInput("; ".join(wrong))
+    configured(scenario, Settings())
     return scenario
+
+
+def configured(scenario: Scenario, settings: Settings) -> Settings:
+    """Return the settings with the scenario's own laid over them; InvalidInput when bad."""
+    document = merge(msgspec.to_builtins(settings), scenario.extender)
+    try:
+        return msgspec.convert(document, Settings)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"extender: {error}") from error
 
 
 def scaled(scenario: Scenario, factor: float) -> Scenario:
@@ -291,6 +307,8 @@ def scaled(scenario: Scenario, factor: float) -> Scenario:
     def step(old: Step) -> Step:
         if old.sleep is not None:
             return msgspec.structs.replace(old, sleep=old.sleep * factor)
+        if old.slow_evictions is not None:
+            return msgspec.structs.replace(old, slow_evictions=old.slow_evictions * factor)
         if old.create is not None:
             grace = max(1, round(old.create.grace * factor)) if old.create.grace else 0
             create = msgspec.structs.replace(

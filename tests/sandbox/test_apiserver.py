@@ -381,3 +381,62 @@ async def test_a_dropped_namespace_takes_its_objects_along(client: KubeClient) -
 def test_the_log_forgets_its_oldest_changes() -> None:
     api = Api(Storage(keep=2), served("1.37"))
     assert api.storage.compacted > 0
+
+
+async def test_discovery_tells_versions_groups_and_subresources(client: KubeClient) -> None:
+    assert (await client.get("/version"))["minor"] == "37"
+    assert (await client.get("/api"))["versions"] == ["v1"]
+    group = await client.get("/apis/scheduling.k8s.io")
+    assert [v["version"] for v in group["versions"]] == ["v1", "v1beta1"]
+    core = await client.get("/api/v1")
+    names = {item["name"] for item in core["resources"]}
+    assert {"pods", "pods/status", "pods/binding", "pods/eviction", "nodes"} <= names
+    with pytest.raises(errors.NotFound):
+        await client.get("/apis/scheduling.k8s.io/v1alpha2")
+    assert await client.request("GET", "/readyz") == b"ok"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/api/v1/pods", 405),
+        ("DELETE", "/api/v1/namespaces/default/pods", 405),
+        ("GET", "/api/v1/pods/p", 400),
+        ("GET", "/api/v1/namespaces/default/pods/p/log", 404),
+        ("GET", "/api/v1/namespaces/default/nodes", 404),
+        ("GET", "/elsewhere", 404),
+        ("POST", "/api/v1/namespaces/default/pods/p/binding", 404),
+    ],
+)
+async def test_what_is_not_served_says_so(
+    client: KubeClient, method: str, path: str, status: int
+) -> None:
+    body: Any = {} if method == "POST" else None
+    with pytest.raises(errors.ApiError) as refused:
+        await client.request(method, path, body=body)
+    assert refused.value.status == status
+
+
+async def test_a_slow_answer_comes_all_the_same(server: ApiServer, client: KubeClient) -> None:
+    slow = server.faults.plan(Fault(1, "GET", "/nodes", delay=0.1))
+    assert (await client.get("/api/v1/nodes"))["items"] == []
+    assert slow.hits == 1
+
+
+async def test_defaults_come_from_limits_and_the_rules_are_kept(client: KubeClient) -> None:
+    body = pod()
+    body["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
+    made = await client.create(PODS, body)
+    assert made["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "2"}
+    with pytest.raises(errors.Forbidden):
+        await client.create(PODS, pod("q", priority=7))
+    with pytest.raises(errors.Invalid):
+        await client.create(
+            "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "x"}}
+        )
+    for policy in ({}, {"gang": {"minCount": 0}}, {"gang": {"minCount": 1}, "basic": {}}):
+        group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}}
+        with pytest.raises(errors.Invalid):
+            await client.create(
+                "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups", group
+            )

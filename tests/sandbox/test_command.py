@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.sandbox.command import find, run_sandbox, scenario_names
-from extender.sandbox.process import ExtenderBroke
 
 SHORT = """
 name: short
@@ -45,5 +44,18 @@ def test_a_scenario_nobody_knows_names_those_that_exist() -> None:
 
 async def test_an_extender_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
     server = replace(Settings().server, tls_cert_file="/nowhere.crt", tls_key_file="/nowhere.key")
-    with pytest.raises(ExtenderBroke, match="ended by itself"):
-        await run_sandbox("jobset", replace(Settings(), server=server), folder=tmp_path)
+    out = io.StringIO()
+    settings = replace(Settings(), server=server)
+    assert await run_sandbox("jobset", settings, folder=tmp_path, out=out) == 1
+    assert "the extender ended by itself" in out.getvalue()
+    assert "/nowhere" in out.getvalue()
+
+
+async def test_an_api_server_that_refuses_an_arrival_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "odd.yaml"
+    odd = SHORT.replace("EVICTED", "{}").replace("waitRunning: p", "sleep: 0")
+    path.write_text(odd.replace("pod: p,", "pod: 'P p',"))
+    out = io.StringIO()
+    assert await run_sandbox(path, Settings(), folder=tmp_path, out=out) == 1
+    assert "step 0 (create)" in out.getvalue()
+    assert "must be a lowercase RFC 1123 name" in out.getvalue()

@@ -11,9 +11,11 @@ import pytest
 
 from extender.kube.client import KubeClient
 from extender.sandbox.narrator import Narrator
+from extender.sandbox.resources import NODES, PODS
 from extender.sandbox.runner import Outcome, Runner
 from extender.sandbox.scenario import Scenario, load, packaged, parse, scaled
 from extender.sandbox.world import World
+from tests.sandbox.conftest import node
 from tests.sandbox.stub import StubExtender
 
 
@@ -39,6 +41,9 @@ class StubHooks:
     async def kill_extender_after(self, deletes: int) -> None:
         self.done.append(f"kill after {deletes}")
         self.alive = False
+
+    async def slow_evictions(self, seconds: float) -> None:
+        self.done.append(f"slow {seconds:g}")
 
     async def start_extender(self) -> None:
         self.done.append("start")
@@ -182,25 +187,19 @@ async def test_an_eviction_before_the_quorum_exists_is_seen() -> None:
 
 
 async def test_a_stolen_seat_is_seen() -> None:
-    steps = f"never: [{{seats: g}}]\nsteps:\n{LOW}  - waitRunning: low\n"
-    steps += "  - create: {gang: g, priorityClass: high, pods: 3, cpu: 3}\n"
-    steps += "  - waitRunning: {name: g, count: 2}\n"
-    steps += "  - create: {pod: thief, priorityClass: low, cpu: 3}\n  - sleep: 0.5\n"
-
-    async def make_room(world: World) -> None:
-        from extender.sandbox.resources import NODES
-        from tests.sandbox.conftest import node
-
-        await asyncio.sleep(0.6)
-        labels = {"for": "thief"}
-        world.server.api.create(NODES, "", node("n9", "4", **labels))
-
-    text = parse(
-        (HEAD + steps).replace(
-            "pods: 3, cpu: 3}", "pods: 3, cpu: 3, nodeSelector: {kubernetes.io/os: linux}}"
-        )
+    gang = (
+        "{gang: g, priorityClass: high, pods: 3, cpu: 3, nodeSelector: {kubernetes.io/os: linux}}"
     )
-    outcome, _, _ = await play(text, during=make_room)
+    steps = f"never: [{{seats: g}}]\nsteps:\n{LOW}  - waitRunning: low\n  - create: {gang}\n"
+    steps += "  - waitRunning: {name: g, count: 2}\n"
+    steps += "  - create: {pod: thief, priorityClass: low, cpu: 3}\n  - waitRunning: thief\n"
+
+    async def room_for_the_thief(world: World) -> None:
+        while world.server.api.storage.get(PODS.key, "play", "thief") is None:
+            await asyncio.sleep(0.01)
+        world.server.api.create(NODES, "", node("n9"))
+
+    outcome, _, _ = await play(parse(HEAD + steps), during=room_for_the_thief)
     assert any("thief got n9 while room was being made for g" in t for t in outcome.failures)
 
 
@@ -222,16 +221,16 @@ async def test_the_extenders_life_goes_through_the_hooks() -> None:
     ]
     assert "killed (-9)" in story
     steps = "steps:\n  - killExtenderAfter: {deletes: 2}\n"
-    _, _, hooks = await play(parse(HEAD + steps))
-    assert hooks.done == ["kill after 2"]
+    _, _, hooks = await play(parse(HEAD + steps + "  - slowEvictions: 3\n"))
+    assert hooks.done == ["kill after 2", "slow 3"]
 
 
 async def test_an_eviction_without_its_condition_is_told() -> None:
     steps = f"steps:\n{LOW}  - waitRunning: low\n  - waitTerminating: {{name: low, count: 1}}\n"
 
     async def meddle(world: World) -> None:
-        from extender.sandbox.resources import PODS
-
+        while world.server.api.storage.get(PODS.key, "play", "low-1") is None:
+            await asyncio.sleep(0.01)
         await asyncio.sleep(0.3)
         world.server.api.delete(PODS, "play", "low-0")
 

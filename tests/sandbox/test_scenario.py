@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from extender.model.errors import InvalidInput
-from extender.sandbox.scenario import Step, expand, load, packaged, parse, scaled
+from extender.model.settings import Settings
+from extender.sandbox.scenario import Step, configured, expand, load, packaged, parse, scaled
 
 GOOD = """
 name: x
@@ -50,6 +52,7 @@ def test_a_good_one() -> None:
         ("n[0-1]", "n[0-2]", "$.steps[3].expect: there is no node 'n2'"),
         ("{whole: g}", "{whole: h}", "$.never[0]: nobody is called 'h'"),
         ("{whole: g}", "{whole: g, bound: g}", "exactly one rule is needed, found 2"),
+        ("never:", "extender: {plan: {seconds: soon}}\nnever:", "extender: Expected `float`"),
         ("name: x", "name: [x", "not YAML"),
     ],
 )
@@ -71,6 +74,13 @@ def test_the_file_is_named(tmp_path: Path) -> None:
 
 def test_ranges() -> None:
     assert expand(["a", "n[2-4]"]) == ["a", "n2", "n3", "n4"]
+
+
+def test_the_scenarios_settings_lie_over_the_given_ones() -> None:
+    scenario = parse(GOOD.replace("never:", "extender: {eviction: {concurrency: 1}}\nnever:"))
+    given = replace(Settings(), plan=replace(Settings().plan, seconds=9.0))
+    settings = configured(scenario, given)
+    assert (settings.eviction.concurrency, settings.plan.seconds) == (1, 9.0)
 
 
 def test_scaling_keeps_a_grace_of_at_least_a_second() -> None:

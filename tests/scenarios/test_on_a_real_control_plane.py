@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from extender.kube.client import KubeClient
 from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
-from extender.sandbox.scenario import load, packaged, scaled
+from extender.sandbox.scenario import configured, load, packaged, scaled
 from tests.controlplane.cluster import Cluster
 from tests.scenarios.playing import play
 
@@ -56,7 +56,9 @@ def rights(cluster: Cluster) -> Cluster:
 @pytest.mark.parametrize("name", packaged())
 async def test_scenario(name: str, rights: Cluster, tmp_path: Path) -> None:
     scenario = scaled(load(packaged()[name]), TIME_SCALE)
-    settings = replace(Settings(), seats=SeatSettings(record_namespace=rights.namespace))
+    settings = configured(
+        scenario, replace(Settings(), seats=SeatSettings(record_namespace=rights.namespace))
+    )
     control_plane = rights.control_plane
     hooks = ExtenderProcess(tmp_path, control_plane.extender_kubeconfig, settings)
     try:

@@ -9,7 +9,7 @@ import pytest
 from extender.kube.client import KubeClient
 from extender.model.settings import Settings
 from extender.sandbox.command import sandbox
-from extender.sandbox.scenario import load, packaged, scaled
+from extender.sandbox.scenario import configured, load, packaged, scaled
 from tests.scenarios.playing import play
 
 TIME_SCALE = 0.15
@@ -20,7 +20,7 @@ TIME_SCALE = 0.15
 async def test_scenario(name: str, tmp_path: Path) -> None:
     scenario = scaled(load(packaged()[name]), TIME_SCALE)
     async with (
-        sandbox("1.37", Settings(), tmp_path) as hooks,
+        sandbox("1.37", configured(scenario, Settings()), tmp_path) as hooks,
         await KubeClient.connect(server=hooks.api_url) as client,
     ):
         await play(scenario, client, hooks, "play")
