@@ -220,7 +220,8 @@ class KubeClient:
         """Ask the Eviction API (policy/v1) to delete a pod within its disruption budgets.
 
         TooManyRequests means a budget does not allow it now; Conflict that the name
-        belongs to a pod with another UID.
+        belongs to a pod with another UID; the API server tries such an eviction again for
+        some 10 s before it says so (EvictionsRetry in pkg/registry/core/pod/storage).
         """
         body = {
             "apiVersion": "policy/v1",

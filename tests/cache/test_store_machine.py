@@ -228,6 +228,13 @@ class StoreMachine(RuleBasedStateMachine):
                 assert free.get(resource, 0) == allocatable.get(resource, 0) - expected
 
     @invariant()
+    def nothing_is_kept_of_what_is_gone(self) -> None:
+        pods = self.store.pods
+        for index in (pods._on_node, pods._members, pods._by_name):
+            assert all(index.values())
+        assert set(pods._gang) <= set(pods.by_uid)
+
+    @invariant()
     def snapshots_never_change(self) -> None:
         for snapshot, text in self.taken:
             assert repr(snapshot) == text
