@@ -1,0 +1,1 @@
+"""Benchmarks: run them by hand; no test depends on a time."""
