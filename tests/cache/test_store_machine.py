@@ -99,6 +99,17 @@ class StoreMachine(RuleBasedStateMachine):
         self.note(pod)
         self.store.pods.put(pod)
 
+    @rule(namespace=NAMESPACES, name=NAMES, nominated=st.sampled_from(["", "n1", "n2"]))
+    def change_what_moves_it_nowhere(self, namespace: str, name: str, nominated: str) -> None:
+        held = self.pods.get((namespace, name))
+        if held is not None:
+            self.version += 1
+            pod = structs.replace(held, nominated=nominated, version=self.version)
+            self.note(pod)
+            before = self.store.feed.generation
+            self.store.pods.put(pod)
+            assert (self.store.feed.generation == before) is (nominated == held.nominated)
+
     @rule(namespace=NAMESPACES, name=NAMES, fields=POD_FIELDS)
     def come_back_under_the_same_name(
         self, namespace: str, name: str, fields: dict[str, Any]

@@ -16,6 +16,7 @@ from extender.cache.cache import Cache
 from extender.cache.stats import WatchStats
 from extender.kube.client import KubeClient
 from extender.kube.credentials import Access, TokenFile
+from extender.model.objects import Pod
 from extender.model.settings import CacheSettings
 from tests.cache.conftest import FastClock, by_label, until
 from tests.cache.fakeapi import FakeApi, node, pod, refuse, status
@@ -354,6 +355,25 @@ async def test_a_malformed_object_is_left_out_and_named(
     # Mended objects are followed again, and the note about them goes with the next reading.
     api.put(PODS, pod("broken"))
     await until(lambda: "broken" in names(cache))
+
+
+async def test_a_mistake_of_ours_ends_in_a_fresh_start_not_in_silence(
+    api: FakeApi, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = await started(make)
+    put = cache.store.pods.put
+    failures = [RuntimeError("a mistake on purpose")]
+
+    def mistaken(record: Pod, force: bool = False) -> None:
+        if failures:
+            raise failures.pop()
+        put(record, force)
+
+    monkeypatch.setattr(cache.store.pods, "put", mistaken)
+    api.put(PODS, pod("a"))
+    await until(lambda: pods(cache).relists == 1)
+    assert names(cache) == {"a"}
+    assert "a mistake on purpose" in pods(cache).last_error
 
 
 async def test_an_answer_that_is_no_list_is_tried_again(api: FakeApi, make: Make) -> None:
