@@ -97,10 +97,10 @@ def solve(
         search.first_answers(best)
     bounds = [search.branch(best, budget) for search in able]
     if best.cost is None:
-        return _no_answer(problem, proved=not any(search.open for search in able))
+        return no_answer(problem, proved=not any(search.open for search in able))
     winner, chosen = _least(able, best)
     seats = winner.room.place()
-    cost = cost_of(problem, chosen, scattered=_scattered(problem, seats))
+    cost = cost_of(problem, chosen, scattered=scattered_seats(problem, seats))
     bound = min([cost, *(bound for bound in bounds if bound is not None)])
     if not all(search.room.exact for search in searches):
         bound = min(bound, (0,) * len(problem.levels))
@@ -151,14 +151,14 @@ def _least(able: Sequence[Region], best: Incumbent) -> tuple[Region, tuple[int, 
     return winner, tuple(sorted(chosen))
 
 
-def _scattered(problem: Problem, seats: Sequence[tuple[int, int, int]]) -> bool:
+def scattered_seats(problem: Problem, seats: Sequence[tuple[int, int, int]]) -> bool:
     if problem.domain is None:
         return False
     domains = {problem.domain[n] for _, n, _ in seats}
     return len(domains) > 1 or -1 in domains
 
 
-def _no_answer(problem: Problem, *, proved: bool) -> Infeasible:
+def no_answer(problem: Problem, *, proved: bool) -> Infeasible:
     """Room there is, but the hard budgets do not let enough units go."""
     names = ", ".join(budget.name for budget in problem.budgets if budget.hard)
     if proved:

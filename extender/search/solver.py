@@ -1,14 +1,27 @@
-"""The one entry of the search: check the problem, pick the solver that can take it."""
+"""The one entry of the search: check the problem, pick the solver that can take it.
+
+The compiled core answers where it was built and covers the problem's rules
+(see extender/search/compiled.py); everything else is answered by the plain
+search, which is the specification of both.
+"""
 
 from __future__ import annotations
+
+from types import ModuleType
 
 from extender.search import reference
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.reference import Flag
 from extender.search.validate import validate
 
-BACKEND = "reference"
-"""Which solver answers: "compiled", or "reference" where no extension was built."""
+_compiled: ModuleType | None
+try:
+    from extender.search import compiled as _compiled
+except ImportError:
+    _compiled = None
+
+BACKEND = "reference" if _compiled is None else "compiled"
+"""Which solver is there: "compiled", or "reference" where no extension was built."""
 
 
 def solve(
@@ -20,9 +33,22 @@ def solve(
 ) -> Solution | Infeasible:
     """The cheapest seats and victims with proof or bound, or why there are none.
 
-    ``deadline`` is a ``time.monotonic`` value for the compiled core; the plain
-    search reads no clock and stops at ``limits.branch_nodes`` or when
-    ``cancel[0]`` becomes non-zero. Raises InvalidInput for a malformed problem.
+    ``limits.branch_nodes`` bounds the work, so that the same problem gets the
+    same answer on every machine. ``deadline`` (a ``time.monotonic`` value; only
+    the compiled core looks at it) and ``cancel`` (``array('b', [0])``; non-zero
+    ends the search) stop it early with the best answer so far and its bound.
+    Raises InvalidInput for a malformed problem.
     """
     validate(problem)
+    if backend_for(problem) == "compiled" and _compiled is not None:
+        try:
+            return _compiled.solve(problem, limits, deadline=deadline, cancel=cancel)
+        except OverflowError:
+            # A cost level wider than the core's fields: rare, and Python has no limit.
+            return reference.solve(problem, limits, cancel=cancel)
     return reference.solve(problem, limits, cancel=cancel)
+
+
+def backend_for(problem: Problem) -> str:
+    """Which solver answers this problem, for the metric that says so."""
+    return "compiled" if _compiled is not None and _compiled.takes(problem) else "reference"

@@ -1,0 +1,133 @@
+"""The compiled search behind the same question: which problems it takes, and region by region.
+
+The core (extender/search/core) decides gangs of one class. Several classes that
+share nodes, and caps that bind over more than one node (topology spread), are
+answered by the plain search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extender.search.core.kernel import Columns, Region
+from extender.search.cost import cost_of
+from extender.search.explain import infeasible
+from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
+from extender.search.reference import Flag, no_answer, regions_of, scattered_seats
+from extender.search.room import Room
+
+
+def takes(problem: Problem) -> bool:
+    """Whether the core covers every rule of the problem."""
+    if len(problem.classes) != 1:
+        return False
+    cls = problem.classes[0]
+    most = cls.count if problem.fill else max(problem.need, cls.least)
+    for cap in problem.caps:
+        if 0 in cap.classes and cap.limit < most:
+            domains = [domain for domain in cap.domain if domain >= 0]
+            if len(set(domains)) < len(domains):
+                return False
+    return True
+
+
+def solve(
+    problem: Problem,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | Infeasible:
+    """As reference.solve, for a valid problem that ``takes`` accepts.
+
+    Raises OverflowError when the cost levels are too wide for the core.
+    """
+    limits = limits or Limits()
+    columns = Columns(problem)
+    spaces = regions_of(problem)
+    regions = [
+        Region(columns, mask(problem, nodes), problem.domain_level if scattered else -1)
+        for nodes, scattered in spaces
+    ]
+    able = [at for at, region in enumerate(regions) if region.possible]
+    if not able:
+        return refuse(problem)
+    best: tuple[Vector, list[int], int] | None = None
+    for at in able:
+        if regions[at].settled_free and (best is None or any(best[0])):
+            chosen = regions[at].free_answer()
+            cost = cost_of(problem, chosen, scattered=spaces[at][1])
+            if best is None or cost < best[0]:
+                best = (cost, chosen, at)
+    bounds: list[Vector] = []
+    used = 0
+    for at in able:
+        floor = cost_of(problem, (), scattered=spaces[at][1])
+        if best is not None and best[0] <= floor:
+            continue
+        chosen, bound, _, branches = regions[at].search(
+            None if best is None else best[0],
+            max(0, limits.branch_nodes - used),
+            deadline or 0.0,
+            cancel,
+        )
+        used += branches
+        if bound is not None:
+            bounds.append(bound)
+        if chosen is not None:
+            cost = cost_of(problem, chosen, scattered=spaces[at][1])
+            if best is None or cost < best[0]:
+                best = (cost, chosen, at)
+    if best is None:
+        return no_answer(problem, proved=not bounds)
+    return _finish(problem, [(regions[at], spaces[at][1], at) for at in able], best, bounds, used)
+
+
+def _finish(
+    problem: Problem,
+    able: Sequence[tuple[Region, bool, int]],
+    best: tuple[Vector, list[int], int],
+    bounds: Sequence[Vector],
+    used: int,
+) -> Solution:
+    """Put back what another region does not need either, and seat the members."""
+    cost, chosen, winner = best
+    shrunk = len(able) > 1
+    while shrunk:
+        shrunk = False
+        for region, scattered, at in able:
+            less = region.least(chosen)
+            if (
+                less is not None
+                and len(less) < len(chosen)
+                and cost_of(problem, less, scattered=scattered) <= cost
+            ):
+                chosen, winner, shrunk = less, at, True
+    place = next(region for region, _, at in able if at == winner)
+    seats = tuple((0, n, members) for n, members in place.seats(chosen, problem.fill))
+    cost = cost_of(problem, chosen, scattered=scattered_seats(problem, seats))
+    bound = min([cost, *bounds])
+    return Solution(
+        seats=seats,
+        chosen=tuple(sorted(chosen)),
+        cost=cost,
+        bound=bound,
+        optimal=bound == cost,
+        branch_nodes=used,
+    )
+
+
+def mask(problem: Problem, nodes: Sequence[int]) -> bytes:
+    """(N,) 1 for these nodes."""
+    inside = bytearray(len(problem.nodes))
+    for n in nodes:
+        inside[n] = 1
+    return bytes(inside)
+
+
+def refuse(problem: Problem) -> Infeasible:
+    """The reasons, from the plain rooms with every unit chosen."""
+    rooms = [Room(problem, nodes) for nodes, _ in regions_of(problem)]
+    for room in rooms:
+        room.choose(u for u in range(len(problem.units)) if room.relevant(u))
+    return infeasible(problem, rooms)

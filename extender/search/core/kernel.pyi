@@ -1,0 +1,22 @@
+from collections.abc import Sequence
+
+from extender.search.problem import Problem
+from extender.search.reference import Flag
+
+class Columns:
+    def __init__(self, problem: Problem) -> None: ...
+
+class Region:
+    possible: bool
+    settled_free: bool
+    def __init__(self, columns: Columns, inside: bytes, extra_level: int = -1) -> None: ...
+    def search(
+        self,
+        cutoff: Sequence[int] | None,
+        branch_limit: int,
+        deadline: float,
+        cancel: Flag | None,
+    ) -> tuple[list[int] | None, tuple[int, ...] | None, bool, int]: ...
+    def free_answer(self) -> list[int]: ...
+    def least(self, units: Sequence[int]) -> list[int] | None: ...
+    def seats(self, units: Sequence[int], fill: bool) -> list[tuple[int, int]]: ...

@@ -1,0 +1,33 @@
+"""Build the compiled search where a C++ compiler is at hand; install without it elsewhere.
+
+Everything else is declared in pyproject.toml. The extensions are optional: when
+they cannot be built, extender.search.solver falls back to plain Python and
+says so.
+"""
+
+from setuptools import Extension, setup
+
+MODULES = ("cover", "choice", "kernel")
+
+
+def extensions() -> list[Extension]:
+    """The extension modules, translated by Cython (a build requirement)."""
+    from Cython.Build import cythonize
+
+    found: list[Extension] = cythonize(
+        [
+            Extension(
+                f"extender.search.core.{name}",
+                [f"extender/search/core/{name}.pyx"],
+                language="c++",
+                extra_compile_args=["-O3", "-fno-strict-aliasing"],
+                optional=True,
+            )
+            for name in MODULES
+        ],
+        language_level=3,
+    )
+    return found
+
+
+setup(ext_modules=extensions())
