@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from extender.fit.blockers import anti_affinity_blockers, blocked_nodes
 from extender.fit.view import ClusterView
 from extender.model.errors import InvalidInput
 from extender.model.objects import (
@@ -43,6 +44,11 @@ def test_overcommitted_node_takes_who_asks_for_none() -> None:
     assert there.why_not(pod("p", wants=requests(cpu=500)), "n") == (
         "NodeResourcesFit: 2.5 CPU short (wants 0.5, -2 free)"
     )
+
+
+def test_zero_is_not_asked_for() -> None:
+    there = view([node("n", cpu=1000)], [pod("a", "n", wants=requests(cpu=3000))])
+    assert there.why_not(pod("p", wants=requests(cpu=0)), "n") is None
 
 
 def test_every_pod_takes_a_slot() -> None:
@@ -138,6 +144,20 @@ def test_anti_affinity_keeps_the_pod_away() -> None:
     assert there.why_not(each, "a2") == (
         "InterPodAffinity: the pod's anti-affinity to app=web meets 1 pod in zone=a"
     )
+
+
+def test_labels_shared_by_pods_of_two_namespaces_are_told_apart() -> None:
+    labels = {"app": "web"}
+    placed = [
+        replace(pod("x", "a1", namespace="other"), labels=labels),
+        replace(pod("y", "b1"), labels=labels),
+    ]
+    for order in (placed, placed[::-1]):
+        nodes = [ZONED[0], ZONED[2]] if order is placed else [ZONED[2], ZONED[0]]
+        each = pod("p", shape=PodShape(anti_affinity=(term("zone", app="web"),)))
+        there = view(nodes, order)
+        assert there.feasible_nodes(each) == ["a1"]
+        assert blocked_nodes(each, there) == {"b1": ("uid-ns-y",)}
 
 
 def test_anti_affinity_of_those_there_keeps_the_pod_away() -> None:
@@ -246,6 +266,17 @@ def test_spread_counts_the_pod_itself() -> None:
     )
 
 
+def test_spread_follows_the_emptiest_domain() -> None:
+    placed = [pod("q", "a1", labels={"app": "x"}), pod("r", "b1", labels={"app": "x"})]
+    there = view(ZONED, placed)
+    each = pod("p", labels={"app": "x"}, shape=spread())
+    assert there.feasible_nodes(each) == ["a1", "a2", "b1"]
+    there.remove(placed[1])
+    assert there.feasible_nodes(each) == ["b1"]
+    there.add(placed[1], "b1")
+    assert there.feasible_nodes(each) == ["a1", "a2", "b1"]
+
+
 def test_spread_passes_over_terminating_and_foreign_pods() -> None:
     there = view(
         ZONED,
@@ -330,6 +361,15 @@ def test_own_presence_does_not_count() -> None:
     assert there.where(seated) == "b1"
 
 
+def test_nobody_blocks_itself() -> None:
+    shape = PodShape(anti_affinity=(term(app="x"),), host_ports=(HostPort("", "TCP", 80),))
+    each = pod("p", "a1", labels={"app": "x"}, shape=shape)
+    twin = pod("q", "a2", labels={"app": "x"}, shape=shape)
+    there = view(ZONED, [each, twin])
+    assert blocked_nodes(each, there) == {"a2": ("uid-ns-q",)}
+    assert anti_affinity_blockers(each, there, "a1") == ()
+
+
 def test_moves_are_seen_and_rolled_back() -> None:
     guard = pod("g", "a1", shape=PodShape(anti_affinity=(term("zone", app="x"),)))
     there = view(ZONED, [guard])
@@ -361,6 +401,9 @@ def test_copy_goes_its_own_way() -> None:
     there.add(pod("full", wants=requests(cpu=4000)), "a2")
     assert there.feasible_nodes(each) == ["a1"]
     assert twin.feasible_nodes(each) == ["a1", "a2", "b1"]
+    late = pod("late")
+    twin.add(late, "b1")
+    assert (there.where(late), twin.where(late)) == (None, "b1")
 
 
 def test_next_view_takes_over_what_has_not_changed() -> None:
