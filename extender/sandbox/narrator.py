@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import textwrap
 import time
 from collections import Counter
 from typing import Any, TextIO
@@ -17,6 +18,7 @@ from extender.sandbox.scenario import Create, Scenario, Step
 Obj = dict[str, Any]
 _BOLD, _DIM, _RED, _GREEN, _END = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 _MAX_NODES = 12
+_WIDTH = 96
 _SETTLE = 0.3
 
 
@@ -30,14 +32,16 @@ class Narrator:
         self._colour = out.isatty()
         self._started = time.monotonic()
         self._told = 0
+        self._shown = ""
         self._explained: set[float] = set()
 
     def opening(self) -> None:
         """Introduce the scenario."""
         self._say(f"{self._scenario.name}", _BOLD)
-        self._say(f"  {' '.join(self._scenario.about.split())}\n")
+        for line in textwrap.wrap(" ".join(self._scenario.about.split()), _WIDTH):
+            self._say(f"  {line}")
         rooms = ", ".join(f"{g.count} nodes x {g.cpu} CPU" for g in self._scenario.nodes)
-        self._say(f"  Cluster: {rooms}\n")
+        self._say(f"\n  Cluster: {rooms}\n")
 
     def step(self, step: Step) -> None:
         """Say what is about to happen."""
@@ -78,24 +82,25 @@ class Narrator:
 
     def _happenings(self, observer: Observer) -> None:
         fresh, self._told = observer.events[self._told :], len(observer.events)
-        for what, verb in (
-            ("evicted", "evicted"),
-            ("running", "running"),
-            ("finished", "finished"),
-        ):
+        made = {event.pod.uid: event.at for event in observer.events if event.what == "made"}
+        for what in ("evicted", "finished", "running"):
             for actor, events in _by_actor(fresh, what).items():
-                pods = [event.pod for event in events]
-                spread = events[-1].at - events[0].at
-                when = f" within {spread:.2f} s" if len(events) > 1 else ""
+                pods, last = [event.pod for event in events], events[-1].at
+                when = f" within {last - events[0].at:.2f} s" if len(events) > 1 else ""
+                if what == "running":
+                    first = min(made[pod.uid] for pod in pods)
+                    when = f", {last - first:.2f} s after the first was made"
                 names = ", ".join(f"{p.name}@{p.node or '-'}" for p in pods[:_MAX_NODES])
                 more = f" and {len(pods) - _MAX_NODES} more" if len(pods) > _MAX_NODES else ""
-                self._say(f"{self._clock()}   {verb}: {len(pods)} of {actor}{when}: {names}{more}")
+                text = f"{what}: {len(pods)} of {actor}{when}: {names}{more}"
+                self._say(f"{self._clock(last)}   {text}")
 
     async def _decisions(self, observer: Observer) -> None:
         decisions = await self._hooks.decisions()
-        for actor in {pod.actor for pod in observer.pods.values() if pod.actor}:
+        for actor in sorted({pod.actor for pod in observer.pods.values() if pod.actor}):
             about = decisions_about(actor, decisions)
-            plans = [d for d in about if d.get("outcome") == "plan" and d.get("victims")]
+            plans = [d for d in about if d.get("outcome") == "plan"]
+            plans = [d for d in plans if d.get("victims") or d.get("waits_for")]
             # Why somebody waited is of no interest any more once he runs.
             waits = any(pod.alive and not pod.node for pod in observer.of(actor))
             refusals = [d for d in about if d.get("outcome") == "refusal" and waits]
@@ -122,21 +127,24 @@ class Narrator:
                 on.setdefault(pod.node, []).append(pod)
         rows = [(name, group) for group in self._scenario.nodes for name in group.names]
         width = max(len(name) for name, _ in rows)
+        lines = []
         for name, group in rows[: 4 * _MAX_NODES]:
             pods = sorted(on.get(name, ()), key=lambda p: (-p.priority, p.name))
             used, total = sum(p.cpu for p in pods), parse_quantity(str(group.cpu), 1000)
-            bar = _bar(pods, total)
             names = ", ".join(f"{p.name}{' (leaving)' if p.deleting else ''}" for p in pods)
             amount = f"{used / 1000:g}/{format_resource('cpu', total)}"
-            self._say(f"    {name:<{width}} [{bar}] {amount:<9} {names or '-'}")
+            lines.append(f"    {name:<{width}} [{_bar(pods, total)}] {amount:<9} {names or '-'}")
         waiting = Counter(p.actor for p in observer.pods.values() if p.alive and not p.node)
         if waiting:
             shown = ", ".join(f"{count} of {actor}" for actor, count in sorted(waiting.items()))
-            self._say(f"    waiting: {shown}")
-        self._say("")
+            lines.append(f"    waiting: {shown}")
+        picture = "\n".join(lines)
+        if picture != self._shown:
+            self._say(f"{picture}\n")
+        self._shown = picture
 
-    def _clock(self) -> str:
-        return f"{time.monotonic() - self._started:7.1f} s"
+    def _clock(self, at: float = 0.0) -> str:
+        return f"{(at or time.monotonic()) - self._started:7.1f} s"
 
     def _say(self, text: str, style: str = "") -> None:
         if style and self._colour:

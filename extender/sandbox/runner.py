@@ -40,7 +40,7 @@ class Listener(Protocol):
         """A step has ended well."""
 
     async def pause(self, observer: Observer) -> None:
-        """Everybody who was waited for has arrived: a moment to look around."""
+        """Who was waited for is where he was to be: a moment to look around."""
 
 
 class Outcome(Struct):
@@ -115,7 +115,7 @@ class Runner:
             raise StepFailed("a promise was broken")
         if self._listener is not None:
             self._listener.done(step, time.monotonic() - begun)
-            if verb == "wait_running":
+            if verb in ("wait_running", "wait_pending", "wait_terminating"):
                 await self._listener.pause(self.observer)
 
     # --- arrivals and departures ---------------------------------------------------------

@@ -26,6 +26,7 @@ Dialect = Literal[
 ]
 PATIENCE = 60.0
 """How long a wait waits unless it says otherwise, in seconds."""
+SHORTEST_PAUSE = 1.2
 _RANGE = re.compile(r"^(?P<stem>.*)\[(?P<first>\d+)-(?P<last>\d+)\]$")
 
 
@@ -302,11 +303,16 @@ def configured(scenario: Scenario, settings: Settings) -> Settings:
 
 
 def scaled(scenario: Scenario, factor: float) -> Scenario:
-    """Return the scenario with graces, pauses and staggering multiplied; grace stays >= 1."""
+    """Return the scenario with graces, pauses and staggering multiplied.
+
+    A grace stays at least a second and a pause at least SHORTEST_PAUSE: time
+    stamps of the API are whole seconds.
+    """
 
     def step(old: Step) -> Step:
         if old.sleep is not None:
-            return msgspec.structs.replace(old, sleep=old.sleep * factor)
+            shortest = min(old.sleep, SHORTEST_PAUSE)
+            return msgspec.structs.replace(old, sleep=max(shortest, old.sleep * factor))
         if old.slow_evictions is not None:
             return msgspec.structs.replace(old, slow_evictions=old.slow_evictions * factor)
         if old.create is not None:

@@ -163,7 +163,7 @@ async def test_a_wait_in_vain_says_who_waits_for_what() -> None:
     [
         ("b-only-three-fit", "at most 0 were allowed"),
         ("l-skypilot-whole-cluster", "expected 2 evicted pods of train, seen 1"),
-        ("o2-singles-before-a-gang", "of low"),
+        ("l-skypilot-single-instead", "seen 1 of train"),
     ],
 )
 async def test_what_kube_scheduler_does_alone_fails(name: str, says: str) -> None:

@@ -87,7 +87,9 @@ def test_scaling_keeps_a_grace_of_at_least_a_second() -> None:
     scenario = scaled(parse(GOOD), 0.01)
     create = scenario.actor("g")
     assert (create.grace, create.every) == (1, 0.05)
-    assert scenario.steps[2].sleep == pytest.approx(0.04)
+    assert scenario.steps[2].sleep == pytest.approx(1.2)
+    assert scaled(parse(GOOD.replace("sleep: 4", "sleep: 1")), 0.5).steps[2].sleep == 1
+    assert scaled(parse(GOOD), 2).steps[2].sleep == 8
 
 
 @pytest.mark.parametrize("name", packaged())
