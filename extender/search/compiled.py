@@ -55,10 +55,10 @@ def solve(
     best: tuple[Vector, list[int], int] | None = None
     for at in able:
         if regions[at].settled_free and (best is None or any(best[0])):
-            chosen = regions[at].free_answer()
-            cost = cost_of(problem, chosen, scattered=spaces[at][1])
+            waiting = regions[at].free_answer()
+            cost = cost_of(problem, waiting, scattered=spaces[at][1])
             if best is None or cost < best[0]:
-                best = (cost, chosen, at)
+                best = (cost, waiting, at)
     bounds: list[Vector] = []
     used = 0
     for at in able:

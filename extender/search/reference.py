@@ -152,6 +152,7 @@ def _least(able: Sequence[Region], best: Incumbent) -> tuple[Region, tuple[int, 
 
 
 def scattered_seats(problem: Problem, seats: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether these seats leave one topology domain, where there is such a rule."""
     if problem.domain is None:
         return False
     domains = {problem.domain[n] for _, n, _ in seats}

@@ -7,20 +7,17 @@ search, which is the specification of both.
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from extender.search import reference
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.reference import Flag
 from extender.search.validate import validate
 
-_compiled: ModuleType | None
 try:
-    from extender.search import compiled as _compiled
+    from extender.search import compiled
 except ImportError:
-    _compiled = None
-
-BACKEND = "reference" if _compiled is None else "compiled"
+    BACKEND = "reference"
+else:
+    BACKEND = "compiled"
 """Which solver is there: "compiled", or "reference" where no extension was built."""
 
 
@@ -40,9 +37,9 @@ def solve(
     Raises InvalidInput for a malformed problem.
     """
     validate(problem)
-    if backend_for(problem) == "compiled" and _compiled is not None:
+    if backend_for(problem) == "compiled":
         try:
-            return _compiled.solve(problem, limits, deadline=deadline, cancel=cancel)
+            return compiled.solve(problem, limits, deadline=deadline, cancel=cancel)
         except OverflowError:
             # A cost level wider than the core's fields: rare, and Python has no limit.
             return reference.solve(problem, limits, cancel=cancel)
@@ -51,4 +48,6 @@ def solve(
 
 def backend_for(problem: Problem) -> str:
     """Which solver answers this problem, for the metric that says so."""
-    return "compiled" if _compiled is not None and _compiled.takes(problem) else "reference"
+    if BACKEND == "compiled" and compiled.takes(problem):
+        return "compiled"
+    return "reference"

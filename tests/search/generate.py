@@ -166,3 +166,92 @@ def _caps(rng: random.Random, classes: int, nodes: int) -> tuple[Cap, ...]:
         )
         for _ in range(rng.choice((1, 1, 2)))
     )
+
+
+def medium(seed: int) -> Problem:
+    """A cluster of 10 to 40 nodes of 8 seats: singles, whole gangs, elastic gangs, budgets.
+
+    One class, so that the compiled core takes it. Levels: budget violations,
+    then gangs and pods for each of two priorities, then work.
+    """
+    rng = random.Random(seed)
+    nodes = rng.randint(10, 40)
+    levels = ("budget", "gangs@2", "pods@2", "gangs@1", "pods@1", "work")
+    free = [8] * nodes
+    units: list[Unit] = []
+    gangs: list[ElasticGang] = []
+    budgets = tuple(
+        Budget(f"b{i}", rng.randint(0, 3), hard=rng.random() < 0.3)
+        for i in range(rng.randint(0, 2))
+    )
+
+    def cost(priority: int, pods: int, broken: int, work: int) -> Vector:
+        at = 1 if priority == 2 else 3
+        vector = [0] * len(levels)
+        vector[at], vector[at + 1], vector[5] = broken, pods, work
+        return tuple(vector)
+
+    for number in range(rng.randint(2, nodes // 2)):
+        priority, size = rng.choice((1, 1, 2)), rng.choice((2, 3, 4, 6))
+        seats = rng.choice((1, 2, 4, 8))
+        where = [n for n in rng.sample(range(nodes), min(size, nodes)) if free[n] >= seats]
+        for n in where:
+            free[n] -= seats
+        if not where:
+            continue
+        if rng.random() < 0.7:
+            units.append(
+                Unit(
+                    f"gang-{number}",
+                    tuple((n, (seats, seats * 4000)) for n in where),
+                    cost(priority, len(where), 1, rng.randint(1, 50) * seats),
+                    pods=len(where),
+                )
+            )
+        else:
+            surplus = rng.choice((0, 0, 1, 2))
+            gangs.append(ElasticGang(surplus, cost(priority, 0, 1, 0)))
+            units += [
+                Unit(
+                    f"elastic-{number}-{n}",
+                    ((n, (seats, seats * 4000)),),
+                    cost(priority, 1, 0, rng.randint(1, 50) * seats),
+                    gang=len(gangs) - 1,
+                )
+                for n in where
+            ]
+    for n in range(nodes):
+        while free[n] > 0 and rng.random() < 0.85:
+            seats = min(free[n], rng.choice((1, 1, 2, 4)))
+            free[n] -= seats
+            taken: tuple[tuple[int, int], ...] = ()
+            if budgets and rng.random() < 0.3:
+                taken = ((rng.randrange(len(budgets)), 1),)
+            units.append(
+                Unit(
+                    f"single-{n}-{free[n]}",
+                    ((n, (seats, seats * rng.choice((2000, 4000)))),),
+                    cost(rng.choice((1, 1, 2)), 1, 0, rng.randint(1, 50) * seats),
+                    budgets=taken,
+                )
+            )
+    seats = rng.choice((1, 2, 4, 8))
+    count = rng.randint(2, nodes * 8 // seats // 2)
+    return Problem(
+        resources=("gpu", "cpu"),
+        nodes=tuple(f"n{n}" for n in range(nodes)),
+        free=(array("q", free), array("q", [f * 4000 for f in free])),
+        classes=(
+            MemberClass(
+                "worker",
+                (seats, seats * 4000),
+                count,
+                bytes(1 if rng.random() < 0.95 else 0 for _ in range(nodes)),
+            ),
+        ),
+        need=count,
+        units=tuple(units),
+        levels=levels,
+        gangs=tuple(gangs),
+        budgets=budgets,
+    )

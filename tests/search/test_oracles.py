@@ -1,0 +1,101 @@
+"""The solvers against brute force and against HiGHS, on seeded random problems.
+
+PODGROUP_SEARCH_CASES sets how many small cases run (2,000 by default; CI runs
+more). A failure names its seed: ``small(seed)`` rebuilds the problem.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from extender.search import reference, solver
+from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
+from extender.search.validate import validate
+from extender.search.verify import verify
+from tests.search.generate import medium, small
+from tests.search.oracle_brute import brute, minimal
+
+CASES = int(os.environ.get("PODGROUP_SEARCH_CASES", "2000"))
+Solve = Callable[[Problem], Solution | Infeasible]
+
+
+def solve_plain(problem: Problem) -> Solution | Infeasible:
+    return reference.solve(problem)
+
+
+def solve_best(problem: Problem) -> Solution | Infeasible:
+    return solver.solve(problem)
+
+
+@cache
+def truth(seed: int) -> Vector | None:
+    return brute(small(seed))
+
+
+@pytest.mark.parametrize("solve", [solve_plain, solve_best])
+def test_equal_to_brute_force(solve: Solve) -> None:
+    """Cost, feasibility, minimality and the claim "optimal", on every small case."""
+    for seed in range(CASES):
+        problem = small(seed)
+        validate(problem)
+        answer = solve(problem)
+        expected = truth(seed)
+        if isinstance(answer, Infeasible):
+            assert expected is None, f"seed {seed}: {answer}, brute force finds {expected}"
+            assert answer.proved, f"seed {seed}"
+            assert answer.reasons, f"seed {seed}"
+        else:
+            assert verify(problem, answer) == (), f"seed {seed}: {answer}"
+            assert answer.cost == expected, f"seed {seed}: {answer}, brute force finds {expected}"
+            assert answer.optimal, f"seed {seed}: not proved"
+            assert minimal(problem, answer.chosen, answer.cost), f"seed {seed}: {answer}"
+
+
+def test_the_generator_reaches_every_feature() -> None:
+    """Otherwise the comparison above would prove less than it says."""
+    problems = [small(seed) for seed in range(300)]
+    assert any(p.gangs for p in problems)
+    assert {b.hard for p in problems for b in p.budgets} == {True, False}
+    assert any(p.blockers for p in problems)
+    assert any(p.caps for p in problems)
+    assert {p.domain_required for p in problems if p.domain is not None} == {True, False}
+    assert any(len(p.classes) > 1 for p in problems)
+    assert any(cls.least for p in problems for cls in p.classes)
+    assert any(value < 0 for p in problems for column in p.free for value in column)
+    assert any(len(u.releases) > 1 for p in problems for u in p.units)
+    assert any(not any(u.cost) for p in problems for u in p.units)
+    costs = [truth(seed) for seed in range(300)]
+    assert any(cost is None for cost in costs)
+    assert any(cost is not None and not any(cost) for cost in costs)
+    assert any(cost is not None and any(cost) for cost in costs)
+
+
+@pytest.mark.oracle
+def test_highs_agrees_with_brute_force() -> None:
+    """The two oracles check each other."""
+    from tests.search.oracle_milp import milp
+
+    for seed in range(CASES // 20):
+        assert milp(small(seed)) == truth(seed), f"seed {seed}"
+
+
+@pytest.mark.oracle
+def test_equal_to_highs_on_medium_cases() -> None:
+    """Clusters too large for brute force: gangs over many nodes, several priorities."""
+    from tests.search.oracle_milp import milp
+
+    for seed in range(max(20, CASES // 100)):
+        problem = medium(seed)
+        answer = solver.solve(problem, Limits(branch_nodes=20_000))
+        expected = milp(problem)
+        if isinstance(answer, Infeasible):
+            assert expected is None, f"seed {seed}"
+            continue
+        assert verify(problem, answer) == (), f"seed {seed}"
+        assert expected is not None, f"seed {seed}"
+        assert answer.bound <= expected <= answer.cost, f"seed {seed}: {answer} {expected}"
+        assert answer.optimal, f"seed {seed}: {answer.cost} {answer.bound} {expected}"
