@@ -78,6 +78,11 @@ class NoDebug:
         return {}
 
 
+def node_names(count: int) -> list[str]:
+    """Return the names that are offered."""
+    return [f"ip-10-{i >> 16}-{i >> 8 & 255}-{i & 255}.ec2.internal" for i in range(count)]
+
+
 def question(names: int) -> bytes:
     """Return the body of one filter call."""
     pod = {
@@ -112,7 +117,7 @@ def question(names: int) -> bytes:
         },
         "status": {"phase": "Pending", "qosClass": "Burstable"},
     }
-    offered = [f"ip-10-{i >> 16}-{i >> 8 & 255}-{i & 255}.ec2.internal" for i in range(names)]
+    offered = node_names(names)
     return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": offered}).encode() + b"\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -116,6 +116,10 @@ class Cache:
     def free(self, node: str) -> dict[str, int] | None:
         """Return what is free on a node by resource (may be negative), None when unknown."""
         return self.store.columns.free(node)
+
+    def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
+        """Return a resource of which the node has less free than wanted; KeyError when unknown."""
+        return self.store.columns.short(node, wants)
 
     def stale_for(self) -> float:
         """Return for how many seconds some watch has been down; 0 while all are open."""

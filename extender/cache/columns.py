@@ -71,6 +71,20 @@ class ColumnStore:
             if self._allocatable[index][slot] or self._used[index][slot]
         }
 
+    def short(self, name: str, wants: Iterable[tuple[str, int]]) -> str | None:
+        """Return the first resource of which the node has less free than wanted, or None.
+
+        Raises KeyError for an unknown node.
+        """
+        slot = self._slots[name]
+        resources = self._resources
+        for resource, amount in wants:
+            index = resources.get(resource)
+            free = 0 if index is None else self._allocatable[index][slot] - self._used[index][slot]
+            if amount > free:
+                return resource
+        return None
+
     def view(self) -> Columns:
         """Return a copy that stays as it is; the same one while nothing changes."""
         if self._slots_view is None:

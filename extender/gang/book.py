@@ -146,8 +146,10 @@ class Book:
     def pod_left(self, node: str, uid: str) -> None:
         """Forget a leaving pod: its room is really free now."""
         leaving = self._leaving.get(node)
-        if leaving is not None and leaving.pop(uid, None) is not None and not leaving:
-            del self._leaving[node]
+        if leaving is not None and leaving.pop(uid, None) is not None:
+            self.version += 1
+            if not leaving:
+                del self._leaving[node]
 
     def swap(self, flight: Flight, one: str, other: str) -> None:
         """Exchange the seats of two members of one plan."""

@@ -6,7 +6,7 @@ that room on the node, present or about to come free, is promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from msgspec import Struct
@@ -25,8 +25,8 @@ cache; two pods offered one gap in turn would both take it, at a seat's expense.
 class Rooms(Protocol):
     """What is needed of the cache here."""
 
-    def free(self, node: str) -> Mapping[str, int] | None:
-        """Return allocatable minus requests of bound pods, None for an unknown node."""
+    def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
+        """Return a resource of which the node has less free than wanted (KeyError: unknown)."""
 
     def pod(self, uid: str) -> Pod | None:
         """Return a non-finished pod by uid."""
@@ -39,6 +39,13 @@ class Allowance(Struct):
     until: float
 
 
+class Claim(Struct, frozen=True):
+    """What seats on a node take beyond what those who leave give back."""
+
+    amounts: dict[str, int]
+    gangs: str
+
+
 class Spare:
     """Answers whether a pod fits beside the seats held on a node."""
 
@@ -47,44 +54,62 @@ class Spare:
         self._rooms = rooms
         self._now = monotonic
         self._allowed: dict[str, dict[str, Allowance]] = {}
+        self._claims: dict[tuple[str, int], Claim | None] = {}
+        self._claims_version = -1
 
     def why_not(self, pod: Pod, node: str, leaving: Iterable[Pod] = ()) -> str | None:
         """Return why the pod must not go to the node, None when no seat is in the way.
 
-        ``leaving`` are pods there that would be evicted for this pod.
-        A seat of a less urgent gang is never in the way: promise 5 holds against
-        pods of equal or lower priority.
+        ``leaving`` are pods there that would be evicted for this pod. A seat of a
+        less urgent gang is never in the way: promise 5 holds against pods of
+        equal or lower priority.
         """
-        holds = [
-            hold
-            for hold in self._book.holds_on(node)
-            if hold.priority >= pod.priority and hold.uid != pod.uid
-        ]
-        if not holds:
+        claim = self._claim(node, pod.priority)
+        if claim is None:
             return None
-        free = self._rooms.free(node)
-        if free is None:
-            return "the node is not known here yet, and seats are held on it"
-        room = dict(free)
-        promised = dict(self._book.leaving_on(node))
-        promised.update((victim.uid, victim.requests) for victim in leaving)
-        for requests in promised.values():
-            _add(room, requests, 1)
-        for hold in holds:
-            _add(room, hold.requests, -1)
+        wants = {name: amount + claim.amounts.get(name, 0) for name, amount in pod.requests}
+        counted = {uid for uid, _ in self._book.leaving_on(node)}
+        for victim in leaving:
+            if victim.uid not in counted:
+                _add(wants, victim.requests, -1)
         for uid, allowance in self._live(node).items():
             if uid != pod.uid:
-                _add(room, allowance.requests, -1)
-        for name, amount in pod.requests:
-            if amount > room.get(name, 0):
-                gangs = ", ".join(sorted({str(hold.gang) for hold in holds}))
-                return f"its room is held for {gangs} (short of {name})"
-        return None
+                _add(wants, allowance.requests, 1)
+        try:
+            short = self._rooms.short(node, wants.items())
+        except KeyError:
+            return "the node is not known here yet, and seats are held on it"
+        if short is None:
+            return None
+        return f"its room is held for {claim.gangs} (short of {short})"
 
     def offered(self, pod: Pod, node: str) -> None:
         """Note that the pod may be assumed on the node from now on."""
         until = self._now() + ALLOWANCE_SECONDS
         self._allowed.setdefault(node, {})[pod.uid] = Allowance(pod.requests, until)
+
+    def _claim(self, node: str, priority: int) -> Claim | None:
+        """Return what seats there claim against a pod of this priority; kept per book version."""
+        if self._claims_version != self._book.version:
+            self._claims.clear()
+            self._claims_version = self._book.version
+        key = (node, priority)
+        if key not in self._claims:
+            self._claims[key] = self._sum(node, priority)
+        return self._claims[key]
+
+    def _sum(self, node: str, priority: int) -> Claim | None:
+        holds = [hold for hold in self._book.holds_on(node) if hold.priority >= priority]
+        if not holds:
+            return None
+        amounts: dict[str, int] = {}
+        for hold in holds:
+            for name, amount in hold.requests:
+                amounts[name] = amounts.get(name, 0) + amount
+        for _, requests in self._book.leaving_on(node):
+            for name, amount in requests:
+                amounts[name] = amounts.get(name, 0) - amount
+        return Claim(amounts, ", ".join(sorted({str(hold.gang) for hold in holds})))
 
     def _live(self, node: str) -> dict[str, Allowance]:
         allowed = self._allowed.get(node)
@@ -103,6 +128,8 @@ class Spare:
         return pod is not None and bool(pod.node)
 
 
-def _add(room: dict[str, int], requests: Requests, sign: int) -> None:
+def _add(wants: dict[str, int], requests: Requests, sign: int) -> None:
+    """Change the amounts of the resources that are asked for; others do not matter."""
     for name, amount in requests:
-        room[name] = room.get(name, 0) + sign * amount
+        if name in wants:
+            wants[name] += sign * amount

@@ -31,7 +31,7 @@ from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
 Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 FAST = Settings(
-    seats=SeatSettings(bind_seconds=2.0, victim_slack_seconds=1.0),
+    seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=1.0),
     groups=GroupSettings(settle_seconds=0.2),
 )
 

@@ -209,16 +209,17 @@ async def test_a_member_deleted_mid_plan_ends_it_and_seats_go_back(rig: Rig) -> 
     assert "high-1 went away" in rig.messages("high")
 
 
-async def test_seats_nobody_takes_go_back_and_the_gang_waits_before_the_next_try(
-    rig: Rig,
-) -> None:
-    await rig.gang("high", 2, "high")
-    await rig.filter("high-0", "n0", "n1")
-    assert len(rig.coordinator.book) == 1
-    await rig.until(lambda: not len(rig.coordinator.book), "the deadline passes")
-    assert "did not bind within" in rig.messages("high")
-    await rig.filter("high-0", "n0", "n1")
-    assert rig.outcomes("high")[-1] == "penalty"
+async def test_seats_nobody_takes_go_back_and_the_gang_waits_before_the_next_try() -> None:
+    async with Rig(replace(FAST, seats=SeatSettings(bind_seconds=0.5))) as rig:
+        await rig.nodes(2)
+        await rig.classes(high=100)
+        await rig.gang("high", 2, "high")
+        await rig.filter("high-0", "n0", "n1")
+        await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the deadline passes")
+        assert not len(rig.coordinator.book)
+        assert "did not bind within" in rig.messages("high")
+        await rig.filter("high-0", "n0", "n1")
+        assert rig.outcomes("high")[-1] == "penalty"
 
 
 async def test_a_victim_that_does_not_die_ends_the_plan_without_a_second_set(rig: Rig) -> None:
@@ -313,7 +314,7 @@ class _Stale:
 
 
 async def test_a_seat_kube_scheduler_will_not_offer_is_changed() -> None:
-    async with Rig(replace(FAST, seats=SeatSettings(bind_seconds=30.0))) as rig:
+    async with Rig() as rig:
         await rig.nodes(3)
         await rig.classes(high=100)
         await rig.gang("high", 2, "high")
