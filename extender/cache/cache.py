@@ -226,6 +226,12 @@ class Cache:
         while True:
             self._look_again.clear()
             answered = True
+            try:
+                version = await self._client.get("/version")
+                self.store.server_version = str(version.get("gitVersion", ""))
+            except ApiError as error:
+                # Only a known fault of one version hangs on it: not worth waiting for.
+                log.warning("the server's version is unknown", error=str(error))
             for source in CANDIDATES:
                 try:
                     path = await served(self._client, source)

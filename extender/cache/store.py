@@ -43,6 +43,8 @@ class Store:
         self.groups: dict[str, Table[tuple[str, str, str], GroupObject]] = {
             source: Table("group", _group_name, self.feed, stats) for source in GROUP_SOURCES
         }
+        self.server_version = ""
+        """gitVersion of the API server, "" when it could not be read."""
         self._wall = wall
         self._last: Snapshot | None = None
         self._derived: dict[str, tuple[tuple[object, ...], Any]] = {}
@@ -70,6 +72,7 @@ class Store:
             budgets=self._sorted_budgets(),
             namespaces=self._namespace_labels(),
             columns=self.columns.view(),
+            server_version=self.server_version,
         )
         return self._last
 

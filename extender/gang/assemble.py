@@ -37,6 +37,7 @@ class Dump(Struct, frozen=True, kw_only=True):
     format: int = 1
     generation: int
     now: float
+    server_version: str = ""
     settings: Settings
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
@@ -58,6 +59,7 @@ def assemble(
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
     now: float,
     generation: int = 0,
+    server_version: str = "",
 ) -> Snapshot:
     """Return the snapshot a cache would hand out for these records."""
     bound: dict[str, list[Pod]] = {}
@@ -89,6 +91,7 @@ def assemble(
         priority_classes={found.name: found for found in priority_classes},
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=namespaces or {},
+        server_version=server_version,
     )
 
 
@@ -97,6 +100,7 @@ def dump(snapshot: Snapshot, holds: Iterable[Hold], settings: Settings) -> Dump:
     return Dump(
         generation=snapshot.generation,
         now=snapshot.now,
+        server_version=snapshot.server_version,
         settings=settings,
         nodes=tuple(snapshot.nodes[name] for name in sorted(snapshot.nodes)),
         pods=(
@@ -128,5 +132,6 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         budgets=document.budgets,
         namespaces=document.namespaces,
         now=document.now,
+        server_version=document.server_version,
         generation=document.generation,
     )

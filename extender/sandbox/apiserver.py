@@ -112,6 +112,8 @@ class ApiServer:
         if parts and parts[0] in ("healthz", "livez", "readyz"):
             return web.Response(text="ok")
         if request.method == "GET":
+            if parts == ["version"]:
+                return _json({"gitVersion": f"v{self.minor}.0"})
             document = discover(self.api.resources, self.minor, parts)
             if document is not None:
                 return _json(document)

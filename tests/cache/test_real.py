@@ -49,6 +49,7 @@ async def test_the_cache_follows_a_real_api_server(cluster: Cluster, watch_list:
         assert "budget" in {budget.name for budget in snapshot.budgets}
         assert cluster.namespace in snapshot.namespaces
         assert "system-node-critical" in snapshot.priority_classes
+        assert snapshot.server_version.startswith(f"v{cluster.control_plane.version}.")
         for node in nodes:
             free = cache.free(node)
             assert free is not None

@@ -20,10 +20,6 @@ from tests.controlplane.cluster import Cluster
 from tests.scenarios.playing import play
 
 RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
-TIME_SCALE = 0.3
-"""Graces of 20 s become 6 s, which still is long beside everything else."""
-
-
 @pytest.fixture
 def rights(cluster: Cluster) -> Cluster:
     """The manifest's rules, bound to the test bed's user for the extender."""
@@ -55,7 +51,7 @@ def rights(cluster: Cluster) -> Cluster:
 @pytest.mark.real
 @pytest.mark.parametrize("name", packaged())
 async def test_scenario(name: str, rights: Cluster, tmp_path: Path) -> None:
-    scenario = scaled(load(packaged()[name]), TIME_SCALE)
+    scenario = load(packaged()[name])
     settings = configured(
         scenario, replace(Settings(), seats=SeatSettings(record_namespace=rights.namespace))
     )
