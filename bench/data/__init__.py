@@ -1,0 +1,1 @@
+"""Facts counted in public traces, and how they were counted."""
