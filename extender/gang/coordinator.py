@@ -26,6 +26,7 @@ from extender.gang.flights import Flights
 from extender.gang.herald import Herald
 from extender.gang.planner import Planner
 from extender.gang.record import Records
+from extender.gang.seekers import Seekers
 from extender.gang.waiting import Waiting
 from extender.groups.resolver import Resolver
 from extender.kube.errors import ApiError
@@ -53,6 +54,10 @@ class Source(Protocol):
     @property
     def synced(self) -> bool:
         """Whether every list has been read once."""
+
+    @property
+    def generation(self) -> int:
+        """Grows with every change; cheaper than a snapshot."""
 
     def snapshot(self) -> Snapshot:
         """Return the present state."""
@@ -88,6 +93,7 @@ class Coordinator:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._lock = asyncio.Lock()
         self._masks: dict[GangKey, dict[str, frozenset[str]]] = {}
+        self._seekers = Seekers(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
             self._clocks.monotonic, settings.plan.retry_seconds, settings.groups.settle_seconds
         )
@@ -134,21 +140,24 @@ class Coordinator:
         """
         if not self.recovered or not self._source.synced:
             raise NotReady("caches are not synced or plan records not read yet")
-        flight = self.book.get(key)
-        if flight is not None:
-            return flight
+        known = self.known(key)
+        if known is not None:
+            return known
         stale = self.stale()
         if stale is not None:
             return self._note(Refusal(gang=key, code="stale", message=stale), verb, 0.0)
-        if key not in self._masks:
-            kept = self._waiting.kept(key, self._version())
-            if kept is not None:
-                return kept
         async with self._lock:
             flight = self.book.get(key)
             if flight is not None:
                 return flight
             return await self._plan(key, verb, offered, single, masks)
+
+    def known(self, key: GangKey) -> Flight | Refusal | None:
+        """Return the gang's plan in flight or a refusal that still stands; no search."""
+        flight = self.book.get(key)
+        if flight is not None or key in self._masks or self.stale() is not None:
+            return flight
+        return self._waiting.kept(key, self._version())
 
     async def ask(self, gang: Gang, masks: Masks) -> Plan | Refusal:
         """Return what would be planned, without acting on it."""
@@ -156,7 +165,7 @@ class Coordinator:
             return await self._search(gang, self._source.snapshot(), masks, None)
 
     def _version(self) -> tuple[int, int]:
-        return (self._source.snapshot().generation, self.book.version)
+        return (self._source.generation, self.book.version)
 
     async def _plan(
         self,
@@ -213,10 +222,14 @@ class Coordinator:
 
     async def _commit(self, plan: Plan, gang: Gang, verb: str, seconds: float) -> Flight | Refusal:
         """Hold the seats, write the record, then (and only then) start the evictions."""
-        for key in plan.takes_over:
-            other = self.book.get(key)
-            if other is not None:
+        broken = {victim.gang for victim in plan.victims}
+        for other in self.book:
+            if other.key in plan.takes_over:
                 self.flights.end(other, "gave-up", f"its seats go to the more urgent {plan.gang}")
+            elif str(other.key) in broken:
+                self.flights.end(
+                    other, "gave-up", f"its members go for the more urgent {plan.gang}"
+                )
         flight = self.flights.new(plan, {pod.uid: pod for pod in gang.members})
         self.flights.enter(flight)
         try:
@@ -308,6 +321,7 @@ class Coordinator:
             key = self.resolver.member_key(new)
             if key is not None:
                 self._waiting.grown(key)
+        self._seekers.observe(old, new)
         self.flights.observe(old, new)
 
     # -- time ---------------------------------------------------------------------------
@@ -332,21 +346,16 @@ class Coordinator:
             overdue = self.flights.overdue(flight)
             if overdue is not None:
                 self.flights.end(flight, "gave-up", overdue, penal=True)
-        snapshot = self._source.snapshot()
         if self.stale() is None:
-            for gang in self._unplanned(snapshot):
+            for gang in self._unplanned():
                 await self.ensure(gang.key, "loop")
 
-    def _unplanned(self, snapshot: Snapshot) -> list[Gang]:
+    def _unplanned(self) -> list[Gang]:
         """Return gangs that kube-scheduler has tried and that have no plan, most urgent first."""
-        names = self._settings.scheduler_names
-        keys: dict[GangKey, None] = {}
-        for pod in snapshot.pending.values():
-            ours = not names or pod.shape.scheduler in names
-            if ours and pod.tried and not pod.gated:
-                key = self.resolver.member_key(pod)
-                if key is not None and self.book.get(key) is None:
-                    keys[key] = None
+        keys = [key for key in self._seekers.keys() if self.book.get(key) is None]  # noqa: SIM118
+        if not keys:
+            return []
+        snapshot = self._source.snapshot()
         gangs = [self.resolver.resolve(key, snapshot) for key in keys]
         ready = [gang for gang in gangs if gang.starts_whole and gang.missing and gang.complete]
         ready.sort(key=lambda g: (-g.preemptor_priority, min(p.created for p in g.members), g.key))

@@ -112,8 +112,6 @@ class ApiServer:
         if parts and parts[0] in ("healthz", "livez", "readyz"):
             return web.Response(text="ok")
         if request.method == "GET":
-            if parts == ["version"]:
-                return _json({"gitVersion": f"v{self.minor}.0"})
             document = discover(self.api.resources, self.minor, parts)
             if document is not None:
                 return _json(document)
@@ -333,7 +331,9 @@ class _Stream:
                 async with asyncio.timeout(quiet):
                     await self._subscription.wait()
             except TimeoutError:
-                if self._bookmarks:
+                # A change that came in the same moment is sent first: a bookmark past it
+                # would make it look sent.
+                if self._bookmarks and not self._subscription.pending:
                     self.version = self._storage.version
                     await self.bookmark()
         raise expired("The resourceVersion for the provided watch is too old.")

@@ -34,6 +34,11 @@ class Subscription:
         self._changes: deque[Change] = deque()
         self._arrived = asyncio.Event()
 
+    @property
+    def pending(self) -> bool:
+        """Whether changes wait to be taken."""
+        return bool(self._changes)
+
     def take(self) -> Change | None:
         """Return the next change without waiting, or None."""
         if self._changes:

@@ -24,6 +24,10 @@ class Cluster(Protocol):
     def synced(self) -> bool:
         """Whether every list has been read once."""
 
+    @property
+    def generation(self) -> int:
+        """Grows with every change."""
+
     def snapshot(self) -> Snapshot:
         """Return the present state."""
 
@@ -66,4 +70,4 @@ class Context(Struct, frozen=True):
     async def _seen(self, pod: Pod) -> None:
         """Give the cache a moment: kube-scheduler's own watch may be ahead of ours."""
         if self.cluster.pod(pod.uid) is None:
-            await self.cluster.wait_change(self.cluster.snapshot().generation, POD_WAIT)
+            await self.cluster.wait_change(self.cluster.generation, POD_WAIT)

@@ -27,21 +27,23 @@ class Filter:
         """Return the nodes the pod may have now. Raises NotReady before recovery."""
         context = self._context
         context.require_ready()
-        pod = args.pod
-        flight = self._coordinator.book.of_member(pod.uid)
-        if flight is None:
+        pod, names = args.pod, args.node_names
+        answer: Flight | Refusal | None = self._coordinator.book.of_member(pod.uid)
+        if answer is None:
+            key = self._coordinator.resolver.member_key(pod)
+            answer = self._coordinator.known(key) if key is not None else None
+        if answer is None:
             gang = await context.waiting_gang(pod)
             if gang is None:
-                return self._beside_seats(pod, args.node_names)
+                return self._beside_seats(pod, names)
             answer = await self._coordinator.ensure(
-                gang.key, "filter", offered=_offered(pod, args.node_names)
+                gang.key, "filter", offered=_offered(pod, names)
             )
-            if isinstance(answer, Refusal):
-                if answer.code == "stale":
-                    return FilterResult(node_names=[], error=answer.message)
-                return hold_back(args.node_names, f"{gang.key}: {answer.message}")
-            flight = answer
-        return self._seated(flight, pod, args.node_names)
+        if isinstance(answer, Flight):
+            return self._seated(answer, pod, names)
+        if answer.code == "stale":
+            return FilterResult(node_names=[], error=answer.message)
+        return hold_back(names, f"{answer.gang}: {answer.message}")
 
     def _seated(self, flight: Flight, pod: Pod, names: list[str]) -> FilterResult:
         seat = flight.seats.get(pod.uid)

@@ -307,6 +307,7 @@ class _Stale:
 
     def __init__(self, rig: Rig) -> None:
         self.synced = True
+        self.generation = rig.cache.generation
         self.snapshot = rig.cache.snapshot
 
     def stale_for(self) -> float:

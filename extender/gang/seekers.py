@@ -1,0 +1,47 @@
+"""Gangs that kube-scheduler has tried to place and could not, kept per pod event.
+
+The controller loop looks here several times a second; walking over all pending
+pods for it would cost more the busier the cluster is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from extender.model.objects import GangKey, Pod
+
+
+class Seekers:
+    """Gang keys with at least one tried, unbound, ungated member."""
+
+    def __init__(
+        self, member_key: Callable[[Pod], GangKey | None], schedulers: tuple[str, ...]
+    ) -> None:
+        self._member_key = member_key
+        self._schedulers = schedulers
+        self._uids: dict[GangKey, set[str]] = {}
+        self._key_of: dict[str, GangKey] = {}
+
+    def observe(self, old: Pod | None, new: Pod | None) -> None:
+        """Take note of one pod event."""
+        if new is not None and self._seeks(new):
+            key = self._member_key(new)
+            if key is not None and new.uid not in self._key_of:
+                self._uids.setdefault(key, set()).add(new.uid)
+                self._key_of[new.uid] = key
+            return
+        pod = new if new is not None else old
+        if pod is not None and pod.uid in self._key_of:
+            key = self._key_of.pop(pod.uid)
+            self._uids[key].discard(pod.uid)
+            if not self._uids[key]:
+                del self._uids[key]
+
+    def keys(self) -> list[GangKey]:
+        """Return the gangs, in no order."""
+        return list(self._uids)
+
+    def _seeks(self, pod: Pod) -> bool:
+        ours = not self._schedulers or pod.shape.scheduler in self._schedulers
+        waits = not pod.node and not pod.gated and not pod.deleting and not pod.finished
+        return pod.tried and waits and ours
