@@ -90,7 +90,7 @@ def discover(resources: Iterable[Resource], minor: str, parts: list[str]) -> Obj
     match parts:
         case ["version"]:
             major, lesser = minor.split(".")
-            return {"major": major, "minor": lesser, "gitVersion": f"v{minor}.0-sandbox"}
+            return {"major": major, "minor": lesser, "gitVersion": f"v{minor}.0"}
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"]}
         case ["apis"]:

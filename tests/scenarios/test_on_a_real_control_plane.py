@@ -20,6 +20,8 @@ from tests.controlplane.cluster import Cluster
 from tests.scenarios.playing import play
 
 RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
+
+
 @pytest.fixture
 def rights(cluster: Cluster) -> Cluster:
     """The manifest's rules, bound to the test bed's user for the extender."""
