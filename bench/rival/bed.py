@@ -1,0 +1,193 @@
+"""The control plane of a comparison: build a state, let one contender have it, clean up.
+
+Every attempt starts from objects made anew, so that no contender profits from what
+another one left, and pods' ages are alike for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from bench.rival.outcome import Outcome, damage
+from bench.rival.serving import serving
+from bench.state import State
+from tests.controlplane.cleaning import Baseline
+from tests.controlplane.client import Client
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.harness import ControlPlane
+from tests.controlplane.objects import Object
+from tests.controlplane.scheduler import scheduler_config
+from tests.controlplane.watching import Watch
+
+Contender = Literal["extender", "workload-aware", "pod-by-pod"]
+CONTENDERS: tuple[Contender, ...] = ("extender", "workload-aware", "pod-by-pod")
+"""Ours; kube-scheduler's own group preemption; its preemption without groups."""
+
+NAMESPACE = "bench"
+RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
+WRITERS = 8
+STATE_SECONDS = 300.0
+
+
+class Bed:
+    """A running control plane, cleaned after every attempt."""
+
+    def __init__(self, control_plane: ControlPlane, priorities: Iterable[int]) -> None:
+        """Make namespace, rights and priority classes, which stay for all attempts."""
+        self.control_plane = control_plane
+        self.client: Client = control_plane.client(NAMESPACE)
+        self.client.create(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        )
+        self.client.wait_for(
+            lambda: self.client.get_or_none("ServiceAccount", "default"), what="service account"
+        )
+        Cluster(control_plane, self.client, NAMESPACE).priority_classes(
+            **{f"level-{value}": value for value in sorted(set(priorities))}
+        )
+        self._grant()
+        self._baseline = Baseline(control_plane.client())
+        self._pool = ThreadPoolExecutor(WRITERS)
+
+    def close(self) -> None:
+        """Give threads and connections back."""
+        self._pool.shutdown()
+        self.client.close()
+
+    def attempt(
+        self, state: State, contender: Contender, *, quiet: float = 12.0, timeout: float = 120.0
+    ) -> Outcome:
+        """Build the state, let the contender's scheduler loose, create the gang, count.
+
+        It is over when all members run, or when no pod has changed for ``quiet``
+        seconds (kube-scheduler backs off for ten at most), or after ``timeout``.
+        """
+        self.control_plane.stop_scheduler()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._clean)
+            self._build(state)
+            stack.enter_context(self._scheduler(contender))
+            watch = Watch(self.client)
+            stack.callback(watch.stop)
+            began = time.monotonic()
+            group, *members = state.gang_documents(self.control_plane.release)
+            self.client.create(group)
+            self.create(members)
+            return self._judge(state, watch, began, quiet, timeout)
+
+    def create(self, documents: Iterable[Object]) -> None:
+        """Create objects of which the order does not matter, several at a time."""
+        for _ in self._pool.map(self.client.create, documents):
+            pass
+
+    def _build(self, state: State) -> None:
+        self.create(state.node_documents())
+        self.create(state.group_documents(self.control_plane.release))
+        self.create(state.pod_documents())
+        self.client.wait_for(lambda: self._settled(state), STATE_SECONDS, "the state to run")
+
+    def _settled(self, state: State) -> bool:
+        time.sleep(0.1)  # Whole lists are dear; nobody waits for the last millisecond here.
+        pods = self.client.list("Pod")
+        running = sum(pod["status"].get("phase") == "Running" for pod in pods)
+        if running < len(state.pods):
+            return False
+        return all(map(_ready, self.client.list("Node", "")))
+
+    @contextlib.contextmanager
+    def _scheduler(self, contender: Contender) -> Iterator[None]:
+        gates = self.control_plane.release.wap_gates if contender == "workload-aware" else ()
+        if contender != "extender":
+            self.control_plane.restart_scheduler(scheduler_config(), gates=gates)
+            yield
+            return
+        with serving(
+            self.control_plane.workdir, self.control_plane.extender_kubeconfig, NAMESPACE
+        ) as url:
+            self.control_plane.restart_scheduler(scheduler_config(url), gates=())
+            yield
+            self.control_plane.stop_scheduler()
+
+    def _judge(
+        self, state: State, watch: Watch, began: float, quiet: float, timeout: float
+    ) -> Outcome:
+        waiting = {pod.name for pod in state.members}
+        bound: dict[str, float] = {}
+        running: set[str] = set()
+        gone: set[str] = set()
+        seen, changed = 0, time.monotonic()
+        problem = ""
+        while True:
+            events = watch.events
+            for event in events[seen:]:
+                name = event.name
+                if name not in waiting:
+                    if event.type == "DELETED" or "deletionTimestamp" in event.object["metadata"]:
+                        gone.add(name)
+                elif event.type == "DELETED":
+                    bound.pop(name, None)
+                    running.discard(name)
+                else:
+                    if event.object["spec"].get("nodeName"):
+                        bound.setdefault(name, event.at)
+                    if event.object["status"].get("phase") == "Running":
+                        running.add(name)
+            now = time.monotonic()
+            if len(events) > seen:
+                seen, changed = len(events), now
+            ran = running == waiting
+            # A second more for an eviction that nobody would have needed.
+            if now - changed > (1.0 if ran else quiet):
+                break
+            if now - began > timeout:
+                problem = "" if ran else f"still changing after {timeout:g} s"
+                break
+            time.sleep(0.02)
+        return Outcome(
+            damage=damage(state, gone),
+            members=len(running),
+            ran=ran,
+            seconds=round(max(bound.values()) - began, 3) if ran else None,
+            problem=problem,
+        )
+
+    def _clean(self) -> None:
+        self.control_plane.stop_scheduler()
+        self._baseline.clean(STATE_SECONDS)
+
+    def _grant(self) -> None:
+        """Bind the rights of the shipped manifest to the user ``extender``."""
+        user = {"kind": "User", "name": self.control_plane.users.extender.name}
+        user["apiGroup"] = "rbac.authorization.k8s.io"
+        for document in yaml.safe_load_all(RBAC.read_text()):
+            if document["kind"] not in ("ClusterRole", "Role"):
+                continue
+            meta = {"name": document["metadata"]["name"]}
+            if document["kind"] == "Role":
+                meta["namespace"] = NAMESPACE
+            self.client.create({**document, "metadata": meta})
+            self.client.create(
+                {
+                    "apiVersion": document["apiVersion"],
+                    "kind": f"{document['kind']}Binding",
+                    "metadata": meta,
+                    "roleRef": {
+                        "apiGroup": "rbac.authorization.k8s.io",
+                        "kind": document["kind"],
+                        "name": meta["name"],
+                    },
+                    "subjects": [user],
+                }
+            )
+
+
+def _ready(node: Object) -> bool:
+    conditions = node["status"].get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -1,0 +1,72 @@
+"""The extender as a process, started for one attempt and stopped after it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from extender.model.settings import SeatSettings, ServerSettings, Settings
+
+READY_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def serving(folder: Path, kubeconfig: Path, record_namespace: str) -> Iterator[str]:
+    """Run ``serve`` and give its URL once it is ready, which includes that its cache is full.
+
+    Its log is ``extender.log`` in ``folder``. Raises RuntimeError with the end of the
+    log when it does not become ready.
+    """
+    port = _free_port()
+    settings = Settings(
+        server=ServerSettings(port=port, log_level="info"),
+        seats=SeatSettings(record_namespace=record_namespace),
+    )
+    config, log = folder / "extender.yaml", folder / "extender.log"
+    config.write_text(json.dumps(msgspec.to_builtins(settings)))
+    command = [sys.executable, "-m", "extender.cli.main", "serve"]
+    command += ["--config", str(config), "--kubeconfig", str(kubeconfig)]
+    with log.open("ab") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_ready(url, process, log)
+        yield url
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + READY_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        with (
+            contextlib.suppress(OSError, urllib.error.URLError),
+            urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer,
+        ):
+            if answer.status == 200:
+                return
+        time.sleep(0.05)
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+    raise RuntimeError(f"the extender did not become ready; its log ends with\n{tail}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
