@@ -46,25 +46,30 @@ def _missing(problem: Problem, best: Sequence[int]) -> tuple[tuple[int, int], ..
 
 
 def _class_reason(problem: Problem, room: Room, cls: int, members: int) -> str:
-    """Which resource keeps the class off how many nodes, with every unit chosen."""
+    """Which resource stands in the way of one more member, with every unit chosen.
+
+    Each node is looked at on its own, as if only this class used it.
+    """
     rule = problem.classes[cls]
     allowed = [n for n in room.region if rule.allowed[n]]
     if not allowed:
         return f"{rule.name}: {members} short; no node is allowed for it"
+    seats = 0
     lacking: dict[int, list[int]] = {}
-    full = 0
     for n in allowed:
         have = room.amounts(n)
-        poor = [r for r, ask in enumerate(rule.request) if ask > 0 and have[r] < ask]
-        full += not poor
-        for r in poor:
-            lacking.setdefault(r, []).append(have[r])
+        fits = [(max(0, have[r]) // ask, r) for r, ask in enumerate(rule.request) if ask > 0]
+        here, tightest = min(fits, default=(rule.count, -1))
+        seats += here
+        if tightest >= 0:
+            lack = rule.request[tightest] * (here + 1) - have[tightest]
+            lacking.setdefault(tightest, []).append(lack)
     parts = [
-        f"{problem.resources[r]} is short on {len(rooms)} "
-        f"(one member asks {rule.request[r]}, the most free is {max(rooms)})"
-        for r, rooms in sorted(lacking.items())
+        f"{problem.resources[r]} is what {len(lacks)} of them lack for one more "
+        f"(a member asks {rule.request[r]}, the nearest lacks {min(lacks)})"
+        for r, lacks in sorted(lacking.items())
     ]
-    text = f"{rule.name}: {members} short; of {len(allowed)} nodes allowed for it {full} have room"
+    text = f"{rule.name}: {members} short; {len(allowed)} nodes allowed, room for {seats} there"
     return "; ".join([text, *parts])
 
 

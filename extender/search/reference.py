@@ -3,10 +3,11 @@
 Placement and victims are chosen together. A branch decides one unit (chosen or
 kept); a set of chosen units is an answer as soon as the gang fits, since more
 units never cost less. A branch is given up when the gang cannot fit even with
-every undecided unit chosen, or when a lower bound of its cost reaches the best
-answer known. When nothing is left open the best answer is proved; when the
-limit on branches ends the search first, the least bound of what is still open
-is a valid bound of every answer.
+every undecided unit chosen, or when a lower bound of its cost (bounds.py) reaches
+the best answer known. The relaxation behind that bound also proposes units; tried
+as an answer they are often the best one at once. When nothing is left open the
+best answer is proved; when the limit on branches ends the search first, the least
+bound of what is still open is a valid bound of every answer.
 
 Steps, per region (the whole cluster, or one topology domain after the other):
 
@@ -14,10 +15,10 @@ Steps, per region (the whole cluster, or one topology domain after the other):
 2. If the gang fits now, no victim is needed and that is the answer.
 3. If it does not fit with every unit chosen, there is no answer here.
 4. First answers: choose all, then put units back, dearest first.
-5. Branch and bound, cheapest unit first.
+5. Branch and bound, first on what the relaxation splits over nodes.
 6. Put back what the best answer does not need, and place the members.
 
-Ties: the first answer found stays; units are tried in the order (cost, uid).
+Ties: the first answer found stays; units are ordered by (cost, uid), nodes by index.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from extender.search.bounds import Bound
+from extender.search.bounds import Relaxation
 from extender.search.cost import broken_budgets, cost_of, is_free
 from extender.search.explain import infeasible
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
@@ -185,7 +186,6 @@ class Region:
         self.free = [u for u in everything if is_free(problem, u)]
         self.room.choose(everything)
         self.possible = self.room.fits()
-        self.bound: Bound | None = None
 
     def price(self, chosen: Sequence[int] | frozenset[int] | set[int]) -> Vector:
         """Cost of these units for an answer in this region."""
@@ -252,17 +252,18 @@ class Region:
         """Search until nothing is open or the budget ends; the region's lower bound.
 
         None when there is no answer in the region. Depth first without
-        recursion: an entry is (position, chosen so far, bound); ``room`` is
-        moved from one entry to the next by difference.
+        recursion: an entry is (chosen, kept, bound); ``room`` is moved from one
+        entry to the next by difference.
         """
         zero = self.price(())
         if best.beaten_by(zero):
             return zero
-        bound = self.bound = Bound(self.problem, self.room, self.units, zero)
+        relaxation = Relaxation(self.problem, self.room, self.units, zero)
         self.room.put_back(self.units)
-        stack: list[tuple[int, tuple[int, ...], Vector]] = [(0, (), zero)]
+        nobody: frozenset[int] = frozenset()
+        stack: list[tuple[frozenset[int], frozenset[int], Vector]] = [(nobody, nobody, zero)]
         while stack:
-            position, chosen, at_least = stack.pop()
+            chosen, kept, at_least = stack.pop()
             if best.beaten_by(at_least):
                 continue
             if not budget.spend():
@@ -273,29 +274,54 @@ class Region:
                 taken = frozenset(self.room.chosen)
                 best.offer(self.price(taken), taken, self)
                 continue
-            at_least = bound.given(chosen, position)
-            if best.beaten_by(at_least) or position == len(self.units):
+            undecided = [u for u in self.units if u not in chosen and u not in kept]
+            relaxed = relaxation.relax(chosen, undecided)
+            if relaxed is None or best.beaten_by(max(at_least, relaxed.bound)):
                 continue
-            rest = self.units[position:]
-            self.room.choose(rest)
-            hopeful = self.room.fits()
-            self.room.put_back(rest)
-            if not hopeful:
+            at_least = max(at_least, relaxed.bound)
+            self._try(relaxed.units, best)
+            if best.beaten_by(at_least) or not self._hopeful(undecided):
                 continue
-            unit = self.units[position]
-            stack.append((position + 1, chosen, at_least))
+            unit = relaxed.first
+            if unit is None:
+                continue
+            stack.append((chosen, kept | {unit}, at_least))
             if not broken_budgets(self.problem, (*chosen, unit)):
-                stack.append((position + 1, (*chosen, unit), at_least))
+                stack.append((chosen | {unit}, kept, at_least))
         return best.cost
 
-    def _move_to(self, chosen: Sequence[int]) -> None:
+    def _hopeful(self, undecided: Sequence[int]) -> bool:
+        """Whether the gang fits with everything undecided gone."""
+        self.room.choose(undecided)
+        fits = self.room.fits()
+        self.room.put_back(undecided)
+        return fits
+
+    def _try(self, units: Sequence[int], best: Incumbent) -> None:
+        """Offer the room's units with these, less what is not needed, where the gang fits."""
+        before = frozenset(self.room.chosen)
+        self.room.choose(units)
+        if self.room.fits():
+            every = sorted(
+                self.room.chosen - set(self.free),
+                key=lambda u: (self.problem.units[u].cost, self.problem.units[u].uid),
+                reverse=True,
+            )
+            self._reduce(every)
+            taken = frozenset(self.room.chosen)
+            if not broken_budgets(self.problem, taken):
+                best.offer(self.price(taken), taken, self)
+        self.room.put_back(self.room.chosen - before)
+        self.room.choose(before - self.room.chosen)
+
+    def _move_to(self, chosen: frozenset[int]) -> None:
         now = self.room.chosen - set(self.free)
-        self.room.put_back(now - set(chosen))
-        self.room.choose(set(chosen) - now)
+        self.room.put_back(now - chosen)
+        self.room.choose(chosen - now)
 
     def reduce(self, chosen: frozenset[int]) -> frozenset[int] | None:
         """These units without any that can be put back here; None where they do not do."""
-        self._move_to(())
+        self._move_to(frozenset())
         self.room.put_back(set(self.room.chosen))
         self.room.choose(chosen)
         if not self.room.fits():

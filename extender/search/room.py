@@ -46,12 +46,14 @@ class Room:
         self._free = {n: [column[n] for column in problem.free] for n in self.region}
         self._blocked: dict[int, list[int]] = {}
         self._lifts: dict[int, list[tuple[int, int]]] = {}
+        in_the_way: dict[tuple[int, int], set[int]] = {}
         for blocker in problem.blockers:
             if blocker.node in inside:
-                waiting = self._blocked.setdefault(blocker.node, [0] * len(problem.classes))
-                for unit in set(blocker.units):
-                    waiting[blocker.cls] += 1
-                    self._lifts.setdefault(unit, []).append((blocker.node, blocker.cls))
+                in_the_way.setdefault((blocker.node, blocker.cls), set()).update(blocker.units)
+        for (n, cls), units in in_the_way.items():
+            self._blocked.setdefault(n, [0] * len(problem.classes))[cls] = len(units)
+            for unit in units:
+                self._lifts.setdefault(unit, []).append((n, cls))
         self._releases = [
             tuple((n, amounts) for n, amounts in unit.releases if n in inside)
             for unit in problem.units
@@ -152,9 +154,23 @@ class Room:
         """(R,) amounts free on node n under the units chosen now."""
         return tuple(self._free[n])
 
-    def lifts(self, unit: int, n: int) -> bool:
-        """Whether the unit stands in the way of a class on node n."""
-        return any(node == n for node, _ in self._lifts.get(unit, ()))
+    def must(self, unit: int, n: int) -> bool:
+        """Whether node n seats nobody before this unit goes (one class only)."""
+        return len(self.problem.classes) == 1 and any(
+            node == n for node, _ in self._lifts.get(unit, ())
+        )
+
+    def shut(self, n: int) -> int:
+        """How many units still keep everybody off node n (0 with several classes)."""
+        waiting = self._blocked.get(n)
+        return waiting[0] if waiting and len(waiting) == 1 else 0
+
+    def limit(self, n: int) -> int:
+        """No more members than this on node n, room and blockers aside."""
+        most = [cls.count if cls.allowed[n] else 0 for cls in self.problem.classes]
+        total = sum(most)
+        rules = self._limits.get(n, ())
+        return min([total, *(total - sum(most[c] for c in cs) + limit for cs, limit in rules)])
 
     def seats_of(self, pattern: Pattern) -> int:
         """The most members, of any class, that the pattern seats."""

@@ -1,6 +1,6 @@
 """The solvers against brute force and against HiGHS, on seeded random problems.
 
-PODGROUP_SEARCH_CASES sets how many small cases run (2,000 by default; CI runs
+PODGROUP_SEARCH_CASES sets how many small cases run (1,500 by default; CI runs
 more). A failure names its seed: ``small(seed)`` rebuilds the problem.
 """
 
@@ -19,7 +19,7 @@ from extender.search.verify import verify
 from tests.search.generate import medium, small
 from tests.search.oracle_brute import brute, minimal
 
-CASES = int(os.environ.get("PODGROUP_SEARCH_CASES", "2000"))
+CASES = int(os.environ.get("PODGROUP_SEARCH_CASES", "1500"))
 Solve = Callable[[Problem], Solution | Infeasible]
 
 
@@ -99,3 +99,20 @@ def test_equal_to_highs_on_medium_cases() -> None:
         assert expected is not None, f"seed {seed}"
         assert answer.bound <= expected <= answer.cost, f"seed {seed}: {answer} {expected}"
         assert answer.optimal, f"seed {seed}: {answer.cost} {answer.bound} {expected}"
+
+
+def test_the_two_solvers_bound_each_other_on_medium_cases() -> None:
+    """The plain search with little work: its bound and answer enclose the core's optimum."""
+    for seed in range(80):
+        problem = medium(seed)
+        plain = reference.solve(problem, Limits(branch_nodes=30))
+        best = solver.solve(problem, Limits(branch_nodes=5_000))
+        if isinstance(best, Solution) and isinstance(plain, Solution):
+            assert plain.bound <= best.cost, f"seed {seed}: {plain} {best}"
+            assert best.bound <= plain.cost, f"seed {seed}: {plain} {best}"
+        elif isinstance(best, Infeasible) and isinstance(plain, Infeasible):
+            assert best.proved == plain.proved, f"seed {seed}"
+        else:
+            refused = best if isinstance(best, Infeasible) else plain
+            assert isinstance(refused, Infeasible)
+            assert not refused.proved, f"seed {seed}: {plain} {best}"

@@ -757,11 +757,11 @@ cdef class Region:
         for i in range(self.node_first[n], self.node_first[n + 1]):
             u = self.entry_unit[self.node_entry[i]]
             if self.usable(u, n):
-                self.add_to_scope(scope, u if self.spans[u] else self.gate_of(u))
+                self.add_to_scope(scope, self.coupler_of(u))
         for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
             u = self.lifted_unit[i]
             if self.usable(u, n):
-                self.add_to_scope(scope, u if self.spans[u] else self.gate_of(u))
+                self.add_to_scope(scope, self.coupler_of(u))
         sort(scope.begin(), scope.end())
         while <int>scope.size() > WIDEST:
             # Too many couplers on one node: the last ones become local, at a share of their cost.
@@ -784,6 +784,11 @@ cdef class Region:
         table.resize(words)
         for bits in range(1 << s):
             self.frontier(n, bits, kmax, &table[0][<i64>bits * (kmax + 1) * W])
+
+    cdef int coupler_of(self, int u) noexcept nogil:
+        if self.spans[u]:
+            return u
+        return self.gate_of(u)
 
     cdef void add_to_scope(self, vector[int]* scope, int v) noexcept nogil:
         cdef int i
@@ -1606,11 +1611,15 @@ cdef class Region:
             for i in range(self.node_first[n], self.node_first[n + 1]):
                 u = self.entry_unit[self.node_entry[i]]
                 if not self.is_free[u] and self.status[u] == OPEN:
-                    self.frozen[u] = 2 if self.chosen[u] else 1
+                    self.frozen[u] = 1
+                    if self.chosen[u]:
+                        self.frozen[u] = 2
             for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
                 u = self.lifted_unit[i]
                 if not self.is_free[u] and self.status[u] == OPEN:
-                    self.frozen[u] = 2 if self.chosen[u] else 1
+                    self.frozen[u] = 1
+                    if self.chosen[u]:
+                        self.frozen[u] = 2
         self.demand = self.missing()
         return False
 
@@ -1631,7 +1640,7 @@ cdef class Region:
 
     cdef void split(self, const i64* bound) noexcept nogil:
         """Branch on what keeps the relaxed answer from being true."""
-        cdef int kind = 0, index, first = OUT
+        cdef int kind = 0, index, first = OUT, second = IN
         cdef i64 mine[6]
         put(mine, bound, self.W)
         index = self.choose_branch(&kind, &first)
@@ -1640,9 +1649,11 @@ cdef class Region:
         if index == -1:
             self.leave_open(mine)
             return
+        if first == IN:
+            second = OUT
         self.decide(kind, index, first)
         self.explore(mine, False)
-        self.decide(kind, index, OUT if first == IN else IN)
+        self.decide(kind, index, second)
         self.explore(mine, False)
         self.decide(kind, index, OPEN)
 
