@@ -87,19 +87,24 @@ class Bed:
         for _ in self._pool.map(self.client.create, documents):
             pass
 
+    def wait_nodes(self) -> None:
+        """Wait until every node is Ready."""
+        self.client.wait_for(
+            lambda: all(map(_ready, self.client.list("Node", ""))), STATE_SECONDS, "nodes ready"
+        )
+
     def _build(self, state: State) -> None:
         self.create(state.node_documents())
         self.create(state.group_documents(self.control_plane.release))
         self.create(state.pod_documents())
-        self.client.wait_for(lambda: self._settled(state), STATE_SECONDS, "the state to run")
+        self.client.wait_for(lambda: self._running(state), STATE_SECONDS, "the state to run")
+        self.wait_nodes()
 
-    def _settled(self, state: State) -> bool:
+    def _running(self, state: State) -> bool:
         time.sleep(0.1)  # Whole lists are dear; nobody waits for the last millisecond here.
         pods = self.client.list("Pod")
         running = sum(pod["status"].get("phase") == "Running" for pod in pods)
-        if running < len(state.pods):
-            return False
-        return all(map(_ready, self.client.list("Node", "")))
+        return bool(running == len(state.pods))
 
     @contextlib.contextmanager
     def _scheduler(self, contender: Contender) -> Iterator[None]:

@@ -41,8 +41,11 @@ def report(run: Run) -> str:
     mixed = [each for each in run.compared if each.kind != "named"]
     lines += ["## What was asked", ""]
     for rival in present[1:]:
-        if mixed:
-            lines.append(_ratio("trace mix", mixed, rival))
+        for size in sizes:
+            found = [each for each in mixed if each.kind == str(size)]
+            lines.append(_ratio(f"trace mix at {size} nodes", found, rival))
+        if len(sizes) > 1:
+            lines.append(_ratio("trace mix at all sizes", mixed, rival))
         if named:
             lines.append(_ratio("named cases", named, rival))
         more = [each.name for each in run.compared if each.more_than(rival)]

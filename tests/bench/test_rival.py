@@ -74,7 +74,7 @@ def test_promises() -> None:
     def told(compared: Compared) -> str:
         return "\n".join(broken_promises([compared]))
 
-    assert "8 pods evicted, 4 by workload-aware" in told(story.compared(many, best))
+    assert "8 pods, 4 by workload-aware" in told(story.compared(many, best))
     assert "((100, 1, 4),) suffice" in told(story.compared(many, many))
     wrong = told(story.compared(half, many))
     assert "a plan exists, but the gang does not run" in wrong

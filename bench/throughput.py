@@ -1,0 +1,168 @@
+"""Pods of no gang scheduled per second, with the extender, without, and without prioritize.
+
+    python -m bench.throughput --nodes 500 --pods 2000 --rounds 3
+
+On a real control plane of the newest release. All pods wait before kube-scheduler
+starts; the rate is taken between the first and the last binding a watch sees, so
+start-up does not count. Ways take turns within a round, and the ratio is to
+``none`` of the same run. Everything, kwok's status updates and the watch included,
+shares this machine's cores, so a ratio says more than a rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from bench.rival.bed import Bed
+from bench.rival.comparison import machine
+from bench.rival.serving import serving
+from bench.state import Amounts, NodeState, PodState, State, gang_of
+from tests.controlplane.build import BuildError
+from tests.controlplane.harness import ControlPlane
+from tests.controlplane.releases import release
+from tests.controlplane.scheduler import scheduler_config
+from tests.controlplane.watching import Watch
+
+MINOR = "1.37"
+OUT = Path(__file__).parent / "out" / "throughput.json"
+PRIORITY = 100
+
+Way = Literal["none", "extender", "extender without prioritize"]
+WAYS: tuple[Way, ...] = ("none", "extender", "extender without prioritize")
+
+
+def waiting(nodes: int, pods: int) -> State:
+    """Empty nodes and pods of no gang, which all fit."""
+    gang, _ = gang_of("nobody", 1, Amounts(1, 1), PRIORITY)
+    return State(
+        name="plain",
+        nodes=tuple(NodeState(f"n{i:05}", Amounts(96_000, 393_216, 8)) for i in range(nodes)),
+        pods=tuple(PodState(f"pod-{i:05}", Amounts(500, 512), PRIORITY) for i in range(pods)),
+        groups=(),
+        gang=gang,
+        members=(),
+    )
+
+
+class Road:
+    """A control plane on which plain pods wait to be scheduled, again and again."""
+
+    def __init__(self, control_plane: ControlPlane, state: State) -> None:
+        """Make the nodes, which stay."""
+        self.control_plane = control_plane
+        self.state = state
+        control_plane.stop_scheduler()
+        self.bed = Bed(control_plane, [PRIORITY])
+        self.bed.create(state.node_documents())
+        self.bed.wait_nodes()
+
+    def measure(self, way: Way, timeout: float) -> float:
+        """Schedule all pods once; return pods per second. Raises TimeoutError."""
+        client = self.bed.client
+        self.bed.create(self.state.pod_documents())
+        watch = Watch(client)
+        try:
+            with self._scheduler(way):
+                bound = self._bound(watch, timeout)
+        finally:
+            watch.stop()
+            client.delete_all("Pod", grace=0)
+            client.wait_for(lambda: not client.list("Pod"), timeout, "pods removed")
+        return (len(bound) - 1) / (bound[-1] - bound[0])
+
+    def _bound(self, watch: Watch, timeout: float) -> list[float]:
+        """When each pod was first seen with a node, in order."""
+        first: dict[str, float] = {}
+        seen = 0
+        end = time.monotonic() + timeout
+        while len(first) < len(self.state.pods):
+            events = watch.events
+            for event in events[seen:]:
+                if event.object["spec"].get("nodeName"):
+                    first.setdefault(event.name, event.at)
+            seen = len(events)
+            if time.monotonic() > end:
+                raise TimeoutError(f"{len(first)} pods bound in {timeout:g} s")
+            time.sleep(0.1)
+        return sorted(first.values())
+
+    @contextlib.contextmanager
+    def _scheduler(self, way: Way) -> Iterator[None]:
+        plane = self.control_plane
+        with contextlib.ExitStack() as stack:
+            config = scheduler_config()
+            if way != "none":
+                url = stack.enter_context(
+                    serving(plane.workdir, plane.extender_kubeconfig, self.bed.client.namespace)
+                )
+                without = {} if way == "extender" else {"prioritizeVerb": None, "weight": None}
+                config = scheduler_config(url, **without)
+            plane.restart_scheduler(config, gates=())
+            stack.callback(plane.stop_scheduler)
+            yield
+
+
+def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, Any]:
+    """Measure all ways in turns and return the document to print."""
+    road = Road(control_plane, waiting(options.nodes, options.pods))
+    rates: dict[Way, list[float]] = {way: [] for way in WAYS}
+    try:
+        for number in range(options.rounds):
+            # Who comes first changes, so that a slow drift of the machine hits all alike.
+            turn = number % len(WAYS)
+            for way in (*WAYS[turn:], *WAYS[:turn]):
+                rates[way].append(road.measure(way, options.timeout))
+                print(f"round {number + 1}: {way}: {rates[way][-1]:.0f} pods/s", file=sys.stderr)
+    finally:
+        road.bed.close()
+    middle = {way: statistics.median(found) for way, found in rates.items()}
+    return {
+        "command": f"python -m bench.throughput --nodes {options.nodes} --pods {options.pods} "
+        f"--rounds {options.rounds}",
+        "machine": machine(),
+        "kubernetes": release(MINOR).version,
+        "pods per second": {way: [round(rate, 1) for rate in rates[way]] for way in WAYS},
+        "median": {way: round(middle[way], 1) for way in WAYS},
+        "share of none": {way: round(middle[way] / middle["none"], 3) for way in WAYS},
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run and print one JSON document; 2 for bad input."""
+    parser = argparse.ArgumentParser(description="Schedule plain pods, with and without.")
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one way")
+    parser.add_argument("--out", type=Path, default=OUT, help="where the JSON goes")
+    options = parser.parse_args(arguments)
+    if options.nodes < 1 or options.rounds < 1 or not 2 <= options.pods <= options.nodes * 100:
+        print("error: at least one node and round, 2 to 100 pods a node", file=sys.stderr)
+        return 2
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="podgroup-bench-") as folder,
+            ControlPlane(MINOR, Path(folder)) as control_plane,
+        ):
+            done = run(options, control_plane)
+    except (BuildError, OSError) as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+    text = json.dumps(done, indent=2)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(text + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
