@@ -22,6 +22,7 @@ from extender.gang.book import Book, Flight
 from extender.gang.clocks import Clocks
 from extender.gang.decisions import Decision, Decisions, of_plan, of_refusal
 from extender.gang.evictor import Evictor
+from extender.gang.evidence import Evidence
 from extender.gang.flights import Flights
 from extender.gang.herald import Herald
 from extender.gang.planner import Planner
@@ -44,6 +45,8 @@ SINGLE = "pod"
 MISSED_SECONDS = 3.0
 """A seat that kube-scheduler does not offer for this long is changed: its own cache
 may be behind ours by a moment, but not by seconds."""
+NEVER = (-1, -1)
+"""A version that is never the present one."""
 Masks = Mapping[str, frozenset[str]]
 """Member uid -> node names."""
 
@@ -93,6 +96,7 @@ class Coordinator:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._lock = asyncio.Lock()
         self._masks: dict[GangKey, dict[str, frozenset[str]]] = {}
+        self.evidence = Evidence(self._clocks.monotonic)
         self._seekers = Seekers(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
             self._clocks.monotonic, settings.plan.retry_seconds, settings.groups.settle_seconds
@@ -178,19 +182,33 @@ class Coordinator:
         snapshot = self._source.snapshot()
         version = self._version()
         gang = single or self.resolver.resolve(key, snapshot)
-        waits = self._waiting.must_wait(gang)
+        waits = self._waiting.must_wait(gang) or self._unseen(gang)
         if waits is not None:
             return self._refuse(waits, version, verb, 0.0)
         struck = dict(self._masks.get(key, {}))
-        for uid, names in (masks or {}).items():
-            struck[uid] = struck.get(uid, frozenset()) | names
+        for more in (masks or {}, self.evidence.masks(gang, snapshot.nodes)):
+            for uid, names in more.items():
+                struck[uid] = struck.get(uid, frozenset()) | names
         began = self._clocks.monotonic()
         answer = await self._search(gang, snapshot, struck, offered)
         seconds = self._clocks.monotonic() - began
         self._masks.pop(key, None)
         if isinstance(answer, Refusal):
-            return self._refuse(answer, version, verb, seconds)
+            # The list may be older than the snapshot: not a reason to stay with the answer.
+            return self._refuse(answer, version if not offered else NEVER, verb, seconds)
         return await self._commit(answer, gang, verb, seconds)
+
+    def _unseen(self, gang: Gang) -> Refusal | None:
+        pod = self.evidence.unseen(gang)
+        if pod is None or gang.problems or not gang.complete:
+            return None
+        kinds = ", ".join(pod.shape.unmodelled)
+        return Refusal(
+            gang=gang.key,
+            code="unseen",
+            message=f"{pod.name} uses {kinds}, and kube-scheduler has not said lately "
+            "which nodes it accepts for it",
+        )
 
     async def _search(
         self, gang: Gang, snapshot: Snapshot, masks: Masks, offered: Masks | None

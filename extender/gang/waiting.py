@@ -62,7 +62,7 @@ class Waiting:
         kept = self._refused.get(key)
         if kept is None:
             return None
-        timed = kept.refusal.code in ("settling", "penalty", "api")
+        timed = kept.refusal.code in ("settling", "penalty", "api", "unseen")
         if self._now() < kept.until or (kept.version == version and not timed):
             return kept.refusal
         return None

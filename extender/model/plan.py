@@ -66,7 +66,8 @@ class Refusal(Struct, frozen=True, gc=False):
 
     gang: GangKey
     code: str
-    """"incomplete", "infeasible", "conflict", "policy", "stale", "budget", "not-needed"."""
+    """"incomplete", "infeasible", "conflict", "not-needed" (the planner); "stale", "settling",
+    "penalty", "unseen", "api" (the coordinator)."""
     message: str
     details: tuple[str, ...] = ()
     generation: int = 0

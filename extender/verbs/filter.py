@@ -28,6 +28,7 @@ class Filter:
         context = self._context
         context.require_ready()
         pod, names = args.pod, args.node_names
+        self._coordinator.evidence.accepts(pod, names)
         answer: Flight | Refusal | None = self._coordinator.book.of_member(pod.uid)
         if answer is None:
             key = self._coordinator.resolver.member_key(pod)

@@ -38,6 +38,7 @@ class Preempt:
         context.require_ready()
         coordinator = context.coordinator
         pod = args.pod
+        coordinator.evidence.accepts(pod, args.candidates)
         flight = coordinator.book.of_member(pod.uid)
         if flight is not None:
             coordinator.seat_not_offered(flight, pod, frozenset())

@@ -20,7 +20,7 @@ from extender.gang.record import Records
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError
-from extender.model.objects import Pod
+from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.apiserver import ApiServer
 from extender.verbs.spare import Spare
@@ -198,6 +198,11 @@ class Rig:
         pod = self.cache.pod_named("default", name)
         assert pod is not None, f"{name} is not cached"
         return pod
+
+    def resolver_key(self, name: str) -> GangKey:
+        key = self.coordinator.resolver.member_key(self.cached(name))
+        assert key is not None
+        return key
 
     async def filter(self, name: str, *nodes: str, nominated: str = "") -> FilterResult:
         await self.until(lambda: self.cache.pod_named("default", name) is not None, name)

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.book import State
+from extender.gang.book import Flight, State
+from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, Rig
@@ -397,3 +398,45 @@ async def test_attempts_of_the_rehearsal_are_bounded() -> None:
         rig.server.faults.plan(Fault(times=1, method="DELETE", path="low-1", status=503))
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(lambda: "gave-up" in rig.outcomes("high"))
+
+
+async def test_a_refusal_from_an_old_node_list_does_not_stay(rig: Rig) -> None:
+    """The list kube-scheduler sent may be older than our snapshot, and nothing changes after."""
+    await rig.gang("high", 2, "high")
+    refused = await rig.filter("high-0", "n0")
+    assert refused.node_names == []
+    assert rig.outcomes("high")[-1] == "infeasible"
+    generation = rig.cache.generation
+    await asyncio.sleep(0.1)
+    assert rig.cache.generation == generation
+    answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+    assert isinstance(answer, Flight)
+
+
+async def test_members_with_volumes_only_use_nodes_that_kube_scheduler_named(rig: Rig) -> None:
+    await rig.group("disk", 1, "high")
+    await rig.pod("old", cls="low", on="n0")
+    await rig.pod("elder", cls="low", on="n1")
+    await rig.client.create(
+        "/api/v1/namespaces/default/pods",
+        {
+            "metadata": {"name": "disk-0"},
+            "spec": {
+                "schedulingGroup": {"podGroupName": "disk"},
+                "priorityClassName": "high",
+                "containers": [
+                    {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+                ],
+                "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}],
+            },
+        },
+    )
+    await rig.until(lambda: rig.cache.pod_named("default", "disk-0") is not None)
+    refused = await rig.coordinator.ensure(rig.resolver_key("disk-0"), "loop")
+    assert isinstance(refused, Refusal)
+    assert refused.code == "unseen"
+    await asyncio.sleep(0.05)
+    await rig.preempt("disk-0", n1=["elder"])
+    await rig.until_names("old", "disk-0")
+    flight = next(iter(rig.coordinator.book))
+    assert set(flight.seats.values()) == {"n1"}
