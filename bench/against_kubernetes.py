@@ -39,17 +39,21 @@ FILLS = (0.7, 0.8, 0.9, 0.95)
 """From room to spare to almost full, where preemption happens."""
 PLACEMENTS: tuple[Literal["spread", "pack"], ...] = ("spread", "pack")
 LEVELS = 4
+GANG_SHARE = 0.5
 SMOKE_NAMES = ("40-nodes-8-free", "eight-spread-gangs")
 SMOKE_MIXES = 4
 
 
-def mixes(nodes: int, cases: int, seed: int, traces: Distributions) -> Iterator[State]:
+def mixes(
+    nodes: int, cases: int, seed: int, gang_share: float, traces: Distributions
+) -> Iterator[State]:
     """The mix's states for one number of nodes: placement and fill change with every case."""
     for i in range(cases):
         settings = MixSettings(
             nodes=nodes,
             fill=FILLS[i // len(PLACEMENTS) % len(FILLS)],
             placement=PLACEMENTS[i % len(PLACEMENTS)],
+            gang_share=gang_share,
             levels=LEVELS,
             seed=seed + i,
         )
@@ -80,11 +84,14 @@ def states(options: argparse.Namespace) -> list[tuple[str, State]]:
     named = [case.state for case in named_cases()]
     if options.smoke:
         chosen = [("named", state) for state in named if state.name in SMOKE_NAMES]
-        return chosen + [("40", state) for state in mixes(40, SMOKE_MIXES, options.seed, traces)]
-    chosen = [] if options.no_named else [("named", state) for state in named]
-    for i, nodes in enumerate(options.nodes):
-        cases = options.cases[min(i, len(options.cases) - 1)]
-        chosen += [(str(nodes), state) for state in mixes(nodes, cases, options.seed, traces)]
+        sizes = [(40, SMOKE_MIXES)]
+    else:
+        chosen = [] if options.no_named else [("named", state) for state in named]
+        last = options.cases[-1:] * len(options.nodes)
+        sizes = [*zip(options.nodes, options.cases + last, strict=False)]
+    for nodes, cases in sizes:
+        drawn = mixes(nodes, cases, options.seed, options.gang_share, traces)
+        chosen += [(str(nodes), state) for state in drawn]
     return chosen
 
 
@@ -109,7 +116,8 @@ def run(options: argparse.Namespace, control_plane: ControlPlane) -> Run:
         f"search: {BACKEND}",
         input="named cases of bench/rival/cases.py; trace mix of bench/mix.py (openb-2023, "
         f"itp-2021; bench/data/README.md), fills {FILLS}, placements {PLACEMENTS}, "
-        f"{LEVELS} priority levels, seeds from {options.seed}",
+        f"{LEVELS} priority levels, {options.gang_share:.0%} of the GPUs in use held by jobs of "
+        f"itp-2021, seeds from {options.seed}",
         seconds=round(time.monotonic() - began, 1),
         compared=tuple(compared),
     )
@@ -122,6 +130,7 @@ def _command(options: argparse.Namespace) -> str:
     return (
         f"python -m bench.against_kubernetes --nodes {nodes} --cases {cases} "
         f"--seed {options.seed}"
+        + (f" --gang-share {options.gang_share:g}" if options.gang_share != GANG_SHARE else "")
         + (" --no-named" if options.no_named else "")
         + "".join(f" --without {who}" for who in options.without)
     )
@@ -139,6 +148,7 @@ def parser() -> argparse.ArgumentParser:
         "--cases", type=int, nargs="+", default=[20], help="cases a size; the last one repeats"
     )
     made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--gang-share", type=float, default=GANG_SHARE)
     made.add_argument("--quiet", type=float, default=12.0, help="seconds without any change")
     made.add_argument("--smoke", action="store_true", help="a few cases at 40 nodes")
     made.add_argument("--no-named", action="store_true", help="only the trace mix")
@@ -147,30 +157,43 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--traces", type=Path, help="count in these full traces instead")
     made.add_argument("--out", type=Path, default=OUT, help="where the JSON goes")
+    made.add_argument("--again", type=Path, metavar="JSON", help="run nothing: that run's tables")
     made.add_argument("--report", type=Path, help="write the tables to this file as well")
     return made
+
+
+def measured(options: argparse.Namespace) -> Run:
+    """Start a control plane and compare. Raises ValueError and OSError before it starts."""
+    states(options)  # Bad input is to be told before minutes have gone by.
+    with (
+        tempfile.TemporaryDirectory(prefix="podgroup-bench-") as folder,
+        ControlPlane(MINOR, Path(folder)) as control_plane,
+    ):
+        return run(options, control_plane)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, write, print; see ``--help`` for the exit status."""
     options = parser().parse_args(arguments)
     try:
-        states(options)  # Bad input is to be told before a control plane is started.
-        with (
-            tempfile.TemporaryDirectory(prefix="podgroup-bench-") as folder,
-            ControlPlane(MINOR, Path(folder)) as control_plane,
-        ):
-            done = run(options, control_plane)
+        if options.again is not None:
+            done = msgspec.json.decode(options.again.read_bytes(), type=Run)
+        else:
+            done = measured(options)
+            encoded = msgspec.json.format(msgspec.json.encode(done), indent=1)
+            _write(options.out, encoded + b"\n")
     except (BuildError, OSError, ValueError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    encoded = msgspec.json.format(msgspec.json.encode(done), indent=1)
     text = report(done)
     print(text)
-    for path, content in ((options.out, encoded + b"\n"), (options.report, text.encode())):
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+    if options.report is not None:
+        _write(options.report, text.encode())
     return 1 if broken_promises(done.compared) else 0
 
 

@@ -73,6 +73,12 @@ def _reading() -> list[str]:
         "the gang's creation to its last binding. **no**: the gang does not run, and how many of",
         "its members do. *half n*: n gangs lost some members and kept others.",
         "",
+        "To be known when reading: there are no kubelets (kwok plays them), so a pod runs as soon",
+        "as it is bound and goes as soon as it is deleted. All victims started within seconds of",
+        "each other, so the disrupted work decides nothing. kube-scheduler looks at every node",
+        "(`percentageOfNodesToScore: 100`) and breaks ties between nodes at random: its numbers",
+        "differ from run to run.",
+        "",
     ]
 
 

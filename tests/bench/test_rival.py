@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -96,6 +98,22 @@ def test_the_report_tells_all_of_it() -> None:
     assert "4 pods by the extender, 8 by kube-scheduler, GenericWorkload on: 2.0 times" in text
     assert "| spread 0.9 | 1 | 4 | 4 | 2 |" in text
     assert "exactly what the offline plan costs in 2 of 2 cases" in text
+
+
+def test_an_earlier_run_can_be_told_again(tmp_path: Path) -> None:
+    story = Story(spread_gangs())
+    kept, table = tmp_path / "run.json", tmp_path / "deep" / "run.md"
+
+    def told(ours: Outcome, theirs: Outcome) -> int:
+        run = Run("c", "m", "v", "i", 1.0, (story.compared(ours, theirs),))
+        kept.write_bytes(msgspec.json.encode(run))
+        status = main(["--again", str(kept), "--report", str(table)])
+        assert table.read_text() == report(run)
+        return status
+
+    best, many = story.outcome(*gang(3)), story.outcome(*gang(1), *gang(2))
+    assert told(best, many) == 0
+    assert told(many, best) == 1
 
 
 def test_bad_input_is_told_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
