@@ -103,6 +103,7 @@ class ApiProxy:
             header = await self._access.authorization()
             if header:
                 headers["Authorization"] = header
+        begun = False
         try:
             async with self._session.request(
                 request.method,
@@ -121,10 +122,12 @@ class ApiProxy:
                     )
                 response = web.StreamResponse(status=answer.status, headers=back)
                 await response.prepare(request)
+                begun = True
                 async for chunk in answer.content.iter_any():
                     await response.write(chunk)
                 return response
-        except ConnectionError:
-            return web.Response(status=502)
-        except aiohttp.ClientError as error:
+        except (ConnectionError, aiohttp.ClientError) as error:
+            # An answer cut short behind us is cut short in front of us as well.
+            if begun and request.transport is not None:
+                request.transport.close()
             return web.Response(status=502, text=str(error))
