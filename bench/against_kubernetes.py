@@ -25,7 +25,7 @@ from bench.mix import LEVEL, URGENT, Distributions, MixSettings, mix
 from bench.rival.bed import CONTENDERS, Bed, Contender
 from bench.rival.cases import LOW, MIDDLE, named_cases
 from bench.rival.comparison import Compared, Run, broken_promises, machine
-from bench.rival.outcome import optimum
+from bench.rival.outcome import Outcome, damage, optimum
 from bench.rival.report import report
 from bench.state import State
 from extender.search.solver import BACKEND
@@ -65,9 +65,14 @@ def compare(
 ) -> Compared:
     """Let every contender have the state, one after the other."""
     best = optimum(state)
-    outcomes = {}
+    outcomes: dict[Contender, Outcome] = {}
     for who in contenders:
-        outcomes[who] = found = bed.attempt(state, who, quiet=quiet)
+        try:
+            found = bed.attempt(state, who, quiet=quiet)
+        except (RuntimeError, TimeoutError) as problem:
+            # One attempt that cannot be made is told in its place; the others still count.
+            found = Outcome(damage(state, ()), 0, False, None, f"not measured: {problem}"[:300])
+        outcomes[who] = found
         print(
             f"{state.name:36} {who:15} {found.damage.pods:4} pods, {found.damage.gangs} gangs, "
             f"{found.members} of {len(state.members)} members run, {found.seconds} s "

@@ -46,7 +46,7 @@ class Outcome(Struct, frozen=True):
     seconds: float | None
     """From the gang's creation to its last binding; None when it does not run."""
     problem: str = ""
-    """Why the attempt cannot be judged; "" when it can."""
+    """Why it was not measured or did not settle; "" when it was and did."""
 
     @property
     def for_nothing(self) -> bool:
