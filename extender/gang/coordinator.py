@@ -166,7 +166,8 @@ class Coordinator:
     async def ask(self, gang: Gang, masks: Masks) -> Plan | Refusal:
         """Return what would be planned, without acting on it."""
         async with self._lock:
-            return await self._search(gang, self._source.snapshot(), masks, None)
+            snapshot = self.flights.leaving.shown_in(self._source.snapshot())
+            return await self._search(gang, snapshot, masks, None)
 
     def _version(self) -> tuple[int, int]:
         return (self._source.generation, self.book.version)
@@ -179,7 +180,7 @@ class Coordinator:
         single: Gang | None,
         masks: Masks | None,
     ) -> Flight | Refusal:
-        snapshot = self._source.snapshot()
+        snapshot = self.flights.leaving.shown_in(self._source.snapshot())
         version = self._version()
         gang = single or self.resolver.resolve(key, snapshot)
         waits = self._waiting.must_wait(gang) or self._unseen(gang)

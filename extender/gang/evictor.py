@@ -73,14 +73,16 @@ class Evictor:
         budgeted: frozenset[str],
         message: str,
         wanted: Callable[[str], bool],
+        asked: Callable[[str], None],
         sent: Callable[[str], None],
     ) -> None:
         """Evict ``victims``; raises EvictionRefused when the rehearsal is refused.
 
         ``budgeted`` are uids to evict through the Eviction API. ``wanted(uid)``
         is asked right before each request: False leaves the pod alone (the plan
-        was cancelled, or the pod went by itself). ``sent(uid)`` is called once
-        the API server has accepted an eviction.
+        was cancelled, or the pod went by itself). ``asked(uid)`` is called right
+        before the real request leaves, from when on the pod may go at any moment;
+        ``sent(uid)`` once the API server has accepted it.
         """
         todo = [victim for victim in victims if wanted(victim.uid)]
         attempts = self._settings.attempts
@@ -92,6 +94,7 @@ class Evictor:
         await self._each(todo, lambda victim: self._mark(victim, message), wanted, attempts)
 
         async def remove(victim: Victim) -> None:
+            asked(victim.uid)
             try:
                 await self._remove(victim, victim.uid in budgeted, dry_run=False)
             except (NotFound, Conflict):

@@ -19,6 +19,7 @@ from extender.gang.clocks import Clocks
 from extender.gang.decisions import Decision
 from extender.gang.evictor import EvictionRefused, Evictor
 from extender.gang.herald import Herald
+from extender.gang.leaving import Leaving, not_shown
 from extender.gang.record import Record, Records
 from extender.kube.errors import ApiError
 from extender.model.objects import GangKey, Pod
@@ -64,6 +65,7 @@ class Flights:
         """Uid of a victim or waited-for pod -> plans that want it gone."""
         self._held_back: dict[str, Pod] = {}
         """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
+        self.leaving = Leaving(clocks.monotonic)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- begin ----------------------------------------------------------------------------
@@ -71,14 +73,15 @@ class Flights:
     def new(self, plan: Plan, pods: dict[str, Pod]) -> Flight:
         """Return a flight for a plan; ``pods`` are the gang's members by uid."""
         now = self._clocks.monotonic()
+        staying = not_shown(plan.waits_for, self._snapshot())
         return Flight(
             plan=plan,
             pods={seat.uid: pods[seat.uid] for seat in plan.seats},
             seats={seat.uid: seat.node for seat in plan.seats},
             state=State.EVICTING,
             since=now,
-            victims={victim.uid: victim for victim in plan.victims},
-            waits={victim.uid: victim for victim in plan.waits_for},
+            victims={v.uid: v for v in (*plan.victims, *staying)},
+            waits={v.uid: v for v in plan.waits_for if v not in staying},
             started=now,
         )
 
@@ -127,6 +130,7 @@ class Flights:
                 self._budgeted(victims),
                 message,
                 wanted=lambda uid: not flight.cancelled and uid in flight.victims,
+                asked=lambda uid: self.leaving.ask(uid, flight.victims[uid].node),
                 sent=lambda uid: self._sent(flight, uid, message),
             )
         except EvictionRefused as refused:
@@ -154,7 +158,7 @@ class Flights:
 
     def _sent(self, flight: Flight, uid: str, message: str) -> None:
         flight.sent.add(uid)
-        victim = next(v for v in flight.plan.victims if v.uid == uid)
+        victim = next(v for v in (*flight.plan.victims, *flight.plan.waits_for) if v.uid == uid)
         note = f"{message}; this pod (priority {victim.priority}): {victim.reason}"
         self.spawn(self._herald.event(victim.uid, victim.namespace, victim.name, "Preempted", note))
         if len(flight.sent) == 1:
@@ -314,6 +318,7 @@ class Flights:
                 self._advance(flight)
         self.book.pod_left(pod.node, pod.uid)
         self._held_back.pop(pod.uid, None)
+        self.leaving.gone(pod.uid)
         flight = self.book.of_member(pod.uid)
         if flight is not None:
             self._member_lost(flight, pod)
@@ -353,14 +358,15 @@ class Flights:
         }
         lost = [s for s in plan.seats if s.uid not in waiting and s.uid not in bound]
         now = self._clocks.monotonic()
+        staying = not_shown(plan.waits_for, snapshot)
         flight = Flight(
             plan=plan,
             pods=waiting,
             seats={seat.uid: seat.node for seat in plan.seats if seat.uid in waiting},
             state=State.EVICTING,
             since=now,
-            victims={v.uid: v for v in plan.victims if v.uid in bound},
-            waits={v.uid: v for v in plan.waits_for if v.uid in bound},
+            victims={v.uid: v for v in (*plan.victims, *staying) if v.uid in bound},
+            waits={v.uid: v for v in plan.waits_for if v.uid in bound and v not in staying},
             sent={v.uid for v in plan.victims if v.uid not in bound or bound[v.uid].deleting},
             started=now,
         )

@@ -440,3 +440,27 @@ async def test_members_with_volumes_only_use_nodes_that_kube_scheduler_named(rig
     await rig.until_names("old", "disk-0")
     flight = next(iter(rig.coordinator.book))
     assert set(flight.seats.values()) == {"n1"}
+
+
+async def test_an_eviction_on_its_way_is_used_by_whoever_takes_the_seats_over() -> None:
+    """The request cannot be called back: taking another victim would be one too many."""
+    settings = replace(FAST, eviction=EvictionSettings(concurrency=1))
+    async with Rig(settings) as rig:
+        await rig.nodes(3)
+        await rig.classes(low=1, high=100, top=1000)
+        for i in range(3):
+            await rig.pod(f"low-{i}", cls="low", on=f"n{i}")
+        await rig.gang("high", 3, "high")
+        slow = rig.server.faults.plan(
+            Fault(times=1, method="DELETE", path="low-[0-9](?!.*dryRun)", delay=1.0)
+        )
+        await rig.preempt("high-0", n0=["low-0"])
+        await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
+        await rig.gang("top", 1, "top")
+        await rig.preempt("top-0", n0=["low-0"])
+        flight = next(iter(rig.coordinator.book))
+        assert flight.key.name == "top"
+        assert flight.plan.victims == ()
+        await rig.until(lambda: flight.state is State.OPEN, "the room is there")
+        await asyncio.sleep(0.3)
+        assert len([name for name in await rig.names() if name.startswith("low")]) == 2
