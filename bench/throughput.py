@@ -136,6 +136,29 @@ def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, A
     }
 
 
+def table(done: dict[str, Any]) -> str:
+    """The document as Markdown."""
+    lines = [
+        "# Pods of no gang, with and without the extender",
+        "",
+        f"- Machine: {done['machine']}",
+        f"- Kubernetes {done['kubernetes']}, kwok instead of kubelets, gates of kube-scheduler off",
+        f"- Command: `{done['command']}`",
+        "",
+        "Pods per second between the first and the last binding that a watch sees; every node is",
+        "filtered (`percentageOfNodesToScore: 100`). All ways share this machine's cores with",
+        "API server, etcd and kwok.",
+        "",
+        "| way | each round | median | share of none |",
+        "| --- | --- | ---: | ---: |",
+    ]
+    for way in WAYS:
+        rounds = ", ".join(f"{rate:.0f}" for rate in done["pods per second"][way])
+        share = done["share of none"][way]
+        lines.append(f"| {way} | {rounds} | {done['median'][way]:.0f} | {share:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run and print one JSON document; 2 for bad input."""
     parser = argparse.ArgumentParser(description="Schedule plain pods, with and without.")
@@ -144,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one way")
     parser.add_argument("--out", type=Path, default=OUT, help="where the JSON goes")
+    parser.add_argument("--report", type=Path, help="write a table to this file as well")
     options = parser.parse_args(arguments)
     if options.nodes < 1 or options.rounds < 1 or not 2 <= options.pods <= options.nodes * 100:
         print("error: at least one node and round, 2 to 100 pods a node", file=sys.stderr)
@@ -157,10 +181,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BuildError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    text = json.dumps(done, indent=2)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(text + "\n")
-    print(text)
+    text = json.dumps(done, indent=2) + "\n"
+    print(text, end="")
+    for path, content in ((options.out, text), (options.report, table(done))):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
     return 0
 
 

@@ -1,0 +1,40 @@
+"""The throughput benchmark runs and says what it measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.throughput import WAYS, main, table
+
+
+def test_pods_that_cannot_all_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--nodes", "1", "--pods", "101"]) == 2
+    assert "100 pods a node" in capsys.readouterr().err
+
+
+def test_the_table_has_every_way() -> None:
+    rates = {way: [100.0, 50.0] for way in WAYS}
+    done = {
+        "command": "c",
+        "machine": "m",
+        "kubernetes": "v",
+        "pods per second": rates,
+        "median": dict.fromkeys(WAYS, 75.0),
+        "share of none": dict.fromkeys(WAYS, 0.5),
+    }
+    text = table(done)
+    for way in WAYS:
+        assert f"| {way} | 100, 50 | 75 | 0.50 |" in text
+
+
+@pytest.mark.real
+def test_every_way_schedules_all_pods(tmp_path: Path) -> None:
+    out = tmp_path / "run.json"
+    assert main(["--nodes", "10", "--pods", "60", "--rounds", "1", "--out", str(out)]) == 0
+    done = json.loads(out.read_text())
+    assert set(done["median"]) == set(WAYS)
+    assert all(rate > 0 for rate in done["median"].values())
+    assert done["share of none"]["none"] == 1
