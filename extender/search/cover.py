@@ -1,8 +1,9 @@
 """The cheapest of a node's units that release a given amount: the plain search's knapsack.
 
-Several resources, lexicographic cost. Depth first over the units in ascending
-cost; a branch ends when the units left cannot cover, or when the least number
-of units still needed, at the cheapest prices left, reaches the best set known.
+Several resources, lexicographic cost. A branch looks at the resource whose need is
+dearest to meet (at least so many more units, at the cheapest prices among those
+that release it), and takes one of its units or leaves it out for good. A unit is
+not taken where a cheaper one that releases no less was left out.
 """
 
 from __future__ import annotations
@@ -54,60 +55,74 @@ class _Search:
         self.items = items
         self.need = tuple(need)
         self.zero: Price = (0,) * levels
-        self.sums = [(0,) * len(need)]
-        self.largest = [(0,) * len(need)]
-        for item in reversed(items):
-            self.sums.append(tuple(a + b for a, b in zip(item.amounts, self.sums[-1], strict=True)))
-            self.largest.append(
-                tuple(max(a, b) for a, b in zip(item.amounts, self.largest[-1], strict=True))
-            )
-        self.sums.reverse()
-        self.largest.reverse()
         self.best: Price | None = None
-        self.best_units: tuple[int, ...] = ()
+        self.taken: tuple[int, ...] = ()
         self.patience = PATIENCE
 
     def run(self) -> Covering | None:
-        least = self._fewest(0, self.need)
-        if least is None:
+        everything = tuple(range(len(self.items)))
+        measured = self._measure(everything, self.need)
+        if measured is None:
             return None
-        bound = self._cheapest(0, least)
-        self._descend(0, self.need, self.zero, ())
+        self._descend(everything, (), self.need, self.zero, ())
         if self.best is None:
-            return Covering(bound, tuple(item.unit for item in self.items))
-        return Covering(self.best if self.patience > 0 else bound, self.best_units)
+            return Covering(measured[0], tuple(item.unit for item in self.items))
+        bound = self.best if self.patience > 0 else measured[0]
+        return Covering(bound, tuple(self.items[i].unit for i in self.taken))
 
-    def _fewest(self, start: int, need: Sequence[int]) -> int | None:
-        """At least so many items from ``start`` on are needed; None when all are too few."""
-        count = 0
-        for have, most, want in zip(self.sums[start], self.largest[start], need, strict=True):
-            if want > 0:
-                if have < want:
-                    return None
-                count = max(count, -(-want // most))
-        return count
-
-    def _cheapest(self, start: int, count: int) -> Price:
-        price = self.zero
-        for item in self.items[start : start + count]:
-            price = total(price, item.price)
-        return price
+    def _measure(self, open_: Sequence[int], need: Sequence[int]) -> tuple[Price, int] | None:
+        """(price still to pay at least, dearest needed resource or -1); None: too little."""
+        bound, dearest = self.zero, -1
+        for r, want in enumerate(need):
+            if want <= 0:
+                continue
+            useful = [i for i in open_ if self.items[i].amounts[r] > 0]
+            if sum(self.items[i].amounts[r] for i in useful) < want:
+                return None
+            count = -(-want // max(self.items[i].amounts[r] for i in useful))
+            price = self.zero
+            for i in useful[:count]:
+                price = total(price, self.items[i].price)
+            if dearest < 0 or price > bound:
+                bound, dearest = price, r
+        return bound, dearest
 
     def _descend(
-        self, start: int, need: Sequence[int], paid: Price, taken: tuple[int, ...]
+        self,
+        open_: tuple[int, ...],
+        left_out: tuple[int, ...],
+        need: tuple[int, ...],
+        paid: Price,
+        taken: tuple[int, ...],
     ) -> None:
-        while self.patience > 0:
-            self.patience -= 1
-            count = self._fewest(start, need)
-            if count is None:
+        if self.patience <= 0:
+            return
+        self.patience -= 1
+        measured = self._measure(open_, need)
+        if measured is None or self._beaten(total(paid, measured[0])):
+            return
+        if measured[1] < 0:
+            self.best, self.taken = paid, taken
+            return
+        for i in [i for i in open_ if self.items[i].amounts[measured[1]] > 0]:
+            price = total(paid, self.items[i].price)
+            if self._beaten(price):
                 return
-            if self.best is not None and total(paid, self._cheapest(start, count)) >= self.best:
-                return
-            if count == 0:
-                self.best, self.best_units = paid, taken
-                return
-            item = self.items[start]
-            if any(a > 0 and w > 0 for a, w in zip(item.amounts, need, strict=True)):
-                rest = tuple(w - a for a, w in zip(item.amounts, need, strict=True))
-                self._descend(start + 1, rest, total(paid, item.price), (*taken, item.unit))
-            start += 1
+            open_ = tuple(k for k in open_ if k != i)
+            if not any(k < i and self._no_less(k, i, need) for k in left_out):
+                rest = tuple(
+                    want - have for want, have in zip(need, self.items[i].amounts, strict=True)
+                )
+                self._descend(open_, left_out, rest, price, (*taken, i))
+            left_out = (*left_out, i)
+
+    def _beaten(self, price: Price) -> bool:
+        return self.best is not None and price >= self.best
+
+    def _no_less(self, a: int, b: int, need: Sequence[int]) -> bool:
+        """Whether item a releases at least as much as b of everything still needed."""
+        return all(
+            x >= y
+            for x, y, want in zip(self.items[a].amounts, self.items[b].amounts, need, strict=True)
+            if want > 0
+        )

@@ -7,20 +7,19 @@ cdef struct Cover:
     int w
     const i64* amounts       # items * resources
     const i64* costs         # items * w
+    const i64* need          # resources
     i64 patience             # branches allowed
     # work space, see cover.pyx
-    i64* need
-    i64* suffix_sum
-    i64* suffix_most
-    i64* prefix_cost
-    int* trail
-    int* skipped
+    i64* left                # (items + 2) * resources: still needed, per depth
+    i64* paid                # (items + 2) * w: cost of what is taken, per depth
+    i64* bound               # w
+    i64* sums                # resources
+    i64* largest             # resources
+    int* state               # items: open, taken, or left out
     int depth
-    int skips
-    i64* paid
     # the answer
-    i64* best
-    int* taken
+    i64* best                # w
+    int* taken               # items
     int taken_count
     bint exact
     i64 work

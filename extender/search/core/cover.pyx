@@ -2,116 +2,131 @@
 """The cheapest of a node's units that make a given amount of room there.
 
 A covering knapsack with several resources and a lexicographic cost, solved by
-depth-first search over the units in ascending cost. Three cuts keep it short:
-the units left must be able to cover; at least so many more units are needed,
-and the next ones are the cheapest; a unit is not taken where an earlier,
-cheaper one that releases no less was left out.
+depth-first search. Each branch looks at the resource whose need is dearest to
+meet (at least so many more units, at the cheapest prices among those that release
+it), and takes one of its units or leaves it out for good. A unit is not taken
+where a cheaper one that releases no less was left out.
 """
 
 from extender.search.core.limbs cimport (
-    i64, is_never, minus, never, order, order_of_sum, plus, put, zero,
+    i64, never, order, order_of_sum, plus, put, zero,
 )
+
+cdef enum:
+    OPEN = 0
+    TAKEN = 1
+    LEFT = 2          # LEFT + d: left out by the branch at depth d
 
 
 cdef i64 cover_space(int items, int resources, int w) noexcept nogil:
     """int64 words of work space that ``cover_lay`` needs."""
-    cdef i64 n = items + 2
-    return n * resources * 3 + n * w * 2 + w + 3 * n + 8
+    cdef i64 rows = items + 2
+    return rows * (resources + w) + 2 * resources + 2 * w + 2 * rows
 
 
 cdef void cover_lay(Cover* c, i64* space) noexcept nogil:
     """Cut the work space up; items, resources and w are set."""
-    cdef i64 n = c.items + 2
-    c.need = space
-    space += n * c.resources
-    c.suffix_sum = space
-    space += n * c.resources
-    c.suffix_most = space
-    space += n * c.resources
-    c.prefix_cost = space
-    space += n * c.w
+    cdef i64 rows = c.items + 2
+    c.left = space
+    space += rows * c.resources
     c.paid = space
-    space += n * c.w
+    space += rows * c.w
+    c.bound = space
+    space += c.w
     c.best = space
     space += c.w
-    c.trail = <int*>space
-    space += n
-    c.skipped = <int*>space
-    space += n
+    c.sums = space
+    space += c.resources
+    c.largest = space
+    space += c.resources
     c.taken = <int*>space
+    space += rows
+    c.state = <int*>space
 
 
 cdef void cover_solve(Cover* c, i64* bound) noexcept nogil:
-    """Fill best, taken and exact for ``need`` (its first row); bound gets w limbs.
+    """Fill best, taken and exact for ``need``; bound gets w limbs.
 
     best is NEVER where all units together do not cover. With exact False the
     branches ran out: best is then an answer, bound a valid lower bound.
     """
-    cdef int i, r, items = c.items, resources = c.resources, w = c.w
-    cdef i64 most
+    cdef int i, r
     c.exact = True
     c.taken_count = 0
-    never(c.best, w)
-    for r in range(resources):
-        c.suffix_sum[items * resources + r] = 0
-        c.suffix_most[items * resources + r] = 0
-    for i in range(items - 1, -1, -1):
-        for r in range(resources):
-            most = c.amounts[i * resources + r]
-            c.suffix_sum[i * resources + r] = c.suffix_sum[(i + 1) * resources + r] + most
-            if most < c.suffix_most[(i + 1) * resources + r]:
-                most = c.suffix_most[(i + 1) * resources + r]
-            c.suffix_most[i * resources + r] = most
-    for r in range(resources):
-        if c.suffix_sum[r] < c.need[r]:
-            never(bound, w)
-            return
-    zero(c.prefix_cost, w)
-    for i in range(items):
-        put(c.prefix_cost + (i + 1) * w, c.prefix_cost + i * w, w)
-        plus(c.prefix_cost + (i + 1) * w, c.costs + i * w, w)
-    i = fewest(c, 0, 0)
-    put(bound, c.prefix_cost + i * w, w)
-    greedy(c)
-    if order(bound, c.best, w) == 0:
-        return
-    zero(c.paid, w)
     c.depth = 0
-    c.skips = 0
-    descend(c, 0)
+    never(c.best, c.w)
+    zero(c.paid, c.w)
+    for i in range(c.items):
+        c.state[i] = OPEN
+    for r in range(c.resources):
+        c.left[r] = c.need[r]
+    r = measure(c, c.left)
+    if r == -2:
+        never(bound, c.w)
+        return
+    put(bound, c.bound, c.w)
+    greedy(c)
+    if order(bound, c.best, c.w) == 0:
+        return
+    descend(c)
     if c.exact:
-        put(bound, c.best, w)
+        put(bound, c.best, c.w)
 
 
-cdef int fewest(Cover* c, int level, int start) noexcept nogil:
-    """At least so many of the units from ``start`` on cover what is needed at ``level``.
+cdef int measure(Cover* c, const i64* left) noexcept nogil:
+    """The needed resource that is dearest to meet with the open units; bound is its price.
 
-    0 when nothing is needed; more than there are when they cannot cover.
+    -1 when nothing is needed (bound is zero), -2 when the open units are too few.
     """
-    cdef int r, resources = c.resources
-    cdef i64 count, most, need, result = 0
+    cdef int i, r, best = -1, resources = c.resources, w = c.w
+    cdef i64 count, amount
+    cdef bint some = False
+    cdef i64 price[6]
+    zero(c.bound, w)
     for r in range(resources):
-        need = c.need[level * resources + r]
-        if need > 0:
-            if c.suffix_sum[start * resources + r] < need:
-                return c.items + 1
-            most = c.suffix_most[start * resources + r]
-            count = (need + most - 1) // most
-            if count > result:
-                result = count
-    if result > c.items - start:
-        return c.items + 1
-    return <int>result
+        c.sums[r] = 0
+        c.largest[r] = 0
+        if left[r] > 0:
+            some = True
+    if not some:
+        return -1
+    for i in range(c.items):
+        if c.state[i] == OPEN:
+            for r in range(resources):
+                amount = c.amounts[i * resources + r]
+                c.sums[r] += amount
+                if amount > c.largest[r]:
+                    c.largest[r] = amount
+    c.work += c.items
+    for r in range(resources):
+        if left[r] > 0 and c.sums[r] < left[r]:
+            return -2
+    for r in range(resources):
+        if left[r] <= 0:
+            continue
+        count = (left[r] + c.largest[r] - 1) // c.largest[r]
+        zero(price, w)
+        for i in range(c.items):
+            if count == 0:
+                break
+            if c.state[i] == OPEN and c.amounts[i * resources + r] > 0:
+                plus(price, c.costs + i * w, w)
+                count -= 1
+        if count > 0:
+            return -2
+        if best < 0 or order(price, c.bound, w) > 0:
+            best = r
+            put(c.bound, price, w)
+    return best
 
 
 cdef void greedy(Cover* c) noexcept nogil:
     """A first answer: cheapest units until covered, then the dearest unneeded ones back."""
-    cdef int i, j, r, resources = c.resources, kept
+    cdef int i, j, r, resources = c.resources, kept = 0
     cdef bint covered, useful
-    cdef i64* left = c.need + resources
+    cdef i64* left = c.left + resources
     for r in range(resources):
         left[r] = c.need[r]
-    kept = 0
     for i in range(c.items):
         covered = True
         useful = False
@@ -147,58 +162,54 @@ cdef void greedy(Cover* c) noexcept nogil:
             plus(c.best, c.costs + i * c.w, c.w)
 
 
-cdef void descend(Cover* c, int i) noexcept nogil:
-    """Decide unit i and the later ones; depth units are taken, need row depth is left."""
-    cdef int r, s, more, resources = c.resources, w = c.w, level = c.depth, skips = c.skips
-    cdef bint useful, dominated
-    cdef i64* need = c.need + level * resources
+cdef void descend(Cover* c) noexcept nogil:
+    """Search below what is taken and left out so far; undoes its own marks."""
+    cdef int i, r, s, level = c.depth, resources = c.resources, w = c.w
+    cdef i64* left = c.left + level * resources
     cdef i64* paid = c.paid + level * w
-    cdef const i64* amounts
-    while True:
-        c.work += 1
-        if c.patience <= 0:
-            c.exact = False
-            break
-        c.patience -= 1
-        more = fewest(c, level, i)
-        if more == 0:
-            if order(paid, c.best, w) < 0:
-                put(c.best, paid, w)
-                c.taken_count = level
-                for s in range(level):
-                    c.taken[s] = c.trail[s]
-            break
-        if more > c.items - i:
-            break
-        put(c.paid + (level + 1) * w, c.prefix_cost + (i + more) * w, w)
-        minus(c.paid + (level + 1) * w, c.prefix_cost + i * w, w)
-        if order_of_sum(paid, c.paid + (level + 1) * w, c.best, w) >= 0:
-            break
-        amounts = c.amounts + i * resources
-        useful = False
-        for r in range(resources):
-            if need[r] > 0 and amounts[r] > 0:
-                useful = True
+    cdef bint dominated
+    if c.patience <= 0:
+        c.exact = False
+        return
+    c.patience -= 1
+    r = measure(c, left)
+    if r == -2 or order_of_sum(paid, c.bound, c.best, w) >= 0:
+        return
+    if r == -1:
+        put(c.best, paid, w)
+        c.taken_count = 0
+        for i in range(c.items):
+            if c.state[i] == TAKEN:
+                c.taken[c.taken_count] = i
+                c.taken_count += 1
+        return
+    for i in range(c.items):
+        if c.state[i] != OPEN or c.amounts[i * resources + r] == 0:
+            continue
         dominated = False
-        for s in range(c.skips):
-            if no_less(c.amounts + c.skipped[s] * resources, amounts, need, resources):
+        for s in range(i):
+            if c.state[s] >= LEFT and no_less(
+                c.amounts + s * resources, c.amounts + i * resources, left, resources
+            ):
                 dominated = True
                 break
-        if useful and not dominated:
-            for r in range(resources):
-                need[resources + r] = need[r] - amounts[r]
-            put(c.paid + (level + 1) * w, paid, w)
-            plus(c.paid + (level + 1) * w, c.costs + i * w, w)
-            c.trail[level] = i
-            c.depth = level + 1
-            descend(c, i + 1)
-            c.depth = level
-            if not c.exact:
+        if not dominated:
+            if order_of_sum(paid, c.costs + i * w, c.best, w) >= 0:
                 break
-            c.skipped[c.skips] = i
-            c.skips += 1
-        i += 1
-    c.skips = skips
+            for s in range(resources):
+                left[resources + s] = left[s] - c.amounts[i * resources + s]
+            put(paid + w, paid, w)
+            plus(paid + w, c.costs + i * w, w)
+            c.state[i] = TAKEN
+            c.depth = level + 1
+            descend(c)
+            c.depth = level
+        c.state[i] = LEFT + level
+        if not c.exact:
+            break
+    for i in range(c.items):
+        if c.state[i] == LEFT + level:
+            c.state[i] = OPEN
 
 
 cdef inline bint no_less(

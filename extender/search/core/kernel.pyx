@@ -47,8 +47,21 @@ cdef enum:
     COVER_PATIENCE = 3000     # branches per node frontier entry
     TABLE_WORDS = 4000000     # int64 words in one table
     STEP_WORK = 20000         # elementary steps that count as one branch
+    TUNING_STEPS = 40         # relaxations spent on the prices of budgets
 
 cdef i64 CHOICE_PATIENCE = 60000000
+
+
+cdef inline i64 between(i64 low, i64 high) noexcept nogil:
+    """A value between the two, by size first: prices range over many magnitudes."""
+    cdef int a = 0, b = 0
+    while (low >> a) > 0:
+        a += 1
+    while (high >> b) > 0:
+        b += 1
+    if b - a > 2:
+        return <i64>1 << ((a + b) // 2)
+    return low + (high - low) // 2
 
 
 cdef class Columns:
@@ -187,6 +200,7 @@ cdef class Region:
     cdef vector[i64] price, eff, broken          # U*W, U*W, G*W
     cdef vector[char] status                     # V: units, then gangs
     cdef vector[char] budget_state
+    cdef vector[i64] fine, tuned                 # budgets*W: price of a pod now; when not IN
     cdef vector[char] gated, loose               # G: variable; surplus counted outside
     cdef vector[char] unbreakable, firm          # G; budgets
     cdef vector[char] is_free, spans
@@ -229,7 +243,7 @@ cdef class Region:
     cdef double deadline
     cdef const signed char* cancel
     cdef object _cancel_owner
-    cdef vector[i64] space, node_room, item_amounts, item_costs
+    cdef vector[i64] space, asked, node_room, item_amounts, item_costs
     cdef vector[int] item_unit
 
     def __init__(self, Columns columns, bytes inside, int extra_level=-1):
@@ -495,6 +509,11 @@ cdef class Region:
         cdef int level, limb, last = -1
         cdef i64 low, most_low = 0, unit
         cdef bint beyond
+        for limb in range(self.W):
+            if value[limb] < 0:
+                value[limb] = 0
+                self.clear_after(value, limb)
+                break
         for limb in range(self.W - 1, -1, -1):
             most_low = 0
             for level in range(self.c.levels - 1, -1, -1):
@@ -574,6 +593,8 @@ cdef class Region:
                 last[self.c.unit_gang[u]] += 1
         self._budget_units()
         self.eff = self.price
+        self.fine.assign(self.c.budgets * W, 0)
+        self.tuned.assign(self.c.budgets * W, 0)
         self.scope.resize(self.N)
         self.table.resize(self.N)
         self.relaxed_vars.resize(self.N)
@@ -683,20 +704,36 @@ cdef class Region:
     # -- decisions ----------------------------------------------------------
 
     cdef void set_budget(self, int b, int state) noexcept nogil:
-        """OPEN: counted afterwards. IN: every pod costs (over). OUT: must not be exceeded."""
-        cdef int i, u, k, sign
-        sign = (1 if state == IN else 0) - (1 if self.budget_state[b] == IN else 0)
+        """OPEN: counted afterwards. IN: every pod above costs. OUT: must not be exceeded."""
+        cdef i64 price[6]
         self.budget_state[b] = <char>state
-        if not sign:
+        if state == IN:
+            zero(price, self.W)
+            self.pay(price, self.c.budget_level[b], 1)
+            self.set_fine(b, price)
+        else:
+            self.set_fine(b, &self.tuned[b * self.W])
+
+    cdef void set_fine(self, int b, const i64* price) noexcept nogil:
+        """Let every pod of the budget cost this much (and every allowed pod refund it).
+
+        A lower bound holds for any price from nothing to what an excess pod
+        really costs, or to any price where the budget must not be exceeded
+        (Lagrangian relaxation of the budget).
+        """
+        cdef int i, u, k, w, W = self.W
+        if order(price, &self.fine[b * W], W) == 0:
             return
         for i in range(self.budget_first[b], self.budget_first[b + 1]):
             u = self.budget_unit[i]
             for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
                 if self.c.use_budget[k] == b:
-                    self.pay(
-                        &self.eff[u * self.W], self.c.budget_level[b], sign * self.c.use_pods[k]
-                    )
+                    for w in range(W):
+                        self.eff[u * W + w] += self.c.use_pods[k] * (
+                            price[w] - self.fine[b * W + w]
+                        )
             self.soil(u)
+        put(&self.fine[b * W], price, W)
 
     cdef void soil(self, int u) noexcept nogil:
         cdef int i
@@ -772,6 +809,7 @@ cdef class Region:
             self.rough[n] = 1
         s = <int>scope.size()
         self.node_room.resize(R + 1)
+        self.asked.resize(R + 1)
         self.fill_room(n, (1 << s) - 1, True)
         kmax = <int>(self.slots(n, &self.node_room[0], self.must_wait(n, (1 << s) - 1, True))
                      - self.base_slots[n])
@@ -922,10 +960,11 @@ cdef class Region:
         cover.costs = &self.item_costs[0]
         self.space.resize(cover_space(count, R, W))
         cover_lay(&cover, &self.space[0])
+        cover.need = &self.asked[0]
         cover.work = 0
         for k in range(kfree + 1, kmax + 1):
             for r in range(R):
-                cover.need[r] = (
+                self.asked[r] = (
                     self.c.request[r] * (self.base_slots[n] + k) - self.node_room[r]
                 )
             cover.patience = COVER_PATIENCE
@@ -991,6 +1030,7 @@ cdef class Region:
         cover.costs = &self.item_costs[0]
         self.space.resize(cover_space(count, R, W))
         cover_lay(&cover, &self.space[0])
+        cover.need = &self.asked[0]
         cover.work = 0
         # A later row may be cheaper than this one: its units serve as well.
         row = k
@@ -1000,7 +1040,7 @@ cdef class Region:
         ) == 0:
             row += 1
         for r in range(R):
-            cover.need[r] = self.c.request[r] * (self.base_slots[n] + row) - self.node_room[r]
+            self.asked[r] = self.c.request[r] * (self.base_slots[n] + row) - self.node_room[r]
         cover.patience = COVER_PATIENCE
         cover_solve(&cover, bound)
         for i in range(cover.taken_count):
@@ -1478,7 +1518,7 @@ cdef class Region:
 
     cdef void base_cost(self) noexcept nogil:
         """base: what the decisions made so far cost."""
-        cdef int u, g, b, W = self.W
+        cdef int u, g, b, w, W = self.W
         put(&self.base[0], &self.extra[0], W)
         plus(&self.base[0], &self.frozen_cost[0], W)
         for u in range(self.U):
@@ -1488,8 +1528,8 @@ cdef class Region:
             if self.status[self.U + g] == IN:
                 plus(&self.base[0], &self.broken[g * W], W)
         for b in range(self.c.budgets):
-            if self.budget_state[b] == IN:
-                self.pay(&self.base[0], self.c.budget_level[b], -self.c.allowed_pods[b])
+            for w in range(W):
+                self.base[w] -= self.fine[b * W + w] * self.c.allowed_pods[b]
 
     cdef i64 missing(self) noexcept nogil:
         cdef int n
@@ -1499,19 +1539,15 @@ cdef class Region:
                 seats += self.base_slots[n]
         return self.need - seats
 
-    cdef void explore(self, const i64* inherited, bint root) noexcept nogil:
-        """Solve what the decisions so far leave open, or note that it was left open."""
+    cdef Outcome relax(self, i64* value, i64* bound) noexcept nogil:
+        """Steps 3 to 5 under the decisions so far: cost of the relaxed answer, its bound.
+
+        ``pick`` and the factors then describe the answer for ``trace``. Nothing is
+        set when the outcome is IMPOSSIBLE or CUT (not below the best answer).
+        """
         cdef int W = self.W
-        cdef Outcome outcome = EXACT
-        cdef i64 value[6]
-        cdef i64 bound[6]
-        cdef i64 real[6]
         cdef const i64* limit = NULL
-        cdef bint allowed
-        if self.halted or self.out_of_time():
-            self.halted = True
-            self.leave_open(inherited)
-            return
+        cdef Outcome outcome = EXACT
         self.branches += 1
         self.base_cost()
         self.demand = self.missing()
@@ -1531,7 +1567,7 @@ cdef class Region:
             outcome = choose(&self.pick, limit)
             self.work += self.pick.work
             if outcome == IMPOSSIBLE or outcome == CUT:
-                return
+                return outcome
             put(bound, &self.pick.bound[0], W)
             put(value, &self.pick.value[0], W)
         else:
@@ -1542,6 +1578,23 @@ cdef class Region:
         plus(bound, &self.base[0], W)
         plus(value, &self.base[0], W)
         self.raise_fields(bound)
+        return outcome
+
+    cdef void explore(self, const i64* inherited, bint root) noexcept nogil:
+        """Solve what the decisions so far leave open, or note that it was left open."""
+        cdef int W = self.W
+        cdef Outcome outcome
+        cdef i64 value[6]
+        cdef i64 bound[6]
+        cdef i64 real[6]
+        cdef bint allowed
+        if self.halted or self.out_of_time():
+            self.halted = True
+            self.leave_open(inherited)
+            return
+        outcome = self.relax(value, bound)
+        if outcome == IMPOSSIBLE or outcome == CUT:
+            return
         if order(bound, inherited, W) < 0:
             put(bound, inherited, W)
         if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
@@ -1554,11 +1607,108 @@ cdef class Region:
         self.true_cost(&self.chosen, real, &allowed)
         if allowed and outcome == EXACT and order(real, value, W) <= 0:
             return
-        if root and self.demand > 0 and self.have_best:
-            if not self.freeze():
-                self.explore(bound, False)
+        if root:
+            if self.tune(bound):
+                return
+            outcome = self.relax(value, real)
+            if outcome == IMPOSSIBLE or outcome == CUT:
+                return
+            if self.demand > 0 and self.have_best and self.freeze():
+                return
+            self.explore(bound, False)
             return
         self.split(bound)
+
+    cdef bint tune(self, i64* bound) noexcept nogil:
+        """Find prices for the budgets' pods; raise ``bound``; True when it is met.
+
+        Each price is halved in between a value at which the budget is exceeded
+        and one at which it is not, all at once. Every step gives a bound, and an
+        answer that tends to keep within the budgets.
+        """
+        cdef int b, i, k, u, step, W = self.W, budgets = self.c.budgets
+        cdef i64 takes = 1, most
+        cdef i64 value[6]
+        cdef i64 now[6]
+        cdef vector[i64] low, high, best, price
+        cdef vector[int] used
+        cdef vector[char] open_
+        cdef bint some = False, moved
+        cdef Outcome outcome
+        open_.assign(budgets, 0)
+        self.count_budgets(&used)
+        for b in range(budgets):
+            if self.budget_state[b] != IN and self.budget_first[b] < self.budget_first[b + 1]:
+                open_[b] = 1
+                some = some or used[b] > self.c.allowed_pods[b]
+            for i in range(self.budget_first[b], self.budget_first[b + 1]):
+                u = self.budget_unit[i]
+                for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                    if self.c.use_budget[k] == b:
+                        takes += self.c.use_pods[k] + self.c.allowed_pods[b]
+        if not some:
+            return False
+        most = (<i64>1 << 60) // takes
+        low.assign(budgets, 0)
+        high.assign(budgets, most)
+        for b in range(budgets):
+            if not self.firm[b]:
+                zero(now, W)
+                self.pay(now, self.c.budget_level[b], 1)
+                if now[0] < most:
+                    high[b] = now[0]
+        best = self.tuned
+        price.assign(W, 0)
+        for step in range(TUNING_STEPS):
+            if self.out_of_time():
+                break
+            for b in range(budgets):
+                if open_[b]:
+                    price[0] = between(low[b], high[b])
+                    put(&self.tuned[b * W], &price[0], W)
+                    self.set_fine(b, &price[0])
+            outcome = self.relax(value, now)
+            if outcome == IMPOSSIBLE or outcome == CUT:
+                return True
+            if order(now, bound, W) > 0:
+                put(bound, now, W)
+                best = self.tuned
+            self.trace()
+            self.offer()
+            if order(bound, &self.best_cost[0], W) >= 0 and self.have_best:
+                return True
+            self.count_budgets(&used)
+            moved = False
+            for b in range(budgets):
+                if open_[b]:
+                    i = 0
+                    if used[b] > self.c.allowed_pods[b]:
+                        i = 1
+                    if i and low[b] < self.tuned[b * W]:
+                        low[b] = self.tuned[b * W]
+                        moved = True
+                    elif not i and high[b] > self.tuned[b * W]:
+                        high[b] = self.tuned[b * W]
+                        moved = True
+            if not moved:
+                break
+        self.tuned = best
+        for b in range(budgets):
+            if open_[b]:
+                self.set_fine(b, &self.tuned[b * W])
+        return False
+
+    cdef void count_budgets(self, vector[int]* used) noexcept nogil:
+        """Pods that the decided, frozen and traced units take from each budget."""
+        cdef int u, i
+        used.assign(self.c.budgets, 0)
+        if not self.c.budgets:
+            return
+        self.all_chosen()
+        for u in range(self.U):
+            if self.chosen[u]:
+                for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                    used[0][self.c.use_budget[i]] += self.c.use_pods[i]
 
     cdef void mark_too_short(self) noexcept nogil:
         """A frontier cut at an earlier, smaller demand is rebuilt when more is missing."""
@@ -1642,6 +1792,8 @@ cdef class Region:
         """Branch on what keeps the relaxed answer from being true."""
         cdef int kind = 0, index, first = OUT, second = IN
         cdef i64 mine[6]
+        cdef i64 price[6]
+        cdef i64 old[6]
         put(mine, bound, self.W)
         index = self.choose_branch(&kind, &first)
         if index == -2:
@@ -1651,6 +1803,16 @@ cdef class Region:
             return
         if first == IN:
             second = OUT
+        if kind == 3:
+            # All its units are decided: its price only blurs the bound.
+            zero(price, self.W)
+            put(old, &self.tuned[index * self.W], self.W)
+            put(&self.tuned[index * self.W], price, self.W)
+            self.set_fine(index, price)
+            self.explore(mine, False)
+            put(&self.tuned[index * self.W], old, self.W)
+            self.set_fine(index, old)
+            return
         self.decide(kind, index, first)
         self.explore(mine, False)
         self.decide(kind, index, second)
@@ -1691,11 +1853,7 @@ cdef class Region:
                     kind[0] = 0
                     first[0] = OUT
                     return u if u >= 0 else -2
-        used.assign(self.c.budgets, 0)
-        for u in range(self.U):
-            if self.chosen[u]:
-                for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
-                    used[self.c.use_budget[i]] += self.c.use_pods[i]
+        self.count_budgets(&used)
         for b in range(self.c.budgets):
             if self.budget_state[b] != IN and used[b] > self.c.allowed_pods[b]:
                 if self.budget_state[b] == OPEN:
@@ -1706,16 +1864,18 @@ cdef class Region:
                 kind[0] = 0
                 first[0] = OUT
                 return u if u >= 0 else -2
-        # A budget paid as exceeded that is not: the branch wants more of its units gone.
+        # A budget with a price that is not used up: the branch wants more of its units gone.
         for b in range(self.c.budgets):
-            if self.budget_state[b] == IN and used[b] < self.c.allowed_pods[b]:
-                for i in range(self.budget_first[b], self.budget_first[b + 1]):
-                    u = self.budget_unit[i]
-                    if self.status[u] == OPEN:
-                        kind[0] = 0
-                        first[0] = IN
-                        return u
-                return -2
+            if used[b] < self.c.allowed_pods[b] and not self.nothing(&self.fine[b * self.W]):
+                u = self.cheapest(b)
+                if u >= 0:
+                    kind[0] = 0
+                    first[0] = IN
+                    return u
+                if self.budget_state[b] == IN:
+                    return -2
+                kind[0] = 3
+                return b
         # A coupler that was both chosen and kept, or chosen at a share of its cost.
         best = -1
         best_score = 0
@@ -1760,6 +1920,16 @@ cdef class Region:
             if self.spans[self.gang_unit[i]] and self.chosen[self.gang_unit[i]]:
                 return True
         return False
+
+    cdef int cheapest(self, int b) noexcept nogil:
+        """The undecided unit of the budget that costs least."""
+        cdef int i, u, best = -1, W = self.W
+        for i in range(self.budget_first[b], self.budget_first[b + 1]):
+            u = self.budget_unit[i]
+            if self.status[u] == OPEN and not self.frozen[u]:
+                if best < 0 or order(&self.eff[u * W], &self.eff[best * W], W) < 0:
+                    best = u
+        return best
 
     cdef int dearest(self, vector[int]* units, int start, int end) noexcept nogil:
         """The chosen, undecided unit of the list that costs most."""
