@@ -73,7 +73,7 @@ class NoDebug:
 
     reservations = gangs = decisions
 
-    def snapshot(self) -> object:
+    def snapshot(self, generation: int | None) -> object:
         """Return nothing."""
         return {}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from extender.gang.assemble import dump
 from extender.gang.book import seats_of
 from extender.gang.coordinator import Coordinator, Source
@@ -63,7 +65,15 @@ class DebugView:
             for gang in resolver.resolve_all(self._source.snapshot())
         ]
 
-    def snapshot(self) -> object:
-        """Return the dump that ``plan`` replays."""
-        holds = self._coordinator.book.holds()
-        return dump(self._source.snapshot(), holds, self._settings)
+    def snapshot(self, generation: int | None) -> object | None:
+        """Return the dump that ``plan`` replays: of now, or of a decision among the last."""
+        if generation is None:
+            holds = self._coordinator.book.holds()
+            document = dump(self._source.snapshot(), holds, self._settings)
+        else:
+            asked = self._coordinator.decisions.question(generation)
+            if asked is None:
+                return None
+            document = dump(asked.snapshot, asked.holds, self._settings, asked.masks, asked.offered)
+        # As a mapping it is encoded in slices, and verbs are answered in between.
+        return asdict(document)

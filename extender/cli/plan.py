@@ -48,6 +48,8 @@ class Loaded(Struct, frozen=True):
     snapshot: Snapshot
     holds: tuple[Hold, ...]
     settings: Settings
+    masks: dict[str, frozenset[str]]
+    offered: dict[str, frozenset[str]]
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -97,12 +99,16 @@ def answer_for(args: argparse.Namespace) -> Plan | Refusal:
     resolver = Resolver(loaded.settings.groups)
     key = find_gang(args.gang, loaded.snapshot)
     gang = resolver.resolve(key, loaded.snapshot)
-    return Planner(loaded.settings, resolver).plan(gang, loaded.snapshot, loaded.holds)
+    return Planner(loaded.settings, resolver).plan(
+        gang, loaded.snapshot, loaded.holds, loaded.masks, offered=loaded.offered
+    )
 
 
 def load(paths: Iterable[Path], manifest: Path | None, settings: Settings | None) -> Loaded:
     """Read all input files into one snapshot. Raises InvalidInput that names the file."""
     holds: tuple[Hold, ...] = ()
+    masks: dict[str, frozenset[str]] = {}
+    offered: dict[str, frozenset[str]] = {}
     snapshot: Snapshot | None = None
     records: list[object] = []
     for path in paths:
@@ -116,7 +122,7 @@ def load(paths: Iterable[Path], manifest: Path | None, settings: Settings | None
                 records += decode_documents(data)
                 continue
             settings = settings or dumped.settings
-            holds = dumped.holds
+            holds, masks, offered = dumped.holds, dumped.masks, dumped.offered
             snapshot = restore(dumped, Resolver(settings.groups).member_key)
         except InvalidInput as problem:
             raise InvalidInput(f"{path}: {problem}") from problem
@@ -141,7 +147,7 @@ def load(paths: Iterable[Path], manifest: Path | None, settings: Settings | None
             ),
         ]
         snapshot = _snapshot([*old, *added], member_key, snapshot.now, snapshot.generation)
-    return Loaded(snapshot=snapshot, holds=holds, settings=settings)
+    return Loaded(snapshot=snapshot, holds=holds, settings=settings, masks=masks, offered=offered)
 
 
 class _Kind(Struct):

@@ -46,6 +46,10 @@ class Dump(Struct, frozen=True, kw_only=True):
     budgets: tuple[DisruptionBudget, ...]
     namespaces: dict[str, dict[str, str]]
     holds: tuple[Hold, ...] = ()
+    masks: dict[str, frozenset[str]] = {}
+    """Member uid -> nodes its class was kept off in the decision dumped."""
+    offered: dict[str, frozenset[str]] = {}
+    """Member uid -> nodes kube-scheduler accepted for it at that decision."""
 
 
 def assemble(
@@ -95,7 +99,13 @@ def assemble(
     )
 
 
-def dump(snapshot: Snapshot, holds: Iterable[Hold], settings: Settings) -> Dump:
+def dump(
+    snapshot: Snapshot,
+    holds: Iterable[Hold],
+    settings: Settings,
+    masks: Mapping[str, frozenset[str]] | None = None,
+    offered: Mapping[str, frozenset[str]] | None = None,
+) -> Dump:
     """Return the document that replays decisions made on this snapshot."""
     return Dump(
         generation=snapshot.generation,
@@ -114,6 +124,8 @@ def dump(snapshot: Snapshot, holds: Iterable[Hold], settings: Settings) -> Dump:
         budgets=snapshot.budgets,
         namespaces={name: dict(labels) for name, labels in sorted(snapshot.namespaces.items())},
         holds=tuple(holds),
+        masks=dict(masks or {}),
+        offered=dict(offered or {}),
     )
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from extender.gang.book import Book, Flight
 from extender.gang.clocks import Clocks
-from extender.gang.decisions import Decision, Decisions, of_plan, of_refusal
+from extender.gang.decisions import Decision, Decisions, Question, of_plan, of_refusal
 from extender.gang.evictor import Evictor
 from extender.gang.evidence import Evidence
 from extender.gang.flights import Flights
@@ -220,6 +220,9 @@ class Coordinator:
         cancel = array("b", [0])
         timer = loop.call_later(seconds, cancel.__setitem__, 0, 1)
         holds = self.book.holds()
+        self.decisions.searched(
+            Question(gang.key, snapshot, tuple(holds), masks, dict(offered or {}))
+        )
         deadline = time.monotonic() + seconds
         try:
             return await loop.run_in_executor(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from extender.gang.book import Hold
+from extender.model.objects import GangKey
 from extender.model.plan import Cost, Plan, Refusal, Seat, Victim
+from extender.model.snapshot import Snapshot
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -69,11 +72,37 @@ def of_refusal(refusal: Refusal, *, time: float, verb: str, seconds: float) -> D
     )
 
 
-class Decisions:
-    """A ring of decisions, newest first. A repeated refusal replaces the one before it."""
+class Question(Struct, frozen=True):
+    """All that a search was given: asked again, it gives the same answer."""
 
-    def __init__(self, size: int = 512) -> None:
+    gang: GangKey
+    snapshot: Snapshot
+    holds: tuple[Hold, ...]
+    masks: Mapping[str, frozenset[str]]
+    offered: Mapping[str, frozenset[str]]
+
+
+class Decisions:
+    """A ring of decisions, newest first. A repeated refusal replaces the one before it.
+
+    The questions behind the last few searches are kept whole (snapshots share
+    what did not change between them), to be downloaded and replayed.
+    """
+
+    def __init__(self, size: int = 512, questions: int = 16) -> None:
         self._ring: deque[Decision] = deque(maxlen=size)
+        self._questions: deque[Question] = deque(maxlen=questions)
+
+    def searched(self, question: Question) -> None:
+        """Keep what a search was given."""
+        self._questions.appendleft(question)
+
+    def question(self, generation: int) -> Question | None:
+        """Return the last question asked on a snapshot of this generation."""
+        for question in self._questions:
+            if question.snapshot.generation == generation:
+                return question
+        return None
 
     def add(self, decision: Decision) -> bool:
         """Keep a decision; return False when it only repeats the gang's last one."""

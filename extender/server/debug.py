@@ -16,7 +16,8 @@ INDEX = {
     "/debug/decisions": "what was decided lately and why, newest first (?limit=N)",
     "/debug/reservations": "seats held, for whom and until when",
     "/debug/gangs": "the gangs as resolved, with problems and notes",
-    "/debug/snapshot": "the cluster as decisions see it, for offline replay",
+    "/debug/snapshot": "the cluster as decisions see it, for offline replay "
+    "(?generation=N: as a decision among the last saw it)",
 }
 SLICE = 500
 """Items encoded without a pause: verbs must not wait behind a big download."""
@@ -44,8 +45,10 @@ class DebugSource(Protocol):
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved."""
 
-    def snapshot(self) -> object:
-        """Return the dump that ``plan`` replays."""
+    def snapshot(self, generation: int | None) -> object | None:
+        """Return the dump that ``plan`` replays: the present one, or the one that a
+        decision of this generation was made on; None when it is no longer kept.
+        """
 
 
 async def serve_debug(
@@ -53,12 +56,12 @@ async def serve_debug(
 ) -> bool:
     """Answer a debug path; False when there is no such path.
 
-    Raises InvalidInput for a bad ``limit``.
+    Raises InvalidInput for a bad ``limit`` or ``generation``.
     """
     if path in ("/debug", "/debug/"):
         await respond(send, 200, _encode(INDEX), headers=headers)
     elif path == "/debug/decisions":
-        kept = list(islice(source.decisions(), _limit(query)))
+        kept = list(islice(source.decisions(), _number(query, b"limit")))
         await respond(send, 200, _encode({"decisions": kept}), headers=headers)
     elif path == "/debug/reservations":
         held = source.reservations()
@@ -66,7 +69,11 @@ async def serve_debug(
     elif path == "/debug/gangs":
         await respond(send, 200, _encode({"gangs": source.gangs()}), headers=headers)
     elif path == "/debug/snapshot":
-        await _stream(source.snapshot(), send, headers)
+        generation = _number(query, b"generation")
+        dump = source.snapshot(generation)
+        if dump is None:
+            raise InvalidInput(f"{generation} is not among the last decisions'", "generation")
+        await _stream(dump, send, headers)
     else:
         return False
     return True
@@ -105,12 +112,12 @@ def chunks(value: object) -> Iterator[bytes]:
         yield _encode(value)
 
 
-def _limit(query: bytes) -> int | None:
+def _number(query: bytes, wanted: bytes) -> int | None:
     for pair in query.split(b"&"):
         name, _, value = pair.partition(b"=")
-        if name == b"limit":
-            if not value.isdigit() or len(value) > 9:
-                raise InvalidInput("must be a whole number", "limit")
+        if name == wanted:
+            if not value.isdigit() or len(value) > 18:
+                raise InvalidInput("must be a whole number", wanted.decode())
             return int(value)
     return None
 

@@ -81,7 +81,7 @@ class Source:
     def gangs(self) -> list[Row]:
         return [Row("gang")]
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self, generation: int | None) -> dict[str, Any]:
         return {"generation": 4, "pods": self.pods, "nodes": {"n1": Row("n1")}}
 
 

@@ -40,7 +40,7 @@ class _NoDebug:
 
     reservations = gangs = decisions
 
-    def snapshot(self) -> object:
+    def snapshot(self, generation: int | None) -> object:
         return {}
 
 
