@@ -33,9 +33,6 @@ from bench.hard import FAMILIES
 from bench.mix import URGENT, MixSettings, mix
 from bench.report import log_plot, machine, memory, percentile, table, write_plot, write_section
 from bench.state import State, gang_of
-from extender.fit.view import ClusterView
-from extender.gang.build import build
-from extender.gang.ledger import Ledger
 from extender.gang.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
@@ -43,6 +40,7 @@ from extender.model.settings import Settings
 from extender.search.problem import Infeasible, Limits, Problem
 from extender.search.solver import backend_for, solve
 from extender.search.verify import verify
+from tests.gang.everything import everything
 from tests.search.generate import medium, small
 from tests.search.oracle_brute import brute
 from tests.search.oracle_milp import milp
@@ -207,19 +205,10 @@ def _forever(kinds: Iterable[tuple[float, str, int]]) -> Iterator[tuple[float, s
 
 
 def problem_of(state: State) -> Problem:
-    """The search problem that the planner builds for the state's waiting gang."""
+    """The whole problem of the state's waiting gang, nothing left out."""
     resolver = Resolver(Settings().groups)
     snapshot = state.snapshot(resolver)
-    return build(
-        resolver.resolve(state.key, snapshot),
-        snapshot,
-        ClusterView.from_snapshot(snapshot),
-        Ledger(resolver.member_key).of(snapshot),
-        (),
-        lambda key: resolver.resolve(key, snapshot),
-        Settings(),
-        {},
-    ).problem
+    return everything(resolver.resolve(state.key, snapshot), snapshot, resolver, Settings())
 
 
 # --- the trace mix ---------------------------------------------------------------------

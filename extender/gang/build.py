@@ -1,39 +1,40 @@
 """From a snapshot and a gang to the integers of a search Problem, and back.
 
-Only resources the members ask for, nodes some member may use, and units that
-release something there enter the problem: the rest cannot change the answer.
+Only resources the members ask for, nodes that can seat a member, and units that
+can make a seat there enter the problem: the rest cannot change the answer
+(extender.gang.offers). Nor can units above the least priority at which enough
+seats are sure (extender.gang.reach).
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
 from extender.fit.blockers import blocked_nodes
-from extender.fit.member_rules import affinity_mask, self_affinity_key, self_caps
+from extender.fit.member_rules import self_caps
 from extender.fit.selectors import matches
-from extender.fit.static import static_mask
 from extender.fit.view import ClusterView
 from extender.gang.book import Hold
-from extender.gang.ledger import NodeSum
-from extender.gang.victims import Candidate, VictimPool, disrupted_work, pool_for
+from extender.gang.classes import allowed_nodes, class_name, classes_of
+from extender.gang.ledger import Ledger
+from extender.gang.offers import Offer, Question, offer_of, plus
+from extender.gang.reach import Reach, least_priority
+from extender.gang.regions import blockers_of, domain_keys, partition
+from extender.gang.units import Gathered, Gatherer, Releases, ways
+from extender.gang.victims import Candidate, disrupted_work
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
-from extender.model.quantity import format_resource
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.search.problem import (
-    Blocker,
-    Budget,
-    Cap,
-    ElasticGang,
-    MemberClass,
-    Problem,
-    Unit,
-    Vector,
-)
+from extender.search.problem import Budget, Cap, ElasticGang, MemberClass, Problem, Unit, Vector
+
+ENDLESS = 1 << 30
+NOBODY = Gathered((), (), ())
+MOST_STAYS = 20
 
 
 class Built(Struct, frozen=True):
@@ -44,208 +45,247 @@ class Built(Struct, frozen=True):
     """Members of each class, by uid."""
     subjects: tuple[Candidate | Pod | GangKey, ...]
     """What each unit is: victims, a terminating pod, or a gang whose seats are taken over."""
-    pool: VictimPool
+    usable: int
+    """Nodes that some member may use, room aside."""
+    cut: int | None
+    """Units above this priority were left out: they are not needed. None: none were."""
+    stays: int
+    """Pods on usable nodes that may not be evicted."""
+    first_stays: tuple[tuple[Pod, str], ...]
+    """Some of them, by node and uid, with the reason."""
 
 
-def classes_of(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
-    """Group members that are interchangeable for every rule, largest request first.
+class Build:
+    """One gang's question on one snapshot, before it is decided how much of it is asked.
 
-    Labels count only through selectors that could tell members apart, so they
-    are part of the key; generated per-pod labels (index, pod name) are not.
+    ``ledger`` must have been brought up to the snapshot. ``holds`` are the untaken
+    seats of other gangs. ``masks`` gives, per member uid, node names that must not be
+    used for its class (kube-scheduler refused them for reasons not modelled here).
     """
-    by_key: dict[object, list[Pod]] = {}
-    for pod in pods:
-        labels = tuple(sorted((k, v) for k, v in pod.labels.items() if k not in PER_POD_LABELS))
-        by_key.setdefault((pod.requests, pod.shape, labels), []).append(pod)
-    groups = [tuple(sorted(group, key=lambda pod: pod.uid)) for group in by_key.values()]
-    groups.sort(key=lambda group: (tuple((n, -a) for n, a in group[0].requests), group[0].uid))
-    return tuple(groups)
+
+    def __init__(
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        view: ClusterView,
+        ledger: Ledger,
+        holds: Iterable[Hold],
+        settings: Settings,
+        masks: Mapping[str, frozenset[str]],
+    ) -> None:
+        self._gang = gang
+        self._snapshot = snapshot
+        self._settings = settings
+        self._view = view
+        self._ledger = ledger
+        self.classes = classes_of(gang.pending)
+        self._need = min(gang.missing, len(gang.pending))
+        names, nodes = ledger.names, ledger.nodes
+        masked = [allowed_nodes(group, names, nodes, view, gang, masks) for group in self.classes]
+        union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
+        self._usable = [name for name, ok in zip(names, union, strict=True) if ok]
+        self._allowed = [
+            {name for name, ok in zip(names, mask, strict=True) if ok} for mask in masked
+        ]
+        self._blocked = [blocked_nodes(group[0], view) for group in self.classes]
+        self._caps = self_caps(self.classes, view).caps
+        self._keys = domain_keys(gang, view)
+        self._question = _question(self.classes, gang, snapshot)
+        offers = ledger.offers(self._question)
+        self._offers: Mapping[str, Offer] = offers.by_node
+        self._verdicts = offers.verdicts
+        self._taken_over: dict[GangKey, list[Hold]] = {}
+        self._add_holds([hold for hold in holds if hold.gang != gang.key])
+        self.cut = self._reach()
+
+    def _add_holds(self, holds: Sequence[Hold]) -> None:
+        """Make the offers of nodes with seats of other gangs anew, less these."""
+        gang, resources = self._gang, self._question.resources
+        none: Vector = (0,) * len(resources)
+        held: dict[str, Vector] = {}
+        spare: dict[str, Vector] = {}
+        for hold in holds:
+            if hold.node not in self._offers:
+                continue
+            amounts = _vector(hold.requests, resources)
+            held[hold.node] = plus(held.get(hold.node, none), amounts)
+            if hold.priority < gang.preemptor_priority and gang.preempts:
+                spare[hold.node] = plus(spare.get(hold.node, none), amounts)
+                self._taken_over.setdefault(hold.gang, []).append(hold)
+        if held:
+            self._offers = {
+                **self._offers,
+                **{
+                    name: offer_of(
+                        self._ledger.sums[name],
+                        self._question,
+                        self._verdicts,
+                        self._snapshot.now,
+                        held[name],
+                        spare.get(name, ()),
+                    )
+                    for name in held
+                },
+            }
+
+    def _reach(self) -> int | None:
+        """The priority up to which units are needed at most; None when that is not known."""
+        usable, offers = self._usable, self._offers
+        limits: dict[str, int] = {}
+        for cap in self._caps:
+            domain = partition((cap.topology_key,), usable, self._snapshot, ())
+            counted = [value for value in domain if value >= 0]
+            if len(set(counted)) < len(counted):
+                return None  # binds over several nodes: not a matter of sums
+            for name, value in zip(usable, domain, strict=True):
+                if value >= 0:
+                    limits[name] = min(limits.get(name, ENDLESS), cap.limit)
+        domains = self._domain(usable)
+        everyone = self._allowed[0].intersection(*self._allowed[1:])
+        for found in self._blocked:
+            everyone.difference_update(found)
+        return least_priority(
+            (
+                Reach(offers[name], limits.get(name, ENDLESS), domains[i] if domains else 0)
+                for i, name in enumerate(usable)
+                if name in everyone and (not domains or domains[i] >= 0)
+            ),
+            self._need,
+        )
+
+    def _domain(self, names: Sequence[str]) -> array[int] | None:
+        if not self._keys:
+            return None
+        return partition(self._keys, names, self._snapshot, self._gang.bound)
+
+    def emptied(self) -> Built:
+        """Return the problem with everybody gone who may go: no answer here, no answer at all."""
+        offers = [self._offers[name] for name in self._usable]
+        return self._built(self._usable, [offer.total for offer in offers], NOBODY, ())
+
+    def full(self) -> Built:
+        """Return the problem with every unit that may be needed."""
+        blocked = {name for found in self._blocked for name in found}
+        offers = self._offers
+        names = [
+            name for name in self._usable if name in blocked or offers[name].most_at(self.cut) > 0
+        ]
+        gatherer = Gatherer(self._verdicts, self._snapshot.now, self.cut)
+        requests = self._question.requests
+        for i, name in enumerate(names):
+            gatherer.add_node(i, offers[name], requests[0] if len(requests) == 1 else None)
+        in_the_way = ways(self._blocked)
+        if in_the_way:
+            for node in self._ledger.sums.values():
+                for pod, key in node.pods:
+                    if pod.uid in in_the_way and pod.uid not in self._question.own:
+                        gatherer.add_way(pod, key)
+        return self._built(
+            names, [offers[name].free for name in names], gatherer.gathered(), self._blocked
+        )
+
+    def _built(
+        self,
+        names: list[str],
+        room: list[Vector],
+        gathered: Gathered,
+        blocked: Sequence[Mapping[str, tuple[str, ...]]],
+    ) -> Built:
+        resources = self._question.resources
+        index = {name: i for i, name in enumerate(names)}
+        levels = _levels(gathered)
+        budgets = self._snapshot.budgets if gathered.candidates else ()
+        elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
+        units: list[Unit] = []
+        subjects: list[Candidate | Pod | GangKey] = []
+        for candidate, releases in gathered.candidates:
+            alone = candidate.gang is not None and not candidate.whole
+            units.append(
+                Unit(
+                    uid=candidate.uid,
+                    releases=releases,
+                    cost=_cost(candidate, levels, self._snapshot),
+                    pods=len(candidate.pods),
+                    gang=elastic.get(candidate.gang, -1) if candidate.gang and alone else -1,
+                    budgets=_budget_use(candidate.pods, budgets),
+                )
+            )
+            subjects.append(candidate)
+        for pod, releases in gathered.leaving:
+            units.append(Unit(uid=pod.uid, releases=releases, cost=_at(levels, "waits", 1)))
+            subjects.append(pod)
+        if gathered is not NOBODY:
+            for key, held in sorted(self._taken_over.items()):
+                released = _releases(held, index, resources)
+                if released:
+                    cost = _at(levels, "reservations", 1)
+                    uid = f"reservation {key}"
+                    units.append(Unit(uid=uid, releases=released, cost=cost, pods=0))
+                    subjects.append(key)
+        allowed = [bytearray(name in mask for name in names) for mask in self._allowed]
+        blockers = blockers_of(blocked, index, subjects, allowed)
+        problem = Problem(
+            resources=resources,
+            nodes=tuple(names),
+            free=tuple(array("q", column) for column in zip(*room, strict=True))
+            if room
+            else tuple(array("q") for _ in resources),
+            classes=tuple(
+                MemberClass(class_name(group), request, len(group), bytes(mask))
+                for group, request, mask in zip(
+                    self.classes, self._question.requests, allowed, strict=True
+                )
+            ),
+            need=self._need,
+            units=tuple(units),
+            levels=levels,
+            gangs=tuple(
+                ElasticGang(entry.surplus, _at(levels, f"gangs@{entry.priority}", 1))
+                for entry in gathered.elastic
+            ),
+            budgets=tuple(
+                Budget(
+                    name=f"{budget.namespace}/{budget.name}",
+                    allowed=max(0, budget.allowed),
+                    hard=self._settings.plan.pdb_policy == "respect",
+                    level=0,
+                )
+                for budget in budgets
+            ),
+            blockers=blockers,
+            caps=tuple(
+                Cap(
+                    cap.classes,
+                    partition((cap.topology_key,), names, self._snapshot, ()),
+                    cap.limit,
+                )
+                for cap in self._caps
+            ),
+            domain=self._domain(names),
+            fill=len(self._gang.pending) > self._need,
+        )
+        standing = (stay for name in self._usable for stay in self._offers[name].stays)
+        return Built(
+            problem=problem,
+            classes=self.classes,
+            subjects=tuple(subjects),
+            usable=len(self._usable),
+            cut=self.cut,
+            stays=sum(len(self._offers[name].stays) for name in self._usable),
+            first_stays=tuple(islice(standing, MOST_STAYS)),
+        )
 
 
-PER_POD_LABELS = frozenset(
-    {
-        "batch.kubernetes.io/job-completion-index",
-        "apps.kubernetes.io/pod-index",
-        "statefulset.kubernetes.io/pod-name",
-        "jobset.sigs.k8s.io/job-index",
-        "jobset.sigs.k8s.io/job-global-index",
-        "jobset.sigs.k8s.io/job-key",
-        "batch.kubernetes.io/job-name",
-        "batch.kubernetes.io/controller-uid",
-        "job-name",
-        "controller-uid",
-        "component",
-        "skypilot-head-node",
-        "ray-node-type",
-    }
-)
-
-
-def build(
-    gang: Gang,
-    snapshot: Snapshot,
-    view: ClusterView,
-    sums: Mapping[str, NodeSum],
-    holds: Iterable[Hold],
-    resolve: Callable[[GangKey], Gang],
-    settings: Settings,
-    masks: Mapping[str, frozenset[str]],
-) -> Built:
-    """Return the gang's problem on this snapshot.
-
-    ``holds`` are the untaken seats of other gangs. ``masks`` gives, per member
-    uid, node names that must not be used for its class (kube-scheduler refused
-    them for reasons that are not modelled here).
-    """
-    classes = classes_of(gang.pending)
-    names = sorted(sums)
-    everywhere = [_allowed(group, names, view, gang, masks) for group in classes]
-    kept = [i for i in range(len(names)) if any(mask[i] for mask in everywhere)]
-    names = [names[i] for i in kept]
-    allowed = [bytearray(mask[i] for i in kept) for mask in everywhere]
-    index = {name: i for i, name in enumerate(names)}
+def _question(classes: tuple[tuple[Pod, ...], ...], gang: Gang, snapshot: Snapshot) -> Question:
     resources = tuple(sorted({name for group in classes for name, _ in group[0].requests}))
-    free = [array("q", (sums[name].free(resource) for name in names)) for resource in resources]
-
-    blocked = [blocked_nodes(group[0], view) for group in classes]
-    in_the_way = {
-        uid for found in blocked for name, uids in found.items() if name in index for uid in uids
-    }
-    pool = pool_for(
-        gang,
-        snapshot,
-        (
-            entry
-            for name, node in sums.items()
-            for entry in node.pods
-            if name in index or entry[0].uid in in_the_way
-        ),
-        resolve,
-        settings.plan,
-        settings.seats,
-    )
-    taken_over: dict[GangKey, list[Hold]] = {}
-    for hold in holds:
-        if hold.gang == gang.key or hold.node not in index:
-            continue
-        for r, amount in enumerate(_vector(hold.requests, resources)):
-            free[r][index[hold.node]] -= amount
-        if hold.priority < gang.preemptor_priority and gang.preempts:
-            taken_over.setdefault(hold.gang, []).append(hold)
-
-    levels = _levels(pool)
-    budgets = snapshot.budgets if pool.units else ()
-    elastic = {entry.gang: i for i, entry in enumerate(pool.elastic)}
-    units: list[Unit] = []
-    subjects: list[Candidate | Pod | GangKey] = []
-    for candidate in pool.units:
-        releases = _releases(candidate.pods, index, resources)
-        units.append(
-            Unit(
-                uid=candidate.uid,
-                releases=releases,
-                cost=_cost(candidate, levels, snapshot),
-                pods=len(candidate.pods),
-                gang=elastic.get(candidate.gang, -1)
-                if candidate.gang is not None and not candidate.whole
-                else -1,
-                budgets=_budget_use(candidate.pods, budgets),
-            )
-        )
-        subjects.append(candidate)
-    for pod in pool.terminating:
-        cost = _at(levels, "waits", 1)
-        units.append(Unit(uid=pod.uid, releases=_releases((pod,), index, resources), cost=cost))
-        subjects.append(pod)
-    for key, held in sorted(taken_over.items()):
-        cost = _at(levels, "reservations", 1)
-        released = _sum_releases(
-            (index[hold.node], _vector(hold.requests, resources)) for hold in held
-        )
-        units.append(Unit(uid=f"reservation {key}", releases=released, cost=cost, pods=0))
-        subjects.append(key)
-    blockers = _blockers(blocked, index, units, subjects, allowed)
-    problem = Problem(
+    return Question(
         resources=resources,
-        nodes=tuple(names),
-        free=tuple(free),
-        classes=tuple(
-            MemberClass(
-                name=_class_name(group),
-                request=_vector(group[0].requests, resources),
-                count=len(group),
-                allowed=bytes(mask),
-            )
-            for group, mask in zip(classes, allowed, strict=True)
-        ),
-        need=min(gang.missing, sum(len(group) for group in classes)),
-        units=tuple(units),
-        levels=levels,
-        gangs=tuple(
-            ElasticGang(entry.surplus, _at(levels, f"gangs@{entry.priority}", 1))
-            for entry in pool.elastic
-        ),
-        budgets=tuple(
-            Budget(
-                name=f"{budget.namespace}/{budget.name}",
-                allowed=max(0, budget.allowed),
-                hard=settings.plan.pdb_policy == "respect",
-                level=0,
-            )
-            for budget in budgets
-        ),
-        blockers=blockers,
-        caps=tuple(
-            Cap(cap.classes, _partition((cap.topology_key,), names, snapshot, ()), cap.limit)
-            for cap in self_caps(classes, view).caps
-        ),
-        domain=_domain(gang, names, snapshot, view),
+        requests=tuple(_vector(group[0].requests, resources) for group in classes),
+        priority=gang.preemptor_priority,
+        preempts=gang.preempts,
+        own=frozenset(member.uid for member in gang.members if member.node),
+        budgets=tuple((budget.namespace, budget.selector) for budget in snapshot.budgets),
     )
-    return Built(problem=problem, classes=classes, subjects=tuple(subjects), pool=pool)
-
-
-def _allowed(
-    group: tuple[Pod, ...],
-    names: list[str],
-    view: ClusterView,
-    gang: Gang,
-    masks: Mapping[str, frozenset[str]],
-) -> bytes:
-    mask = static_mask(group[0], [view.nodes[name] for name in names])
-    refused = frozenset().union(*(masks.get(pod.uid, frozenset()) for pod in group))
-    near = affinity_mask(group[0], view, names, gang.pending)
-    return bytes(
-        ok and close and name not in refused
-        for ok, close, name in zip(mask, near, names, strict=True)
-    )
-
-
-def _blockers(
-    blocked: list[dict[str, tuple[str, ...]]],
-    index: Mapping[str, int],
-    units: list[Unit],
-    subjects: list[Candidate | Pod | GangKey],
-    allowed: list[bytearray],
-) -> tuple[Blocker, ...]:
-    """Turn pods in the way into units in the way; a pod that stays closes the node."""
-    if not any(blocked):
-        return ()
-    unit_of: dict[str, int] = {}
-    for i, subject in enumerate(subjects):
-        if isinstance(subject, Candidate):
-            unit_of.update((pod.uid, i) for pod in subject.pods)
-        elif isinstance(subject, Pod):
-            unit_of[subject.uid] = i
-    blockers: list[Blocker] = []
-    for cls, found in enumerate(blocked):
-        for name in sorted(found.keys() & index.keys()):
-            node = index[name]
-            ways = {unit_of.get(uid, -1) for uid in found[name]}
-            if -1 in ways:
-                allowed[cls][node] = 0
-            elif allowed[cls][node]:
-                blockers.append(Blocker(cls, node, tuple(sorted(ways))))
-    return tuple(blockers)
 
 
 def _vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> Vector:
@@ -253,26 +293,21 @@ def _vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> 
     return tuple(amounts.get(resource, 0) for resource in resources)
 
 
-def _sum_releases(parts: Iterable[tuple[int, Vector]]) -> tuple[tuple[int, Vector], ...]:
+def _releases(
+    holds: Iterable[Hold], index: Mapping[str, int], resources: tuple[str, ...]
+) -> Releases:
     total: dict[int, Vector] = {}
-    for node, vector in parts:
-        before = total.get(node)
-        total[node] = (
-            vector if before is None else tuple(a + b for a, b in zip(before, vector, strict=True))
-        )
+    for hold in holds:
+        if hold.node in index:
+            amounts = _vector(hold.requests, resources)
+            before = total.get(index[hold.node])
+            total[index[hold.node]] = amounts if before is None else plus(before, amounts)
     return tuple(sorted(total.items()))
 
 
-def _releases(
-    pods: Iterable[Pod], index: Mapping[str, int], resources: tuple[str, ...]
-) -> tuple[tuple[int, Vector], ...]:
-    return _sum_releases(
-        (index[pod.node], _vector(pod.requests, resources)) for pod in pods if pod.node in index
-    )
-
-
-def _levels(pool: VictimPool) -> tuple[str, ...]:
-    priorities = {unit.priority for unit in pool.units} | {e.priority for e in pool.elastic}
+def _levels(gathered: Gathered) -> tuple[str, ...]:
+    priorities = {candidate.priority for candidate, _ in gathered.candidates}
+    priorities |= {entry.priority for entry in gathered.elastic}
     middle: list[str] = []
     for priority in sorted(priorities, reverse=True):
         middle += [f"gangs@{priority}", f"pods@{priority}"]
@@ -311,43 +346,3 @@ def _budget_use(
         if count:
             use.append((i, count))
     return tuple(use)
-
-
-def _class_name(group: tuple[Pod, ...]) -> str:
-    wants = ", ".join(format_resource(n, a) for n, a in group[0].requests if n != "pods")
-    return (
-        f"{group[0].name} and {len(group) - 1} like it ({wants})"
-        if len(group) > 1
-        else (f"{group[0].name} ({wants})")
-    )
-
-
-def _domain(
-    gang: Gang, names: list[str], snapshot: Snapshot, view: ClusterView
-) -> array[int] | None:
-    """Return the domains of which all seats must share one: topology rule and self-affinity."""
-    keys = set(self_affinity_key(gang.pending, view))
-    if gang.topology_key:
-        keys.add(gang.topology_key)
-    return _partition(tuple(sorted(keys)), names, snapshot, gang.bound) if keys else None
-
-
-def _partition(
-    keys: tuple[str, ...], names: list[str], snapshot: Snapshot, bound: Iterable[Pod]
-) -> array[int]:
-    """Number the nodes' values of ``keys``; -1 where a key is missing.
-
-    Members in ``bound`` have chosen the domain already: all others become -1.
-    """
-
-    def value(name: str) -> tuple[str, ...] | None:
-        labels = snapshot.nodes[name].labels
-        found = tuple(labels[key] for key in keys if key in labels)
-        return found if len(found) == len(keys) else None
-
-    values = [value(name) for name in names]
-    taken = {value(pod.node) for pod in bound if pod.node in snapshot.nodes}
-    order = {v: i for i, v in enumerate(sorted({v for v in values if v is not None}))}
-    return array(
-        "i", (order[v] if v is not None and (not taken or v in taken) else -1 for v in values)
-    )

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from extender.gang.build import Built
+from extender.gang.verdicts import FREE
 from extender.gang.victims import Candidate
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Infeasible
-
-MAX_DETAILS = 20
 
 
 def victim_reason(pod: Pod, unit: Candidate, used_nodes: set[str]) -> str:
@@ -34,12 +33,16 @@ def explain_plan(gang: Gang, built: Built, plan: Plan) -> tuple[str, ...]:
     lines += gang.notes
     if not plan.victims and not plan.waits_for and not plan.takes_over:
         lines.append("it fits into free room: nobody is evicted")
-    whole = sum(1 for unit in built.pool.units if unit.whole)
+    subjects = built.subjects
+    units = [unit for unit in subjects if isinstance(unit, Candidate)]
     lines.append(
-        f"considered {len(built.pool.units)} victim units ({whole} whole gangs) and "
-        f"{len(built.pool.terminating)} terminating pods on {len(problem.nodes)} usable nodes; "
-        f"{len(built.pool.excluded)} pods there may not be evicted"
+        f"considered {len(units)} victim units ({sum(1 for unit in units if unit.whole)} whole "
+        f"gangs) and {sum(1 for unit in subjects if isinstance(unit, Pod))} terminating pods that "
+        f"can make room on {len(problem.nodes)} of {built.usable} usable nodes; "
+        f"{built.stays} pods there may not be evicted"
     )
+    if built.cut is not None and built.cut > FREE:
+        lines.append(f"nobody above priority {built.cut} need go: room enough is below")
     if plan.victims:
         gangs = Counter(victim.gang for victim in plan.victims if victim.gang)
         parts = [f"{count} pods of {name}" for name, count in sorted(gangs.items())]
@@ -77,8 +80,7 @@ def explain_refusal(
     gang: Gang, built: Built, answer: Infeasible, snapshot: Snapshot, struck: bool
 ) -> Refusal:
     """Return why the gang cannot run now, naming who stands in the way."""
-    problem = built.problem
-    if not problem.nodes:
+    if not built.usable:
         message = "no node accepts any member (node selector, taints or size)"
     elif not gang.preempts:
         message = "does not fit into free room, and its preemptionPolicy is Never"
@@ -87,11 +89,10 @@ def explain_refusal(
     else:
         message = "no solution was found: " + "; ".join(answer.reasons)
     stays = [
-        f"{entry.pod.namespace}/{entry.pod.name} stays on {entry.pod.node}: {entry.reason}"
-        for entry in sorted(built.pool.excluded, key=lambda e: (e.pod.node, e.pod.uid))
+        f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}" for pod, why in built.first_stays
     ]
-    if len(stays) > MAX_DETAILS:
-        stays = [*stays[:MAX_DETAILS], f"and {len(stays) - MAX_DETAILS} more pods that stay"]
+    if built.stays > len(stays):
+        stays.append(f"and {built.stays - len(stays)} more pods that stay")
     return Refusal(
         gang=gang.key,
         code="infeasible",

@@ -1,4 +1,4 @@
-"""Per-node sums that survive from one snapshot to the next.
+"""What survives from one snapshot to the next: per-node sums, gangs, offers.
 
 A snapshot shares every node and every node's pod tuple with the snapshot before
 it unless they changed, so identity tells what must be summed again. The result
@@ -7,45 +7,41 @@ never depends on what was kept: an empty ledger gives the same answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
-from extender.model.objects import GangKey, Node, Pod
+from extender.gang.gangs import Gangs
+from extender.gang.nodesum import NodeSum
+from extender.gang.offers import Offers, Question
+from extender.groups.resolver import Resolver
+from extender.model.objects import Node
+from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
-MemberKey = Callable[[Pod], GangKey | None]
-
-
-class NodeSum:
-    """One node: what its pods hold, and to which gangs they belong."""
-
-    __slots__ = ("allocatable", "node", "pods", "source", "used")
-
-    def __init__(self, node: Node, source: tuple[Pod, ...], member_key: MemberKey) -> None:
-        self.node = node
-        self.source = source
-        self.allocatable = dict(node.allocatable)
-        self.pods = [(pod, member_key(pod)) for pod in source]
-        used: dict[str, int] = {}
-        for pod in source:
-            for name, amount in pod.requests:
-                used[name] = used.get(name, 0) + amount
-        self.used = used
-
-    def free(self, resource: str) -> int:
-        """Return allocatable minus requests of all bound pods; may be negative."""
-        return self.allocatable.get(resource, 0) - self.used.get(resource, 0)
+MOST_QUESTIONS = 4
+"""Kinds of preemptor whose offers are kept; a few gangs compete at a time."""
 
 
 class Ledger:
-    """NodeSums by node name, brought up to date per snapshot."""
+    """Sums and offers by node name, brought up to date per snapshot."""
 
-    def __init__(self, member_key: MemberKey) -> None:
-        self._member_key = member_key
-        self._sums: dict[str, NodeSum] = {}
+    def __init__(self, resolver: Resolver, settings: Settings) -> None:
+        self._member_key = resolver.member_key
+        self._settings = settings
+        self._offers: dict[Question, Offers] = {}
+        self._last: Mapping[str, Node] = {}
+        self.sums: dict[str, NodeSum] = {}
+        """Every node of the last snapshot, by name."""
+        self.names: tuple[str, ...] = ()
+        """Their names, sorted."""
+        self.nodes: tuple[Node, ...] = ()
+        """Their records, in the same order."""
+        self.gangs = Gangs(resolver)
+        self.now = 0.0
 
-    def of(self, snapshot: Snapshot) -> dict[str, NodeSum]:
-        """Return the sums of every node in the snapshot, by name."""
-        old, new = self._sums, {}
+    def renew(self, snapshot: Snapshot) -> None:
+        """Bring everything up to this snapshot."""
+        self.now = snapshot.now
+        old, new = self.sums, {}
         bound = snapshot.bound
         for name, node in snapshot.nodes.items():
             source = bound.get(name, ())
@@ -53,5 +49,18 @@ class Ledger:
             if kept is None or kept.source is not source or kept.node is not node:
                 kept = NodeSum(node, source, self._member_key)
             new[name] = kept
-        self._sums = new
-        return new
+        self.sums = new
+        if snapshot.nodes is not self._last:
+            self._last = snapshot.nodes
+            self.names = tuple(sorted(new))
+            self.nodes = tuple(snapshot.nodes[name] for name in self.names)
+        self.gangs.renew(snapshot)
+
+    def offers(self, question: Question) -> Offers:
+        """Return what every node offers to such a preemptor, as of the last renew."""
+        kept = self._offers.pop(question, None) or Offers(question, self._settings)
+        self._offers[question] = kept
+        if len(self._offers) > MOST_QUESTIONS:
+            del self._offers[next(iter(self._offers))]
+        kept.renew(self.sums, self.gangs, self.now)
+        return kept

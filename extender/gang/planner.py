@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from extender.fit.view import ClusterView
 from extender.gang.book import Hold
-from extender.gang.build import Built, build
+from extender.gang.build import Build, Built
 from extender.gang.explain import explain_plan, explain_refusal, victim_reason
 from extender.gang.ledger import Ledger
-from extender.gang.victims import Candidate, VictimPool
+from extender.gang.victims import Candidate
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -44,8 +44,7 @@ class Planner:
 
     def __init__(self, settings: Settings, resolver: Resolver) -> None:
         self._settings = settings
-        self._resolver = resolver
-        self._ledger = Ledger(resolver.member_key)
+        self._ledger = Ledger(resolver, settings)
         self._view: ClusterView | None = None
 
     def plan(
@@ -71,25 +70,23 @@ class Planner:
         early = self._refuse_early(gang, snapshot)
         if early is not None:
             return early
-        sums = self._ledger.of(snapshot)
+        self._ledger.renew(snapshot)
         others = [hold for hold in holds if hold.gang != gang.key]
         self._view = view = ClusterView.from_snapshot(snapshot, self._view)
         struck: dict[str, frozenset[str]] = dict(masks or {})
         for uid, names in _not_offered(gang, view, offered or {}).items():
             struck[uid] = struck.get(uid, frozenset()) | names
+        limits = Limits(branch_nodes=self._settings.plan.branch_nodes)
         strikes = 0
         while True:
-            built = build(
-                gang,
-                snapshot,
-                view,
-                sums,
-                others,
-                lambda key: self._resolver.resolve(key, snapshot),
-                self._settings,
-                struck,
-            )
-            limits = Limits(branch_nodes=self._settings.plan.branch_nodes)
+            draft = Build(gang, snapshot, view, self._ledger, others, self._settings, struck)
+            if draft.cut is None:
+                # Enough room is not sure. A "no" is seen at once with everybody gone.
+                built = draft.emptied()
+                answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
+                if isinstance(answer, Infeasible) and answer.proved:
+                    return explain_refusal(gang, built, answer, snapshot, strikes > 0)
+            built = draft.full()
             answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
             if isinstance(answer, Infeasible):
                 return explain_refusal(gang, built, answer, snapshot, strikes > 0)
@@ -98,7 +95,6 @@ class Planner:
             after = _view_after(view, snapshot, leaving, others, taken_over)
             failed = _failures(after, seats)
             if not failed:
-                seats += _extra_seats(gang, built, after, seats)
                 return _finish(gang, built, answer, snapshot, seats, exact=strikes == 0)
             strikes += 1
             if strikes > MAX_STRIKES:
@@ -219,36 +215,6 @@ def _failures(after: ClusterView, seats: Iterable[tuple[Pod, str]]) -> list[tupl
     return failed
 
 
-def _extra_seats(
-    gang: Gang, built: Built, after: ClusterView, seats: Sequence[tuple[Pod, str]]
-) -> list[tuple[Pod, str]]:
-    """Seat members beyond the quorum where that disrupts nobody further."""
-    seated = {pod.uid for pod, _ in seats}
-    domain = _seat_domain(gang, after, seats)
-    extra: list[tuple[Pod, str]] = []
-    full: set[object] = set()
-    for pod in gang.pending:
-        kind = (pod.requests, pod.shape)
-        if pod.uid in seated or kind in full:
-            continue
-        for node in built.problem.nodes:
-            if domain is not None and after.nodes[node].labels.get(gang.topology_key) != domain:
-                continue
-            if after.why_not(pod, node) is None:
-                after.add(pod, node)
-                extra.append((pod, node))
-                break
-        else:
-            full.add(kind)
-    return extra
-
-
-def _seat_domain(gang: Gang, after: ClusterView, seats: Sequence[tuple[Pod, str]]) -> str | None:
-    if not gang.topology_key or not seats:
-        return None
-    return after.nodes[seats[0][1]].labels.get(gang.topology_key)
-
-
 def _finish(
     gang: Gang,
     built: Built,
@@ -309,6 +275,3 @@ def as_victim(pod: Pod, gang: GangKey | None, reason: str) -> Victim:
         grace=pod.grace,
         reason=reason,
     )
-
-
-__all__ = ["Planner", "VictimPool", "as_victim"]

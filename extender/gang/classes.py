@@ -1,0 +1,80 @@
+"""Members of a gang that are interchangeable, and where each kind may go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from extender.fit.member_rules import affinity_mask
+from extender.fit.static import static_mask
+from extender.fit.view import ClusterView
+from extender.model.gang import Gang
+from extender.model.objects import Node, Pod
+from extender.model.quantity import format_resource
+
+PER_POD_LABELS = frozenset(
+    {
+        "batch.kubernetes.io/job-completion-index",
+        "apps.kubernetes.io/pod-index",
+        "statefulset.kubernetes.io/pod-name",
+        "jobset.sigs.k8s.io/job-index",
+        "jobset.sigs.k8s.io/job-global-index",
+        "jobset.sigs.k8s.io/job-key",
+        "batch.kubernetes.io/job-name",
+        "batch.kubernetes.io/controller-uid",
+        "job-name",
+        "controller-uid",
+        "component",
+        "skypilot-head-node",
+        "ray-node-type",
+    }
+)
+
+
+def classes_of(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
+    """Group members that are interchangeable for every rule, largest request first.
+
+    Labels count only through selectors that could tell members apart, so they
+    are part of the key; generated per-pod labels (index, pod name) are not.
+    """
+    by_key: dict[object, list[Pod]] = {}
+    known: dict[object, list[Pod]] = {}
+    for pod in pods:
+        # Members of one template share these records: compare them once.
+        same = (id(pod.requests), id(pod.shape), id(pod.labels))
+        group = known.get(same)
+        if group is None:
+            labels = tuple(sorted((k, v) for k, v in pod.labels.items() if k not in PER_POD_LABELS))
+            group = known[same] = by_key.setdefault((pod.requests, pod.shape, labels), [])
+        group.append(pod)
+    groups = [tuple(sorted(group, key=lambda pod: pod.uid)) for group in by_key.values()]
+    groups.sort(key=lambda group: (tuple((n, -a) for n, a in group[0].requests), group[0].uid))
+    return tuple(groups)
+
+
+def allowed_nodes(
+    group: tuple[Pod, ...],
+    names: tuple[str, ...],
+    nodes: tuple[Node, ...],
+    view: ClusterView,
+    gang: Gang,
+    masks: Mapping[str, frozenset[str]],
+) -> bytes:
+    """Return one byte a node, 1 where nothing but room, caps and blockers can be against it."""
+    mask = static_mask(group[0], nodes)
+    if group[0].shape.affinity:
+        near = affinity_mask(group[0], view, names, gang.pending)
+        mask = bytes(ok and close for ok, close in zip(mask, near, strict=True))
+    refused = frozenset().union(*(masks.get(pod.uid, frozenset()) for pod in group))
+    if refused:
+        mask = bytes(ok and name not in refused for ok, name in zip(mask, names, strict=True))
+    return mask
+
+
+def class_name(group: tuple[Pod, ...]) -> str:
+    """Return the class in words: an example, how many, what one asks for."""
+    wants = ", ".join(format_resource(n, a) for n, a in group[0].requests if n != "pods")
+    return (
+        f"{group[0].name} and {len(group) - 1} like it ({wants})"
+        if len(group) > 1
+        else (f"{group[0].name} ({wants})")
+    )

@@ -1,0 +1,49 @@
+"""Resolved gangs that survive from one snapshot to the next.
+
+What a gang is depends on its members, on the group and priority class objects,
+and on groups of the same name in another dialect. Snapshots share these while
+they do not change, so identity tells which gangs must be resolved again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extender.groups.resolver import Resolver
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.snapshot import Snapshot
+
+
+class Gangs:
+    """Gangs by key, each resolved when first asked for and kept while it stays the same."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._snapshot = Snapshot(generation=-1)
+        self._members: Mapping[GangKey, tuple[Pod, ...]] = {}
+        self._kept: dict[GangKey, Gang] = {}
+
+    def renew(self, snapshot: Snapshot) -> None:
+        """Forget every gang that may be another one in this snapshot."""
+        old, members = self._members, snapshot.members
+        before = self._snapshot
+        if (
+            snapshot.groups is not before.groups
+            or snapshot.priority_classes is not before.priority_classes
+        ):
+            self._kept = {}
+        elif members is not old:
+            changed = {key[1:] for key, pods in members.items() if old.get(key) is not pods}
+            changed |= {key[1:] for key in old if key not in members}
+            if changed:
+                self._kept = {k: gang for k, gang in self._kept.items() if k[1:] not in changed}
+        self._members = members
+        self._snapshot = snapshot
+
+    def __getitem__(self, key: GangKey) -> Gang:
+        """Return the gang as it is in the snapshot of the last ``renew``."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = self._resolver.resolve(key, self._snapshot)
+        return found

@@ -1,0 +1,48 @@
+"""Down to which priority the search has to look.
+
+When everybody up to some priority that no disruption budget covers makes enough
+seats, those units are an answer that costs nothing at any level above. The best
+answer costs nothing there either, so it takes nobody above that priority.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from extender.gang.offers import Offer
+
+
+class Reach(Struct, frozen=True):
+    """One node as far as seats may be counted on it."""
+
+    offer: Offer
+    limit: int
+    """Members at most, by rules other than room."""
+    domain: int
+    """Topology domain; all seats lie in one of them."""
+
+
+def least_priority(nodes: Iterable[Reach], members: int) -> int | None:
+    """Return the least priority at which ``members`` seats are sure in one domain, or None."""
+    gains: defaultdict[int, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for node in nodes:
+        before = 0
+        for priority, sure, _ in node.offer.steps:
+            seats = min(sure, node.limit)
+            if seats > before:
+                gains[node.domain][priority] += seats - before
+                before = seats
+    found = [at for gain in gains.values() if (at := _reached(gain, members)) is not None]
+    return min(found, default=None)
+
+
+def _reached(gain: dict[int, int], members: int) -> int | None:
+    seats = 0
+    for priority in sorted(gain):
+        seats += gain[priority]
+        if seats >= members:
+            return priority
+    return None

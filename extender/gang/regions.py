@@ -1,0 +1,70 @@
+"""Topology domains as the search counts them, and pods in the way as units in the way."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+
+from extender.fit.member_rules import self_affinity_key
+from extender.fit.view import ClusterView
+from extender.gang.victims import Candidate
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.snapshot import Snapshot
+from extender.search.problem import Blocker
+
+
+def domain_keys(gang: Gang, view: ClusterView) -> tuple[str, ...]:
+    """Return the labels of which all seats must share one value each."""
+    keys = set(self_affinity_key(gang.pending, view))
+    if gang.topology_key:
+        keys.add(gang.topology_key)
+    return tuple(sorted(keys))
+
+
+def partition(
+    keys: tuple[str, ...], names: Sequence[str], snapshot: Snapshot, bound: Iterable[Pod]
+) -> array[int]:
+    """Number the nodes' values of ``keys``; -1 where a key is missing.
+
+    Members in ``bound`` have chosen the domain already: all others become -1.
+    """
+
+    def value(name: str) -> tuple[str, ...] | None:
+        labels = snapshot.nodes[name].labels
+        found = tuple(labels[key] for key in keys if key in labels)
+        return found if len(found) == len(keys) else None
+
+    values = [value(name) for name in names]
+    taken = {value(pod.node) for pod in bound if pod.node in snapshot.nodes}
+    order = {v: i for i, v in enumerate(sorted({v for v in values if v is not None}))}
+    return array(
+        "i", (order[v] if v is not None and (not taken or v in taken) else -1 for v in values)
+    )
+
+
+def blockers_of(
+    blocked: Sequence[Mapping[str, tuple[str, ...]]],
+    index: Mapping[str, int],
+    subjects: list[Candidate | Pod | GangKey],
+    allowed: list[bytearray],
+) -> tuple[Blocker, ...]:
+    """Turn pods in the way into units in the way; a pod that stays closes the node."""
+    if not any(blocked):
+        return ()
+    unit_of: dict[str, int] = {}
+    for i, subject in enumerate(subjects):
+        if isinstance(subject, Candidate):
+            unit_of.update((pod.uid, i) for pod in subject.pods)
+        elif isinstance(subject, Pod):
+            unit_of[subject.uid] = i
+    blockers: list[Blocker] = []
+    for cls, found in enumerate(blocked):
+        for name in sorted(found.keys() & index.keys()):
+            node = index[name]
+            ways = {unit_of.get(uid, -1) for uid in found[name]}
+            if -1 in ways:
+                allowed[cls][node] = 0
+            elif allowed[cls][node]:
+                blockers.append(Blocker(cls, node, tuple(sorted(ways))))
+    return tuple(blockers)

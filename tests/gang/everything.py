@@ -1,0 +1,213 @@
+"""The planner's problem with nothing left out: every usable node, every pod that may go.
+
+A specification to compare with: written from the promises, it shares no code with
+extender.gang.offers, .reach, .units or .verdicts, keeps nothing, and is slow.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+from extender.fit.blockers import blocked_nodes
+from extender.fit.member_rules import self_caps
+from extender.fit.selectors import matches
+from extender.fit.static import static_mask
+from extender.fit.view import ClusterView
+from extender.gang.book import Hold
+from extender.gang.classes import classes_of
+from extender.gang.regions import domain_keys, partition
+from extender.gang.victims import disrupted_work, leaves_in_time, protected
+from extender.groups.resolver import Resolver
+from extender.model.gang import UNIT_ALL, Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from extender.search.problem import (
+    Blocker,
+    Budget,
+    Cap,
+    ElasticGang,
+    MemberClass,
+    Problem,
+    Unit,
+    Vector,
+)
+
+LAST = ("work", "reservations", "waits", "age")
+
+
+def everything(
+    gang: Gang, state: Snapshot, resolver: Resolver, settings: Settings, holds: Iterable[Hold] = ()
+) -> Problem:
+    """The whole problem. Members without affinity to other pods only."""
+    view = ClusterView.from_snapshot(state)
+    classes = classes_of(gang.pending)
+    resources = tuple(sorted({name for group in classes for name, _ in group[0].requests}))
+    names = sorted(state.nodes)
+    masks = [static_mask(group[0], [state.nodes[n] for n in names]) for group in classes]
+    kept = [i for i in range(len(names)) if any(mask[i] for mask in masks)]
+    names = [names[i] for i in kept]
+    allowed = [bytearray(mask[i] for i in kept) for mask in masks]
+    at = {name: i for i, name in enumerate(names)}
+
+    def vector(requests: Iterable[tuple[str, int]]) -> Vector:
+        amounts = dict(requests)
+        return tuple(amounts.get(resource, 0) for resource in resources)
+
+    free = [list(vector(state.nodes[name].allocatable)) for name in names]
+    taken: dict[GangKey, list[tuple[int, Vector]]] = {}
+    for name in names:
+        for pod in state.bound.get(name, ()):
+            _take(free[at[name]], vector(pod.requests))
+    for hold in holds:
+        if hold.gang != gang.key and hold.node in at:
+            _take(free[at[hold.node]], vector(hold.requests))
+            if hold.priority < gang.preemptor_priority and gang.preempts:
+                taken.setdefault(hold.gang, []).append((at[hold.node], vector(hold.requests)))
+
+    def releases(pods: Iterable[Pod]) -> list[tuple[int, Vector]]:
+        return [(at[pod.node], vector(pod.requests)) for pod in pods if pod.node in at]
+
+    alone, whole, elastic, leaving = _who(gang, state, resolver, settings)
+    priorities = (
+        {p for _, p, _ in alone} | {p for _, p, _, _ in whole} | {p for p, _ in elastic.values()}
+    )
+    levels = ["pdb-violations"]
+    for priority in sorted(priorities, reverse=True):
+        levels += [f"gangs@{priority}", f"pods@{priority}"]
+    levels += LAST
+
+    def cost(pods: tuple[Pod, ...], **counts: int) -> Vector:
+        found = dict.fromkeys(levels, 0)
+        for level, count in counts.items():
+            found[level] += count
+        for pod in pods:
+            found["work"] += disrupted_work(pod, state.nodes.get(pod.node), state.now)
+            found["age"] += max(0, int(state.now - pod.started)) if pod.started else 0
+        return tuple(found.values())
+
+    def budgets(pods: Iterable[Pod]) -> tuple[tuple[int, int], ...]:
+        use = []
+        for i, budget in enumerate(state.budgets):
+            count = sum(
+                pod.namespace == budget.namespace
+                and pod.name not in budget.disrupted
+                and matches(budget.selector, pod.labels)
+                for pod in pods
+            )
+            if count:
+                use.append((i, count))
+        return tuple(use)
+
+    numbers = {key: i for i, key in enumerate(sorted(elastic))}
+    units: list[tuple[Unit, tuple[Pod, ...]]] = []
+    for pod, priority, key in alone:
+        price = cost((pod,), **{f"pods@{priority}": 1})
+        number = -1 if key is None else numbers.get(key, -1)
+        units.append(
+            (Unit(pod.uid, tuple(releases([pod])), price, 1, number, budgets([pod])), (pod,))
+        )
+    for gang_key, priority, pods, breaks in whole:
+        price = cost(pods, **{f"gangs@{priority}": int(breaks), f"pods@{priority}": len(pods)})
+        unit = Unit(str(gang_key), _merged(releases(pods)), price, len(pods), -1, budgets(pods))
+        units.append((unit, pods))
+    units += [(Unit(pod.uid, tuple(releases([pod])), cost((), waits=1)), (pod,)) for pod in leaving]
+    for key, parts in sorted(taken.items()):
+        units.append((Unit(f"reservation {key}", _merged(parts), cost((), reservations=1)), ()))
+    unit_of = {pod.uid: i for i, (_, pods) in enumerate(units) for pod in pods}
+    blockers = []
+    for c, group in enumerate(classes):
+        for name, uids in sorted(blocked_nodes(group[0], view).items()):
+            if name in at:
+                ways = sorted({unit_of.get(uid, -1) for uid in uids})
+                if ways[0] < 0:
+                    allowed[c][at[name]] = 0
+                else:
+                    blockers.append(Blocker(c, at[name], tuple(ways)))
+    keys = domain_keys(gang, view)
+    return Problem(
+        resources=resources,
+        nodes=tuple(names),
+        free=tuple(array("q", [room[r] for room in free]) for r in range(len(resources))),
+        classes=tuple(
+            MemberClass(group[0].name, vector(group[0].requests), len(group), bytes(mask))
+            for group, mask in zip(classes, allowed, strict=True)
+        ),
+        need=gang.missing,
+        units=tuple(unit for unit, _ in units),
+        levels=tuple(levels),
+        gangs=tuple(
+            ElasticGang(elastic[key][1], cost((), **{f"gangs@{elastic[key][0]}": 1}))
+            for key in sorted(elastic)
+        ),
+        budgets=tuple(
+            Budget(b.name, max(0, b.allowed), hard=settings.plan.pdb_policy == "respect")
+            for b in state.budgets
+        ),
+        blockers=tuple(blockers),
+        caps=tuple(
+            Cap(cap.classes, partition((cap.topology_key,), names, state, ()), cap.limit)
+            for cap in self_caps(classes, view).caps
+        ),
+        domain=partition(keys, names, state, gang.bound) if keys else None,
+    )
+
+
+Alone = list[tuple[Pod, int, GangKey | None]]
+Whole = list[tuple[GangKey, int, tuple[Pod, ...], bool]]
+
+
+def _who(
+    gang: Gang, state: Snapshot, resolver: Resolver, settings: Settings
+) -> tuple[Alone, Whole, dict[GangKey, tuple[int, int]], list[Pod]]:
+    """Single pods with priority and elastic gang, whole gangs, elastic gangs, leaving pods."""
+    own = {pod.uid for pod in gang.members}
+    alone: Alone = []
+    whole: dict[GangKey, tuple[int, tuple[Pod, ...], bool]] = {}
+    elastic: dict[GangKey, tuple[int, int]] = {}
+    leaving: list[Pod] = []
+
+    def goes(pod: Pod, priority: int) -> bool:
+        return (
+            gang.preempts
+            and priority < gang.preemptor_priority
+            and protected(pod, settings.plan, state.now) is None
+        )
+
+    for name in sorted(state.bound):
+        for pod in state.bound[name]:
+            key = resolver.member_key(pod)
+            if pod.uid in own or name not in state.nodes:
+                continue
+            if pod.deleting:
+                if leaves_in_time(pod, state.now, settings.plan, settings.seats):
+                    leaving.append(pod)
+            elif key is None:
+                if goes(pod, pod.priority):
+                    alone.append((pod, pod.priority, None))
+            elif not (victim := resolver.resolve(key, state)).problems:
+                if victim.unit == UNIT_ALL:
+                    most = [max(p.priority, victim.victim_priority) for p in victim.bound]
+                    if all(goes(p, m) for p, m in zip(victim.bound, most, strict=True)):
+                        broken = any(p.deleting and p.disrupted for p in victim.members)
+                        whole[key] = (max(most), victim.bound, not broken)
+                elif goes(pod, max(pod.priority, victim.victim_priority)):
+                    alone.append((pod, max(pod.priority, victim.victim_priority), key))
+                    surplus = len(victim.bound) - victim.min_count
+                    if surplus >= 0:
+                        elastic[key] = (victim.victim_priority, surplus)
+    return alone, [(key, *entry) for key, entry in sorted(whole.items())], elastic, leaving
+
+
+def _take(room: list[int], amounts: Vector) -> None:
+    for r, amount in enumerate(amounts):
+        room[r] -= amount
+
+
+def _merged(parts: Iterable[tuple[int, Vector]]) -> tuple[tuple[int, Vector], ...]:
+    total: dict[int, Vector] = {}
+    for node, amounts in parts:
+        before = total.get(node, (0,) * len(amounts))
+        total[node] = tuple(a + b for a, b in zip(before, amounts, strict=True))
+    return tuple(sorted(total.items()))
