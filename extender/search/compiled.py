@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extender.search.core.kernel import Columns, Region
+from extender.search.core.kernel import Columns, Doubtful, Region
 from extender.search.cost import cost_of
 from extender.search.explain import infeasible
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.reference import Flag, no_answer, regions_of, scattered_seats
 from extender.search.room import Room
+
+__all__ = ["Doubtful", "solve", "takes"]
 
 
 def takes(problem: Problem) -> bool:
@@ -38,9 +40,9 @@ def solve(
     deadline: float | None = None,
     cancel: Flag | None = None,
 ) -> Solution | Infeasible:
-    """As reference.solve, for a valid problem that ``takes`` accepts.
+    """As reference.solve, for a problem that ``takes`` accepts.
 
-    Raises OverflowError when the cost levels are too wide for the core.
+    Raises Doubtful when a unit is malformed, or its numbers are too wide.
     """
     limits = limits or Limits()
     columns = Columns(problem)

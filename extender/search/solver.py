@@ -10,7 +10,7 @@ from __future__ import annotations
 from extender.search import reference
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.reference import Flag
-from extender.search.validate import validate
+from extender.search.validate import check_frame, check_units
 
 try:
     from extender.search import compiled
@@ -36,13 +36,14 @@ def solve(
     ends the search) stop it early with the best answer so far and its bound.
     Raises InvalidInput for a malformed problem.
     """
-    validate(problem)
+    check_frame(problem)
     if backend_for(problem) == "compiled":
         try:
             return compiled.solve(problem, limits, deadline=deadline, cancel=cancel)
-        except OverflowError:
-            # A cost level wider than the core's fields: rare, and Python has no limit.
-            return reference.solve(problem, limits, cancel=cancel)
+        except compiled.Doubtful:
+            # A malformed unit, which the next line names, or numbers too wide for int64 fields.
+            pass
+    check_units(problem)
     return reference.solve(problem, limits, cancel=cancel)
 
 

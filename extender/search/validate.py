@@ -19,10 +19,15 @@ LARGEST = 1 << 62
 
 def validate(problem: Problem) -> None:
     """Raise InvalidInput where the problem contradicts the shapes it documents."""
+    check_frame(problem)
+    check_units(problem)
+
+
+def check_frame(problem: Problem) -> None:
+    """Everything but the units; quick, since it looks at no unit."""
     nodes, resources, levels = len(problem.nodes), len(problem.resources), len(problem.levels)
     _columns(problem, nodes, resources)
     _classes(problem, nodes, resources)
-    _units(problem, nodes, resources, levels)
     for index, gang in enumerate(problem.gangs):
         where = f"gangs[{index}]"
         _length(gang.break_cost, levels, f"{where}.break_cost")
@@ -35,7 +40,17 @@ def validate(problem: Problem) -> None:
         if budget.allowed < 0:
             raise InvalidInput(f"budgets[{index}].allowed is {budget.allowed}, below 0")
     _rules(problem, nodes)
-    _sums(problem, nodes, resources, levels)
+
+
+def check_units(problem: Problem) -> None:
+    """The units, one by one, and every sum that is formed over them.
+
+    The compiled core makes the same checks while it copies the units, and asks
+    here only for the words when one fails.
+    """
+    nodes, resources, levels = len(problem.nodes), len(problem.resources), len(problem.levels)
+    _units(problem, nodes, resources, levels)
+    _sums(problem, resources, levels)
 
 
 def _columns(problem: Problem, nodes: int, resources: int) -> None:
@@ -122,7 +137,7 @@ def _rules(problem: Problem, nodes: int) -> None:
             )
 
 
-def _sums(problem: Problem, nodes: int, resources: int, levels: int) -> None:
+def _sums(problem: Problem, resources: int, levels: int) -> None:
     """Bound every sum the solver can form, so that int64 holds it."""
     for cls in problem.classes:
         for amount in cls.request:

@@ -3,6 +3,8 @@ from collections.abc import Sequence
 from extender.search.problem import Problem
 from extender.search.reference import Flag
 
+class Doubtful(Exception): ...  # noqa: N818
+
 class Columns:
     def __init__(self, problem: Problem) -> None: ...
 

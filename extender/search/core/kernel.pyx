@@ -50,6 +50,7 @@ cdef enum:
     TUNING_STEPS = 40         # relaxations spent on the prices of budgets
 
 cdef i64 CHOICE_PATIENCE = 60000000
+cdef double LARGEST_SUM = 2.0e18  # well below an int64; validate.py draws its line higher
 
 
 cdef inline i64 between(i64 low, i64 high) noexcept nogil:
@@ -62,6 +63,10 @@ cdef inline i64 between(i64 low, i64 high) noexcept nogil:
     if b - a > 2:
         return <i64>1 << ((a + b) // 2)
     return low + (high - low) // 2
+
+
+class Doubtful(Exception):
+    """A unit is malformed or too large for this core; validate.check_units says which."""
 
 
 cdef class Columns:
@@ -80,7 +85,10 @@ cdef class Columns:
     cdef object problem
 
     def __init__(self, problem):
-        """Copy the columns; the problem is valid and has one class, and no wide cap."""
+        """Copy the columns. The frame is valid (check_frame), there is one class, no wide cap.
+
+        Raises Doubtful where check_units would complain, or a number leaves int64.
+        """
         self.problem = problem
         cls = problem.classes[0]
         request = cls.request
@@ -115,39 +123,98 @@ cdef class Columns:
                 for n in range(self.nodes):
                     if cap.domain[n] >= 0 and self.limit[n] > most:
                         self.limit[n] = most
-        self._take_units(problem, kept)
+        try:
+            self._take_units(problem, kept)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Doubtful(str(error)) from error
         self._take_rules(problem)
 
     cdef _take_units(self, problem, list kept):
-        cdef int level, width = self.levels
+        """Copy and check the units; the checks are those of validate.check_units."""
+        cdef int level, r, k, node, budget, pods, gang, u = 0, width = self.levels
+        cdef int resources = len(problem.resources), gangs = len(problem.gangs)
+        cdef int budgets = len(problem.budgets)
         cdef i64 amount
-        cdef tuple releases, amounts, cost
-        cdef int r
-        cdef int plain = len(kept) == len(problem.resources)
+        cdef double most
+        cdef tuple releases, amounts, cost, uses
+        cdef vector[int] kept_at, seen_on, seen_budget
+        cdef vector[double] paid, freed
+        kept_at.assign(resources, -1)
+        for k in range(len(kept)):
+            kept_at[kept[k]] = k
+        seen_on.assign(self.nodes, -1)
+        seen_budget.assign(budgets, -1)
+        paid.assign(width, 0.0)
+        freed.assign(resources, 0.0)
         self.units = len(problem.units)
         self.unit_first.reserve(self.units + 1)
+        self.cost_first.reserve(self.units + 1)
+        self.use_first.reserve(self.units + 1)
+        self.unit_gang.reserve(self.units)
+        self.entry_node.reserve(self.units + self.units // 4)
+        self.releases.reserve((self.units + self.units // 4) * self.resources)
         for unit in problem.units:
             self.unit_first.push_back(<int>self.entry_node.size())
             self.cost_first.push_back(<int>self.cost_level.size())
             self.use_first.push_back(<int>self.use_budget.size())
             releases = unit.releases
             for node, amounts in releases:
+                if node < 0 or node >= self.nodes or seen_on[node] == u:
+                    raise ValueError("releases")
+                if len(amounts) != resources:
+                    raise ValueError("releases")
+                seen_on[node] = u
                 self.entry_node.push_back(node)
-                for r in kept:
-                    self.releases.push_back(amounts[r])
+                for r in range(resources):
+                    amount = amounts[r]
+                    if amount < 0:
+                        raise ValueError("releases")
+                    freed[r] += amount
+                    if kept_at[r] >= 0:
+                        self.releases.push_back(amount)
             cost = unit.cost
+            if len(cost) != width:
+                raise ValueError("cost")
             for level in range(width):
                 amount = cost[level]
                 if amount:
+                    if amount < 0:
+                        raise ValueError("cost")
+                    paid[level] += amount
                     self.cost_level.push_back(level)
                     self.cost_amount.push_back(amount)
-            self.unit_gang.push_back(unit.gang)
-            for budget, pods in unit.budgets:
+            gang = unit.gang
+            if gang < -1 or gang >= gangs:
+                raise ValueError("gang")
+            self.unit_gang.push_back(gang)
+            uses = unit.budgets
+            for budget, pods in uses:
+                if budget < 0 or budget >= budgets or pods < 1 or seen_budget[budget] == u:
+                    raise ValueError("budgets")
+                seen_budget[budget] = u
                 self.use_budget.push_back(budget)
                 self.use_pods.push_back(pods)
+            u += 1
         self.unit_first.push_back(<int>self.entry_node.size())
         self.cost_first.push_back(<int>self.cost_level.size())
         self.use_first.push_back(<int>self.use_budget.size())
+        if len({unit.uid for unit in problem.units}) != self.units:
+            raise ValueError("uid")
+        for level in range(width):
+            if paid[level] > LARGEST_SUM:
+                raise ValueError("cost")
+        for r in range(resources):
+            most = freed[r]
+            for k in range(self.nodes):
+                if kept_at[r] >= 0:
+                    amount = self.free[k * self.resources + kept_at[r]]
+                    if abs(<double>amount) + freed[r] > most:
+                        most = abs(<double>amount) + freed[r]
+            if most > LARGEST_SUM:
+                raise ValueError("releases")
+        cls = problem.classes[0]
+        if any(amount * max(1, cls.count) > LARGEST_SUM for amount in cls.request):
+            raise ValueError("request")
 
     cdef _take_rules(self, problem):
         cdef int level, number
@@ -417,7 +484,8 @@ cdef class Region:
     def _pack_levels(self, int extra_level):
         """Give every level that can be paid a field in a limb."""
         cdef int u, i, level, limb = -1, room = 0, bits
-        totals = [0] * self.c.levels
+        cdef vector[i64] totals
+        totals.assign(self.c.levels, 0)
         for u in range(self.U):
             if self.status[u] != OUT:
                 for i in range(self.c.cost_first[u], self.c.cost_first[u + 1]):
@@ -438,7 +506,7 @@ cdef class Region:
             if totals[level] and (level >= self.first_level or level == extra_level):
                 bits = int(totals[level]).bit_length() + 1
                 if bits > 60:
-                    raise OverflowError("a cost level is too wide for the compiled search")
+                    raise Doubtful("a cost level is too wide")
                 if not limbs or room + bits > 60:
                     fields = []
                     limbs.append(fields)
@@ -447,7 +515,7 @@ cdef class Region:
                 room += bits
                 self.level_most[level] = totals[level]
         if len(limbs) > MOST_LIMBS:
-            raise OverflowError("too many cost levels for the compiled search")
+            raise Doubtful("too many cost levels")
         for limb, fields in enumerate(limbs):
             shift = 0
             for level, bits in reversed(fields):
