@@ -75,9 +75,10 @@ def _reading() -> list[str]:
         "",
         "To be known when reading: there are no kubelets (kwok plays them), so a pod runs as soon",
         "as it is bound and goes as soon as it is deleted. All victims started within seconds of",
-        "each other, so the disrupted work decides nothing. kube-scheduler looks at every node",
-        "(`percentageOfNodesToScore: 100`) and breaks ties between nodes at random: its numbers",
-        "differ from run to run.",
+        "each other, offline they have no age at all: where gangs and pods at every priority are",
+        "equal, the GPUs of the plan and of what was evicted may therefore differ. kube-scheduler",
+        "looks at every node (`percentageOfNodesToScore: 100`) and breaks ties between nodes at",
+        "random: its numbers differ from run to run.",
         "",
     ]
 
