@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -21,8 +21,8 @@ from extender.fit.view import ClusterView
 from extender.gang.book import Hold
 from extender.gang.classes import allowed_nodes, class_name, classes_of
 from extender.gang.ledger import Ledger
-from extender.gang.offers import Offer, Question, offer_of, plus
-from extender.gang.reach import Reach, least_priority
+from extender.gang.offers import SHUT, Offer, Question, count_gains, offer_of, plus
+from extender.gang.reach import Reach, least_priority, reached
 from extender.gang.regions import blockers_of, domain_keys, partition
 from extender.gang.units import Gathered, Gatherer, Releases, ways
 from extender.gang.victims import Candidate, disrupted_work
@@ -92,7 +92,10 @@ class Build:
         self._keys = domain_keys(gang, view)
         self._question = _question(self.classes, gang, snapshot)
         offers = ledger.offers(self._question)
+        self._gains = offers.gains
+        self._kept_offers = offers.by_node
         self._offers: Mapping[str, Offer] = offers.by_node
+        self._held: set[str] = set()
         self._verdicts = offers.verdicts
         self._taken_over: dict[GangKey, list[Hold]] = {}
         self._add_holds([hold for hold in holds if hold.gang != gang.key])
@@ -113,6 +116,7 @@ class Build:
                 spare[hold.node] = plus(spare.get(hold.node, none), amounts)
                 self._taken_over.setdefault(hold.gang, []).append(hold)
         if held:
+            self._held = set(held)
             self._offers = {
                 **self._offers,
                 **{
@@ -131,6 +135,17 @@ class Build:
     def _reach(self) -> int | None:
         """The priority up to which units are needed at most; None when that is not known."""
         usable, offers = self._usable, self._offers
+        if not (self._caps or self._keys or any(self._blocked)):
+            # Sums of all nodes are kept; take back those of nodes that are out.
+            gains = dict(self._gains)
+            everyone = self._allowed[0].intersection(*self._allowed[1:])
+            if len(everyone) < len(offers):
+                for name in self._kept_offers.keys() - everyone:
+                    count_gains(gains, self._kept_offers[name], -1)
+            for name in self._held & everyone:
+                count_gains(gains, self._kept_offers[name], -1)
+                count_gains(gains, offers[name], 1)
+            return reached(gains, self._need)
         limits: dict[str, int] = {}
         for cap in self._caps:
             domain = partition((cap.topology_key,), usable, self._snapshot, ())
@@ -167,13 +182,12 @@ class Build:
         """Return the problem with every unit that may be needed."""
         blocked = {name for found in self._blocked for name in found}
         offers = self._offers
-        names = [
-            name for name in self._usable if name in blocked or offers[name].most_at(self.cut) > 0
-        ]
+        most = SHUT - 1 if self.cut is None else self.cut
+        names = [name for name in self._usable if name in blocked or offers[name].opens <= most]
         gatherer = Gatherer(self._verdicts, self._snapshot.now, self.cut)
-        requests = self._question.requests
+        alone = len(self.classes) == 1
         for i, name in enumerate(names):
-            gatherer.add_node(i, offers[name], requests[0] if len(requests) == 1 else None)
+            gatherer.add_node(i, offers[name], alone=alone)
         in_the_way = ways(self._blocked)
         if in_the_way:
             for node in self._ledger.sums.values():
@@ -264,15 +278,15 @@ class Build:
             domain=self._domain(names),
             fill=len(self._gang.pending) > self._need,
         )
-        standing = (stay for name in self._usable for stay in self._offers[name].stays)
+        stays = [self._offers[name].stays for name in self._usable]
         return Built(
             problem=problem,
             classes=self.classes,
             subjects=tuple(subjects),
             usable=len(self._usable),
             cut=self.cut,
-            stays=sum(len(self._offers[name].stays) for name in self._usable),
-            first_stays=tuple(islice(standing, MOST_STAYS)),
+            stays=sum(map(len, stays)),
+            first_stays=tuple(islice(chain.from_iterable(stays), MOST_STAYS)),
         )
 
 

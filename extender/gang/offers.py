@@ -28,6 +28,8 @@ from extender.model.objects import GangKey, LabelSelector, Pod
 from extender.model.settings import Settings
 from extender.search.problem import Vector
 
+SHUT = 1 << 40
+"""Above every priority."""
 MOST_STEPS = 64
 """Where more members than this could be gained on a node, no pod is left out."""
 
@@ -81,6 +83,10 @@ class Offer(Struct, frozen=True):
     priority are gone. ``sure`` counts members as large as the largest of every resource
     and leaves pods under a budget where they are; ``most`` adds up the classes, each as
     if alone."""
+    now: int
+    """Seats with nobody gone, counted as ``most``."""
+    opens: int
+    """The least priority at which ``most`` is above 0; SHUT where there is none."""
     stays: tuple[tuple[Pod, str], ...]
     """Pods that do not go, and why."""
 
@@ -102,6 +108,8 @@ class Offers:
         self.verdicts = Verdicts(question.priority, question.preempts, settings)
         self.by_node: dict[str, Offer] = {}
         """Every node's offer, by name. Replaced, never changed."""
+        self.gains: dict[int, int] = {}
+        """Priority -> seats that become sure there, all nodes together."""
 
     def renew(self, sums: dict[str, NodeSum], gangs: Gangs, now: float) -> None:
         """Bring the offers up to these nodes and gangs."""
@@ -115,9 +123,24 @@ class Offers:
                 or not kept.since <= now < kept.until
                 or name in changed
             ):
+                if kept is not None:
+                    count_gains(self.gains, kept, -1)
                 kept = offer_of(node, self.question, self.verdicts, now)
+                count_gains(self.gains, kept, 1)
             new[name] = kept
+        if len(old) != len(new) or old.keys() != new.keys():
+            for name in old.keys() - new.keys():
+                count_gains(self.gains, old[name], -1)
         self.by_node = new
+
+
+def count_gains(gains: dict[int, int], offer: Offer, sign: int) -> None:
+    """Count the node's sure seats, by the priority at which they come, in or out."""
+    before = 0
+    for priority, sure, _ in offer.steps:
+        if sure > before:
+            gains[priority] = gains.get(priority, 0) + sign * (sure - before)
+            before = sure
 
 
 def offer_of(
@@ -140,7 +163,7 @@ def offer_of(
     whole = tuple([node.allocatable.get(resource, 0) for resource in resources])
     if not any(seats_in(whole, request) for request in question.requests):
         # No member could ever be here, so nobody need go.
-        return Offer(node, now, float("inf"), free, free, (), (), ())
+        return Offer(node, now, float("inf"), free, free, (), (), 0, SHUT, ())
     until = float("inf")
     entries: list[Entry] = []
     stays: list[tuple[Pod, str]] = []
@@ -171,6 +194,8 @@ def offer_of(
         total,
         tuple(needed),
         steps,
+        sum(seats_in(free, request) for request in question.requests),
+        next((priority for priority, _, most in steps if most > 0), SHUT),
         tuple(stays),
     )
 

@@ -15,6 +15,7 @@ Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -138,17 +139,18 @@ def _assign(built: Built, solution: Solution) -> list[tuple[Pod, str]]:
     """
     result: list[tuple[Pod, str]] = []
     for c, group in enumerate(built.classes):
-        nodes: list[str] = []
+        nodes: Counter[str] = Counter()
         for cls, node, count in solution.seats:
             if cls == c:
-                nodes += [built.problem.nodes[node]] * count
-        waiting = list(group)
-        for pod in list(waiting):
-            if pod.nominated in nodes:
-                nodes.remove(pod.nominated)
-                waiting.remove(pod)
+                nodes[built.problem.nodes[node]] += count
+        waiting: list[Pod] = []
+        for pod in group:
+            if nodes[pod.nominated] > 0:
+                nodes[pod.nominated] -= 1
                 result.append((pod, pod.nominated))
-        result += zip(waiting, sorted(nodes), strict=False)
+            else:
+                waiting.append(pod)
+        result += zip(waiting, sorted(nodes.elements()), strict=False)
     return result
 
 

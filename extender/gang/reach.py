@@ -8,7 +8,7 @@ answer costs nothing there either, so it takes nobody above that priority.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -35,14 +35,16 @@ def least_priority(nodes: Iterable[Reach], members: int) -> int | None:
             if seats > before:
                 gains[node.domain][priority] += seats - before
                 before = seats
-    found = [at for gain in gains.values() if (at := _reached(gain, members)) is not None]
+    found = [at for gain in gains.values() if (at := reached(gain, members)) is not None]
     return min(found, default=None)
 
 
-def _reached(gain: dict[int, int], members: int) -> int | None:
+def reached(gain: Mapping[int, int], members: int) -> int | None:
+    """Return the least priority up to which the gains add up to ``members``, or None."""
     seats = 0
     for priority in sorted(gain):
         seats += gain[priority]
-        if seats >= members:
+        # A priority at which nothing is gained any more is none that must be reached.
+        if seats >= members and gain[priority]:
             return priority
     return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from extender.gang.offers import Entry, Offer, plus, seats_in
+from extender.gang.offers import Entry, Offer, plus
 from extender.gang.verdicts import FREE, Verdicts
 from extender.gang.victims import Candidate, ElasticCandidate
 from extender.model.objects import GangKey, Pod
@@ -36,15 +36,16 @@ class Gatherer:
         self._alone: dict[str, tuple[Candidate, Releases]] = {}
         self._leaving: dict[str, tuple[Pod, Releases]] = {}
 
-    def add_node(self, index: int, offer: Offer, request: Vector | None) -> None:
+    def add_node(self, index: int, offer: Offer, *, alone: bool) -> None:
         """Take the entries of the problem's node ``index``.
 
-        ``request`` is that of the only class: where no member is gained nobody need go.
+        ``alone``: there is one class only; where it gains no member nobody need go.
         """
-        if request is not None and offer.most_at(self._cut) == seats_in(offer.free, request):
+        cut = self._cut
+        if alone and offer.most_at(cut) == offer.now:
             return
         for entry in offer.entries:
-            if self._cut is not None and entry.priority > self._cut:
+            if cut is not None and entry.priority > cut:
                 break
             self._add(entry, index)
 

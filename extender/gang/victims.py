@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
-from extender.model.objects import GangKey, Node, Pod
+from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.settings import PlanSettings, SeatSettings
 
 OPT_OUT_LABELS = {
@@ -88,17 +89,23 @@ def disrupted_work(pod: Pod, node: Node | None, now: float) -> int:
     """
     if not pod.started or node is None:
         return 0
-    allocatable = dict(node.allocatable)
-    share = max(
+    share = _share(pod.requests, node.allocatable)
+    since = max(pod.started, _checkpoint(pod.annotations))
+    return share * max(0, int(now - since))
+
+
+@lru_cache(maxsize=4096)
+def _share(requests: Requests, allocatable: Requests) -> int:
+    """Dominant share of a node, in thousandths."""
+    whole = dict(allocatable)
+    return max(
         (
-            min(1000, amount * 1000 // allocatable[name])
-            for name, amount in pod.requests
-            if name != "pods" and allocatable.get(name)
+            min(1000, amount * 1000 // whole[name])
+            for name, amount in requests
+            if name != "pods" and whole.get(name)
         ),
         default=0,
     )
-    since = max(pod.started, _checkpoint(pod.annotations))
-    return share * max(0, int(now - since))
 
 
 def _checkpoint(annotations: Mapping[str, str]) -> float:
