@@ -44,15 +44,20 @@ SMALL = [requests(250, memory=1), requests(500, memory=2), requests(1000, memory
 MEMBER = requests(64_000, 8, 512)
 
 
-def cluster(nodes: int, pods: int, gang: int, seed: int) -> tuple[Snapshot, Resolver]:
-    """A full cluster and one waiting gang "urgent" of ``gang`` 8-GPU members."""
+def cluster(
+    nodes: int, pods: int, gang: int, seed: int, spanning: float = 0.5
+) -> tuple[Snapshot, Resolver]:
+    """A full cluster and one waiting gang "urgent" of ``gang`` 8-GPU members.
+
+    ``spanning``: how often the next free node starts a gang over several nodes.
+    """
     rng = random.Random(seed)
     allocatable = requests(96_000, 8, 768)
     allocatable = tuple((n, 250 if n == "pods" else a) for n, a in allocatable)
     names = [f"node-{i:05}" for i in range(nodes)]
     groups: list[GroupObject] = []
     made: list[Pod] = []
-    made += _big(rng, names, groups)
+    made += _big(rng, names, groups, spanning)
     per_node = max(0, pods - len(made)) // nodes
     for name in names:
         for i in range(per_node):
@@ -92,12 +97,14 @@ def cluster(nodes: int, pods: int, gang: int, seed: int) -> tuple[Snapshot, Reso
     return state, resolver
 
 
-def _big(rng: random.Random, names: list[str], groups: list[GroupObject]) -> Iterator[Pod]:
+def _big(
+    rng: random.Random, names: list[str], groups: list[GroupObject], spanning: float
+) -> Iterator[Pod]:
     """GPU pods: gangs over neighbouring free nodes, singles on the rest."""
     left = list(names)
     rng.shuffle(left)
     while left:
-        if rng.random() < 0.5:
+        if rng.random() < spanning:
             size = min(rng.choice((2, 4, 8, 16)), len(left))
             name = f"gang-{len(groups):05}"
             priority = rng.randrange(1, 4)

@@ -1,0 +1,23 @@
+"""The speed benchmark runs in its short form and tells every dimension."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import speed
+from extender.gang import planner
+from extender.search import solver
+
+
+def test_short_form_tells_every_dimension(capsys: pytest.CaptureFixture[str]) -> None:
+    assert speed.main(["--short"]) == 0
+    text = capsys.readouterr().out
+    for head in ("### Nodes", "### Pods", "### Gang size", "### Share", "### No", "### Compiled"):
+        assert head in text
+    assert vars(planner)["solve"] is solver.solve
+
+
+def test_the_gang_that_is_too_large_is_refused() -> None:
+    times = speed.measure(20, 100, 21, 1)
+    assert not hasattr(times.answer, "victims")
+    assert len(times.wall) == 1
