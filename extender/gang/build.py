@@ -20,12 +20,14 @@ from extender.fit.selectors import matches
 from extender.fit.view import ClusterView
 from extender.gang.book import Hold
 from extender.gang.classes import allowed_nodes, class_name, classes_of
+from extender.gang.cost_levels import CostLevels
 from extender.gang.ledger import Ledger
 from extender.gang.offers import SHUT, Offer, Question, count_gains, offer_of, plus
 from extender.gang.reach import Reach, least_priority, reached
 from extender.gang.regions import blockers_of, domain_keys, partition
 from extender.gang.units import Gathered, Gatherer, Releases, ways
-from extender.gang.victims import Candidate, disrupted_work
+from extender.gang.victims import Candidate
+from extender.model.cost_order import order_of, spares_by_priority
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.settings import Settings
@@ -99,7 +101,9 @@ class Build:
         self._verdicts = offers.verdicts
         self._taken_over: dict[GangKey, list[Hold]] = {}
         self._add_holds([hold for hold in holds if hold.gang != gang.key])
-        self.cut = self._reach()
+        plan = settings.plan
+        self._order = order_of(plan.cost_order, plan.cost_orders)
+        self.cut = self._reach() if spares_by_priority(self._order) else None
 
     def _add_holds(self, holds: Sequence[Hold]) -> None:
         """Make the offers of nodes with seats of other gangs anew, less these."""
@@ -207,7 +211,9 @@ class Build:
     ) -> Built:
         resources = self._question.resources
         index = {name: i for i, name in enumerate(names)}
-        levels = _levels(gathered)
+        priorities = [candidate.priority for candidate, _ in gathered.candidates]
+        priorities += [entry.priority for entry in gathered.elastic]
+        costs = CostLevels(self._order, priorities, self._snapshot)
         budgets = self._snapshot.budgets if gathered.candidates else ()
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
@@ -218,7 +224,7 @@ class Build:
                 Unit(
                     uid=candidate.uid,
                     releases=releases,
-                    cost=_cost(candidate, levels, self._snapshot),
+                    cost=costs.candidate(candidate),
                     pods=len(candidate.pods),
                     gang=elastic.get(candidate.gang, -1) if candidate.gang and alone else -1,
                     budgets=_budget_use(candidate.pods, budgets),
@@ -226,13 +232,13 @@ class Build:
             )
             subjects.append(candidate)
         for pod, releases in gathered.leaving:
-            units.append(Unit(uid=pod.uid, releases=releases, cost=_at(levels, "waits", 1)))
+            units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))
             subjects.append(pod)
         if gathered is not NOBODY:
             for key, held in sorted(self._taken_over.items()):
                 released = _releases(held, index, resources)
                 if released:
-                    cost = _at(levels, "reservations", 1)
+                    cost = costs.one("reservations")
                     uid = f"reservation {key}"
                     units.append(Unit(uid=uid, releases=released, cost=cost, pods=0))
                     subjects.append(key)
@@ -252,17 +258,16 @@ class Build:
             ),
             need=self._need,
             units=tuple(units),
-            levels=levels,
+            levels=costs.names,
             gangs=tuple(
-                ElasticGang(entry.surplus, _at(levels, f"gangs@{entry.priority}", 1))
-                for entry in gathered.elastic
+                ElasticGang(entry.surplus, costs.breaking(entry)) for entry in gathered.elastic
             ),
             budgets=tuple(
                 Budget(
                     name=f"{budget.namespace}/{budget.name}",
                     allowed=max(0, budget.allowed),
                     hard=self._settings.plan.pdb_policy == "respect",
-                    level=0,
+                    level=costs.budget_level,
                 )
                 for budget in budgets
             ),
@@ -317,32 +322,6 @@ def _releases(
             before = total.get(index[hold.node])
             total[index[hold.node]] = amounts if before is None else plus(before, amounts)
     return tuple(sorted(total.items()))
-
-
-def _levels(gathered: Gathered) -> tuple[str, ...]:
-    priorities = {candidate.priority for candidate, _ in gathered.candidates}
-    priorities |= {entry.priority for entry in gathered.elastic}
-    middle: list[str] = []
-    for priority in sorted(priorities, reverse=True):
-        middle += [f"gangs@{priority}", f"pods@{priority}"]
-    return ("pdb-violations", *middle, "work", "reservations", "waits", "age")
-
-
-def _at(levels: tuple[str, ...], level: str, value: int) -> Vector:
-    vector = [0] * len(levels)
-    vector[levels.index(level)] = value
-    return tuple(vector)
-
-
-def _cost(candidate: Candidate, levels: tuple[str, ...], snapshot: Snapshot) -> Vector:
-    vector = [0] * len(levels)
-    if candidate.breaks_gang:
-        vector[levels.index(f"gangs@{candidate.priority}")] = 1
-    vector[levels.index(f"pods@{candidate.priority}")] = len(candidate.pods)
-    for pod in candidate.pods:
-        vector[-4] += disrupted_work(pod, snapshot.nodes.get(pod.node), snapshot.now)
-        vector[-1] += max(0, int(snapshot.now - pod.started)) if pod.started else 0
-    return tuple(vector)
 
 
 def _budget_use(

@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from extender.model.cost_order import problems_of
 from extender.model.errors import InvalidInput
 
 
@@ -75,6 +76,11 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     branch_nodes: int = 200_000
     seconds: float = 3.0
     """Wall-clock limit of one search; well under kube-scheduler's httpTimeout."""
+    cost_order: str = "default"
+    """What is spared first: default, fewest-gangs, fewest-gpus, least-work, or one of
+    cost_orders."""
+    cost_orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Orders of one's own: name -> levels, what weighs most first (model.cost_order)."""
     pdb_policy: Literal["respect", "prefer"] = "respect"
     """respect: a plan never exceeds a budget. prefer: it may, at the highest cost."""
     patience_seconds: float = 60.0
@@ -155,5 +161,6 @@ def validate(settings: Settings) -> None:
         (s.eviction.attempts > 0, "eviction.attempts must be positive"),
     )
     wrong = [text for fine, text in rules if not fine]
+    wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
     if wrong:
         raise InvalidInput("; ".join(wrong))
