@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice
 
 from msgspec import Struct
 
@@ -85,10 +85,8 @@ class Build:
         names, nodes = ledger.names, ledger.nodes
         masked = [allowed_nodes(group, names, nodes, view, gang, masks) for group in self.classes]
         union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
-        self._usable = [name for name, ok in zip(names, union, strict=True) if ok]
-        self._allowed = [
-            {name for name, ok in zip(names, mask, strict=True) if ok} for mask in masked
-        ]
+        self._usable = list(compress(names, union))
+        self._allowed = [set(compress(names, mask)) for mask in masked]
         self._blocked = [blocked_nodes(group[0], view) for group in self.classes]
         self._caps = self_caps(self.classes, view).caps
         self._keys = domain_keys(gang, view)

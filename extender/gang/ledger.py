@@ -28,6 +28,8 @@ class Ledger:
         self._member_key = resolver.member_key
         self._settings = settings
         self._offers: dict[Question, Offers] = {}
+        self._asked: dict[Question, int] = {}
+        """The version of the sums that each was last brought up to."""
         self._last: Mapping[str, Node] = {}
         self.sums: dict[str, NodeSum] = {}
         """Every node of the last snapshot, by name."""
@@ -37,19 +39,27 @@ class Ledger:
         """Their records, in the same order."""
         self.gangs = Gangs(resolver)
         self.now = 0.0
+        self._version = 0
+        self._changed: set[str] = set()
+        """Names of nodes that came, changed or went with the last renew."""
 
     def renew(self, snapshot: Snapshot) -> None:
         """Bring everything up to this snapshot."""
         self.now = snapshot.now
         old, new = self.sums, {}
         bound = snapshot.bound
+        changed: set[str] = set()
         for name, node in snapshot.nodes.items():
             source = bound.get(name, ())
             kept = old.get(name)
             if kept is None or kept.source is not source or kept.node is not node:
                 kept = NodeSum(node, source, self._member_key)
+                changed.add(name)
             new[name] = kept
-        self.sums = new
+        if len(old) + len(changed - old.keys()) != len(new):
+            changed |= old.keys() - new.keys()
+        self.sums, self._changed = new, changed
+        self._version += 1
         if snapshot.nodes is not self._last:
             self._last = snapshot.nodes
             self.names = tuple(sorted(new))
@@ -61,6 +71,14 @@ class Ledger:
         kept = self._offers.pop(question, None) or Offers(question, self._settings)
         self._offers[question] = kept
         if len(self._offers) > MOST_QUESTIONS:
-            del self._offers[next(iter(self._offers))]
-        kept.renew(self.sums, self.gangs, self.now)
+            oldest = next(iter(self._offers))
+            del self._offers[oldest]
+            del self._asked[oldest]
+        last = self._asked.pop(question, -1)
+        self._asked[question] = self._version
+        if last == self._version:
+            changed: set[str] | None = set()
+        else:
+            changed = self._changed if last == self._version - 1 else None
+        kept.renew(self.sums, changed, self.gangs, self.now)
         return kept

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
+from math import inf
 
 from msgspec import Struct
 
@@ -111,27 +112,41 @@ class Offers:
         self.gains: dict[int, int] = {}
         """Priority -> seats that become sure there, all nodes together."""
 
-    def renew(self, sums: dict[str, NodeSum], gangs: Gangs, now: float) -> None:
-        """Bring the offers up to these nodes and gangs."""
-        changed = self.verdicts.renew(gangs, now)
-        old, new = self.by_node, {}
-        for name, node in sums.items():
-            kept = old.get(name)
-            if (
-                kept is None
-                or kept.node is not node
-                or not kept.since <= now < kept.until
-                or name in changed
-            ):
-                if kept is not None:
-                    count_gains(self.gains, kept, -1)
-                kept = offer_of(node, self.question, self.verdicts, now)
-                count_gains(self.gains, kept, 1)
-            new[name] = kept
-        if len(old) != len(new) or old.keys() != new.keys():
-            for name in old.keys() - new.keys():
+        self._timed: set[str] = set()
+        """Nodes whose offer holds for a while only."""
+        self._now = 0.0
+
+    def renew(
+        self, sums: dict[str, NodeSum], changed: set[str] | None, gangs: Gangs, now: float
+    ) -> None:
+        """Bring the offers up to these nodes and gangs.
+
+        ``changed`` names the nodes that differ from the last call's; None: unknown.
+        """
+        dirty = self.verdicts.renew(gangs, now)
+        old = self.by_node
+        if changed is None or now < self._now:
+            changed = {name for name, node in sums.items() if _other(old.get(name), node)}
+            changed |= old.keys() - sums.keys()
+            dirty |= {name for name, offer in old.items() if now < offer.since}
+        dirty |= changed
+        dirty |= {name for name in self._timed if now >= old[name].until}
+        new = dict(old)
+        for name in dirty:
+            if name in old:
                 count_gains(self.gains, old[name], -1)
-        self.by_node = new
+                self._timed.discard(name)
+                del new[name]
+            if name in sums:
+                offer = new[name] = offer_of(sums[name], self.question, self.verdicts, now)
+                count_gains(self.gains, offer, 1)
+                if offer.until < inf:
+                    self._timed.add(name)
+        self.by_node, self._now = new, now
+
+
+def _other(offer: Offer | None, node: NodeSum) -> bool:
+    return offer is None or offer.node is not node
 
 
 def count_gains(gains: dict[int, int], offer: Offer, sign: int) -> None:
@@ -163,8 +178,8 @@ def offer_of(
     whole = tuple([node.allocatable.get(resource, 0) for resource in resources])
     if not any(seats_in(whole, request) for request in question.requests):
         # No member could ever be here, so nobody need go.
-        return Offer(node, now, float("inf"), free, free, (), (), 0, SHUT, ())
-    until = float("inf")
+        return Offer(node, now, inf, free, free, (), (), 0, SHUT, ())
+    until = inf
     entries: list[Entry] = []
     stays: list[tuple[Pod, str]] = []
     for pod, key in node.pods:

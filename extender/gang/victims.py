@@ -90,7 +90,7 @@ def disrupted_work(pod: Pod, node: Node | None, now: float) -> int:
     if not pod.started or node is None:
         return 0
     share = _share(pod.requests, node.allocatable)
-    since = max(pod.started, _checkpoint(pod.annotations))
+    since = max(pod.started, _checkpoint(pod.annotations)) if pod.annotations else pod.started
     return share * max(0, int(now - since))
 
 
