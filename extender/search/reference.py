@@ -86,11 +86,16 @@ def solve(
     (``validate``).
     """
     limits = limits or Limits()
-    budget = Budget(limits.branch_nodes, cancel)
-    best = Incumbent()
     searches = [
         Region(problem, nodes, scattered=scattered) for nodes, scattered in regions_of(problem)
     ]
+    return answer(problem, searches, Incumbent(), Budget(limits.branch_nodes, cancel))
+
+
+def answer(
+    problem: Problem, searches: Sequence[Region], best: Incumbent, budget: Budget
+) -> Solution | Infeasible:
+    """Search region after region with one incumbent and one budget (steps 2 to 6)."""
     able = [search for search in searches if search.possible]
     if not able:
         return infeasible(problem, [search.room for search in searches])

@@ -13,7 +13,7 @@ from extender.search.reference import Flag
 from extender.search.validate import check_frame, check_units
 
 try:
-    from extender.search import compiled
+    from extender.search import compiled, mixed
 except ImportError:
     BACKEND = "reference"
 else:
@@ -37,9 +37,10 @@ def solve(
     Raises InvalidInput for a malformed problem.
     """
     check_frame(problem)
-    if backend_for(problem) == "compiled":
+    if BACKEND == "compiled":
+        core = compiled.solve if compiled.takes(problem) else mixed.solve
         try:
-            return compiled.solve(problem, limits, deadline=deadline, cancel=cancel)
+            return core(problem, limits, deadline=deadline, cancel=cancel)
         except compiled.Doubtful:
             # A malformed unit, which the next line names, or numbers too wide for int64 fields.
             pass
@@ -48,7 +49,11 @@ def solve(
 
 
 def backend_for(problem: Problem) -> str:
-    """Which solver answers this problem, for the metric that says so."""
-    if BACKEND == "compiled" and compiled.takes(problem):
-        return "compiled"
-    return "reference"
+    """Which solver answers this problem, for the metric that says so.
+
+    "compiled" (the core alone), "mixed" (the core bounds, Python decides) or
+    "reference".
+    """
+    if BACKEND == "reference":
+        return BACKEND
+    return "compiled" if compiled.takes(problem) else "mixed"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 from array import array
 
+from msgspec.structs import replace
+
 from extender.search.problem import (
     Blocker,
     Budget,
@@ -255,3 +257,18 @@ def medium(seed: int) -> Problem:
         gangs=tuple(gangs),
         budgets=budgets,
     )
+
+
+def medium_mixed(seed: int) -> Problem:
+    """A medium cluster for a leader and workers, or for workers spread over zones."""
+    base = medium(seed)
+    rng = random.Random(seed)
+    nodes = len(base.nodes)
+    worker = base.classes[0]
+    if seed % 2:
+        leader = MemberClass("leader", (0, rng.choice((1000, 4000, 9000))), 1, worker.allowed, 1)
+        return replace(base, classes=(leader, worker), need=base.need + 1)
+    zones = rng.choice((2, 3, 4))
+    limit = worker.count // zones + rng.choice((1, 2))
+    domain = array("i", [n % zones for n in range(nodes)])
+    return replace(base, caps=(Cap((0,), domain, limit),))

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from extender.search.problem import Problem
 from extender.search.reference import Flag
@@ -11,7 +11,14 @@ class Columns:
 class Region:
     possible: bool
     settled_free: bool
-    def __init__(self, columns: Columns, inside: bytes, extra_level: int = -1) -> None: ...
+    def __init__(
+        self,
+        columns: Columns,
+        inside: bytes,
+        extra_level: int = -1,
+        gone: Iterable[int] = (),
+        kept: Iterable[int] = (),
+    ) -> None: ...
     def search(
         self,
         cutoff: Sequence[int] | None,

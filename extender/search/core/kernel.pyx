@@ -275,7 +275,10 @@ cdef class Region:
     cdef vector[int] home                        # the one relevant node, -1
     cdef vector[int] budget_first, budget_unit
     cdef vector[int] gang_first, gang_unit
+    cdef vector[int] surplus, allowed_pods       # what is left of them
     # nodes
+    cdef vector[i64] room0                       # N*R with the gone units' room
+    cdef vector[int] waiting0
     cdef vector[i64] avail                       # N*R under IN units
     cdef vector[int] limit, waiting, base_slots
     cdef vector[char] relevant, active, dirty
@@ -313,11 +316,12 @@ cdef class Region:
     cdef vector[i64] space, asked, node_room, item_amounts, item_costs
     cdef vector[int] item_unit
 
-    def __init__(self, Columns columns, bytes inside, int extra_level=-1):
+    def __init__(self, Columns columns, bytes inside, int extra_level=-1, gone=(), kept=()):
         """Prepare the region: ``inside`` (N,) is 1 for its nodes.
 
         ``extra_level`` >= 0 adds 1 at that level to every answer (seats outside
-        the preferred domain).
+        the preferred domain). ``gone`` units are chosen already: their room is
+        free, and answers cost what comes on top of them. ``kept`` units stay.
         """
         self.c = columns
         self.R = columns.resources
@@ -328,6 +332,7 @@ cdef class Region:
         self.need = columns.need
         cdef const unsigned char[::1] mask = inside
         cdef int n
+        self._start(gone, kept)
         self.limit.resize(self.N)
         for n in range(self.N):
             if mask[n]:
@@ -340,6 +345,34 @@ cdef class Region:
             self._pack_levels(extra_level)
             with nogil:
                 self._relate()
+
+    def _start(self, gone, kept):
+        """Room, surpluses and budgets once the decided units are settled."""
+        cdef int u, i, b, g
+        cdef vector[int] of_gang
+        self.room0 = self.c.free
+        self.waiting0 = self.c.waiting
+        self.surplus = self.c.surplus
+        self.allowed_pods = self.c.allowed_pods
+        self.status.assign(self.V, OPEN)
+        of_gang.assign(self.G, 0)
+        for u in kept:
+            self.status[u] = OUT
+        for u in gone:
+            self.status[u] = OUT
+            self.move(u, 1, &self.room0, &self.waiting0)
+            if self.c.unit_gang[u] >= 0:
+                of_gang[self.c.unit_gang[u]] += 1
+            for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                b = self.c.use_budget[i]
+                self.allowed_pods[b] -= self.c.use_pods[i]
+                if self.allowed_pods[b] < 0:
+                    self.allowed_pods[b] = 0
+        for g in range(self.G):
+            if of_gang[g] > self.surplus[g]:
+                self.surplus[g] = self.U + 1
+            else:
+                self.surplus[g] -= of_gang[g]
 
     # -- room ---------------------------------------------------------------
 
@@ -384,14 +417,14 @@ cdef class Region:
         cdef int u, n
         cdef vector[i64] room
         cdef vector[int] waiting
-        self.avail = self.c.free
-        self.waiting = self.c.waiting
-        self.status.assign(self.V, OPEN)
+        self.avail = self.room0
+        self.waiting = self.waiting0
         self.is_free.assign(self.U, 0)
         self.budget_state.assign(self.c.budgets, OPEN)
         for u in range(self.U):
             if (
-                self.c.cost_first[u] == self.c.cost_first[u + 1]
+                self.status[u] == OPEN
+                and self.c.cost_first[u] == self.c.cost_first[u + 1]
                 and self.c.unit_gang[u] < 0
                 and self.c.use_first[u] == self.c.use_first[u + 1]
             ):
@@ -404,7 +437,7 @@ cdef class Region:
             room = self.avail
             waiting = self.waiting
             for u in range(self.U):
-                if not self.is_free[u]:
+                if self.status[u] == OPEN:
                     self.move(u, 1, &room, &waiting)
             self.possible = self.total(&room, &waiting) >= self.need
 
@@ -413,12 +446,12 @@ cdef class Region:
         cdef int top = self.c.levels, g = self.c.unit_gang[u], i, b, level
         if self.c.cost_first[u] < self.c.cost_first[u + 1]:
             top = self.c.cost_level[self.c.cost_first[u]]
-        if g >= 0 and self.c.surplus[g] == 0 and self.c.broken_first[g] < self.c.broken_first[g + 1]:
+        if g >= 0 and self.surplus[g] == 0 and self.c.broken_first[g] < self.c.broken_first[g + 1]:
             level = self.c.broken_level[self.c.broken_first[g]]
             top = min(top, level)
         for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
             b = self.c.use_budget[i]
-            if not self.c.hard[b] and self.c.allowed_pods[b] == 0:
+            if not self.c.hard[b] and self.allowed_pods[b] == 0:
                 level = self.c.budget_level[b]
                 top = min(top, level)
         return top
@@ -436,7 +469,7 @@ cdef class Region:
         cdef vector[int] waiting = self.waiting
         by_top.resize(self.c.levels + 1)
         for u in range(self.U):
-            if not self.is_free[u]:
+            if self.status[u] == OPEN:
                 by_top[self._top(u)].push_back(u)
         gone.assign(self.G, 0)
         used.assign(self.c.budgets, 0)
@@ -453,18 +486,18 @@ cdef class Region:
             if by_top[level].size() and self.total(&room, &waiting) >= self.need:
                 break
         for g in range(self.G):
-            if gone[g] > self.c.surplus[g] and self.c.broken_first[g] < self.c.broken_first[g + 1]:
+            if gone[g] > self.surplus[g] and self.c.broken_first[g] < self.c.broken_first[g + 1]:
                 i = self.c.broken_level[self.c.broken_first[g]]
                 level = min(level, i)
         for b in range(self.c.budgets):
-            if used[b] > self.c.allowed_pods[b]:
+            if used[b] > self.allowed_pods[b]:
                 i = self.c.budget_level[b]
                 if self.c.hard[b]:
                     i = 0
                 level = min(level, i)
         self.first_level = level
         for u in range(self.U):
-            if self._top(u) < level:
+            if self.status[u] == OPEN and self._top(u) < level:
                 self.status[u] = OUT
         # What could only be paid at a dropped level is forbidden instead.
         self.unbreakable.assign(self.G, 0)
@@ -645,12 +678,12 @@ cdef class Region:
         for g in range(self.G):
             members = self.gang_first[g + 1]
             self.gang_first[g + 1] += self.gang_first[g]
-            if members > self.c.surplus[g] and (
+            if members > self.surplus[g] and (
                 self.unbreakable[g] or not self.nothing(&self.broken[g * W])
             ):
                 if self.unbreakable[g]:
                     self.status[self.U + g] = OUT
-                if self.c.surplus[g] == 0:
+                if self.surplus[g] == 0:
                     self.gated[g] = 1
                 self.loose[g] = 1
         self.gang_unit.resize(self.gang_first[self.G])
@@ -677,7 +710,7 @@ cdef class Region:
         for b in range(self.c.budgets):
             if self.firm[b]:
                 self.budget_state[b] = OUT
-            elif self.c.allowed_pods[b] == 0:
+            elif self.allowed_pods[b] == 0:
                 self.set_budget(b, IN)
 
     cdef bint nothing(self, const i64* value) noexcept nogil:
@@ -1454,21 +1487,21 @@ cdef class Region:
                     used[self.c.use_budget[i]] += self.c.use_pods[i]
         allowed[0] = True
         for g in range(self.G):
-            if gone[g] > self.c.surplus[g]:
+            if gone[g] > self.surplus[g]:
                 plus(into, &self.broken[g * W], W)
                 if self.unbreakable[g]:
                     allowed[0] = False
         for b in range(self.c.budgets):
-            if used[b] > self.c.allowed_pods[b]:
+            if used[b] > self.allowed_pods[b]:
                 if self.firm[b]:
                     allowed[0] = False
                 else:
-                    self.pay(into, self.c.budget_level[b], used[b] - self.c.allowed_pods[b])
+                    self.pay(into, self.c.budget_level[b], used[b] - self.allowed_pods[b])
 
     cdef bint reduce(self, vector[char]* chosen) noexcept nogil:
         """Put back, dearest first, what is not needed; False when the gang does not fit."""
-        cdef vector[i64] room = self.c.free
-        cdef vector[int] waiting = self.c.waiting, order_, nodes
+        cdef vector[i64] room = self.room0
+        cdef vector[int] waiting = self.waiting0, order_, nodes
         cdef vector[int] now
         cdef int u, i, j, n, e, W = self.W
         cdef i64 seats, less
@@ -1597,7 +1630,7 @@ cdef class Region:
                 plus(&self.base[0], &self.broken[g * W], W)
         for b in range(self.c.budgets):
             for w in range(W):
-                self.base[w] -= self.fine[b * W + w] * self.c.allowed_pods[b]
+                self.base[w] -= self.fine[b * W + w] * self.allowed_pods[b]
 
     cdef i64 missing(self) noexcept nogil:
         cdef int n
@@ -1708,12 +1741,12 @@ cdef class Region:
         for b in range(budgets):
             if self.budget_state[b] != IN and self.budget_first[b] < self.budget_first[b + 1]:
                 open_[b] = 1
-                some = some or used[b] > self.c.allowed_pods[b]
+                some = some or used[b] > self.allowed_pods[b]
             for i in range(self.budget_first[b], self.budget_first[b + 1]):
                 u = self.budget_unit[i]
                 for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     if self.c.use_budget[k] == b:
-                        takes += self.c.use_pods[k] + self.c.allowed_pods[b]
+                        takes += self.c.use_pods[k] + self.allowed_pods[b]
         if not some:
             return False
         most = (<i64>1 << 60) // takes
@@ -1750,7 +1783,7 @@ cdef class Region:
             for b in range(budgets):
                 if open_[b]:
                     i = 0
-                    if used[b] > self.c.allowed_pods[b]:
+                    if used[b] > self.allowed_pods[b]:
                         i = 1
                     if i and low[b] < self.tuned[b * W]:
                         low[b] = self.tuned[b * W]
@@ -1852,7 +1885,7 @@ cdef class Region:
             return False
         for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
             b = self.c.use_budget[i]
-            if self.budget_state[b] != IN or self.c.allowed_pods[b]:
+            if self.budget_state[b] != IN or self.allowed_pods[b]:
                 return False
         return True
 
@@ -1909,7 +1942,7 @@ cdef class Region:
                 count = 0
                 for i in range(self.gang_first[g], self.gang_first[g + 1]):
                     count += self.chosen[self.gang_unit[i]] != 0
-                if count > self.c.surplus[g] and not (
+                if count > self.surplus[g] and not (
                     self.gated[g] and self.seen_one[self.U + g] and not self.seen_zero[self.U + g]
                     and not self.spanning_member(g)
                 ):
@@ -1923,7 +1956,7 @@ cdef class Region:
                     return u if u >= 0 else -2
         self.count_budgets(&used)
         for b in range(self.c.budgets):
-            if self.budget_state[b] != IN and used[b] > self.c.allowed_pods[b]:
+            if self.budget_state[b] != IN and used[b] > self.allowed_pods[b]:
                 if self.budget_state[b] == OPEN:
                     kind[0] = 2
                     first[0] = OUT
@@ -1934,7 +1967,7 @@ cdef class Region:
                 return u if u >= 0 else -2
         # A budget with a price that is not used up: the branch wants more of its units gone.
         for b in range(self.c.budgets):
-            if used[b] < self.c.allowed_pods[b] and not self.nothing(&self.fine[b * self.W]):
+            if used[b] < self.allowed_pods[b] and not self.nothing(&self.fine[b * self.W]):
                 u = self.cheapest(b)
                 if u >= 0:
                     kind[0] = 0
@@ -2081,8 +2114,8 @@ cdef class Region:
     def seats(self, units, bint fill):
         """[(node, members)]: nodes the units leave first, then roomier ones, then by index."""
         cdef int u, n, e
-        cdef vector[i64] room = self.c.free
-        cdef vector[int] waiting = self.c.waiting
+        cdef vector[i64] room = self.room0
+        cdef vector[int] waiting = self.waiting0
         freed = set()
         for u in units:
             self.move(u, 1, &room, &waiting)

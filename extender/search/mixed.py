@@ -1,0 +1,315 @@
+"""Gangs the compiled core does not cover: several classes, caps over several nodes.
+
+Leave all but one class out, and caps count on each node only: what remains is a
+problem of the core, and its optimum is a lower bound. The units it chooses are then
+tried on the true problem, exactly (room.py). When the members of all classes fit, or
+the caps hold, that answer is the optimum of the whole. Otherwise repairs look for
+an answer (ask for a few seats more, let every member ask what the largest asks,
+close a domain that is full), and branch and bound over the units goes on with the
+core as its bound.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.search.compiled import mask
+from extender.search.core.kernel import Columns
+from extender.search.core.kernel import Region as Core
+from extender.search.cost import add, broken_budgets, cost_of
+from extender.search.problem import (
+    Blocker,
+    Cap,
+    Infeasible,
+    Limits,
+    MemberClass,
+    Problem,
+    Solution,
+    Vector,
+)
+from extender.search.reference import Budget, Flag, Incumbent, Region, answer, regions_of
+
+REPAIRS = 16
+"""Domains closed one after the other, and seats asked in addition, at most."""
+
+
+class Relaxed(Struct, frozen=True):
+    """What the core says about a branch."""
+
+    bound: Vector
+    chosen: tuple[frozenset[int], ...]
+    """Per class on its own: the units it chooses."""
+
+
+def solve(
+    problem: Problem,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | Infeasible:
+    """As reference.solve. Raises Doubtful when a unit is malformed or too wide."""
+    limits = limits or Limits()
+    parts = [Part(problem, c, need) for c, need in enumerate(_needs(problem)) if need]
+    regions = [
+        MixedRegion(problem, nodes, parts, scattered=scattered, deadline=deadline, cancel=cancel)
+        for nodes, scattered in regions_of(problem)
+    ]
+    return answer(problem, regions, Incumbent(), Budget(limits.branch_nodes, cancel))
+
+
+def _needs(problem: Problem) -> list[int]:
+    """Seats each class needs for itself, whatever the others get."""
+    total = sum(cls.count for cls in problem.classes)
+    return [max(cls.least, problem.need - (total - cls.count)) for cls in problem.classes]
+
+
+def alone(problem: Problem, cls: int, need: int) -> Problem:
+    """The problem of one class, ``need`` seats; what binds several nodes or classes is kept
+    only where it binds this class on each node."""
+    rule = problem.classes[cls]
+    return replace(
+        problem,
+        classes=(replace(rule, count=need, least=0),),
+        need=need,
+        blockers=tuple(Blocker(0, b.node, b.units) for b in problem.blockers if b.cls == cls),
+        caps=tuple(Cap((0,), c.domain, c.limit) for c in problem.caps if cls in c.classes),
+        domain=None,
+        fill=False,
+    )
+
+
+class Part:
+    """One class on its own, ready for the core."""
+
+    def __init__(self, problem: Problem, cls: int, need: int) -> None:
+        self.cls = cls
+        self.problem = alone(problem, cls, need)
+        self.columns = Columns(self.problem)
+
+
+class MixedRegion(Region):
+    """The plain search's region with the core as its relaxation."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        nodes: Sequence[int],
+        parts: Sequence[Part],
+        *,
+        scattered: bool,
+        deadline: float | None,
+        cancel: Flag | None,
+    ) -> None:
+        super().__init__(problem, nodes, scattered=scattered)
+        self.parts = parts
+        self.inside = mask(problem, nodes)
+        self.extra = problem.domain_level if scattered else -1
+        self.deadline = deadline or 0.0
+        self.cancel = cancel
+
+    def first_answers(self, best: Incumbent) -> None:
+        """Only the answer without victims; others come from the core (``branch``)."""
+        if best.beaten_by(self.price(())):
+            return
+        self.room.put_back(self.units)
+        if self.room.fits():
+            best.offer(self.price(self.room.chosen), frozenset(self.room.chosen), self)
+        self.room.choose(self.units)
+
+    def branch(self, best: Incumbent, budget: Budget) -> Vector | None:
+        """As Region.branch, with the core's bounds."""
+        zero = self.price(())
+        if best.beaten_by(zero):
+            return zero
+        self.room.put_back(self.units)
+        nobody: frozenset[int] = frozenset()
+        stack: list[tuple[frozenset[int], frozenset[int], Vector]] = [(nobody, nobody, zero)]
+        first = True
+        while stack:
+            gone, kept, at_least = stack.pop()
+            if best.beaten_by(at_least):
+                continue
+            if not budget.spend():
+                self.open = [at_least, *(entry[2] for entry in stack)]
+                return min(self.open)
+            self._move_to(gone)
+            if self.room.fits():
+                taken = frozenset(self.room.chosen)
+                best.offer(self.price(taken), taken, self)
+                continue
+            relaxed = self._relax(gone, kept, budget)
+            if relaxed is None:
+                continue
+            at_least = max(at_least, relaxed.bound)
+            if best.beaten_by(at_least):
+                continue
+            self._propose(relaxed, best)
+            if first and not best.beaten_by(at_least):
+                self._repair(relaxed, best, budget)
+            first = False
+            undecided = [u for u in self.units if u not in gone and u not in kept]
+            if best.beaten_by(at_least) or not undecided or not self._hopeful(undecided):
+                continue
+            unit = self._pivot(undecided, relaxed, best)
+            stack.append((gone, kept | {unit}, at_least))
+            if not broken_budgets(self.problem, (*gone, unit)):
+                stack.append((gone | {unit}, kept, at_least))
+        return best.cost
+
+    def _relax(self, gone: frozenset[int], kept: frozenset[int], budget: Budget) -> Relaxed | None:
+        """Every class on its own; None when one of them cannot be seated."""
+        bound = self.price(gone)
+        sets: list[frozenset[int]] = []
+        for part in self.parts:
+            found = self._ask(part, gone, kept, budget)
+            if found is None:
+                return None
+            bound = max(bound, found[0])
+            sets.append(found[1])
+        return Relaxed(bound, tuple(sets))
+
+    def _ask(
+        self, part: Part, gone: frozenset[int], kept: frozenset[int], budget: Budget
+    ) -> tuple[Vector, frozenset[int]] | None:
+        """(lower bound, units with ``gone``) for one class; None when it cannot be seated."""
+        core = Core(part.columns, self.inside, self.extra, gone, kept)
+        if not core.possible:
+            return None
+        if core.settled_free:
+            return self.price(gone), gone | frozenset(core.free_answer())
+        left = max(1, budget.limit - budget.used)
+        chosen, bound, closed, branches = core.search(None, left, self.deadline, self.cancel)
+        budget.used += branches - 1
+        if chosen is None:
+            if closed:
+                return None
+            return add(cost_of(self.problem, gone), bound or self.price(())), gone
+        every = gone | frozenset(chosen)
+        if closed:
+            return self.price(every), every
+        return add(cost_of(self.problem, gone), bound or self.price(())), every
+
+    def _propose(self, relaxed: Relaxed, best: Incumbent) -> None:
+        """Try what each class chooses, and all of it together."""
+        every: frozenset[int] = frozenset().union(*relaxed.chosen)
+        for units in dict.fromkeys([*relaxed.chosen, every]):
+            self._try([u for u in units if u not in self.room.chosen], best)
+
+    def _pivot(self, undecided: Sequence[int], relaxed: Relaxed, best: Incumbent) -> int:
+        """What to decide next: what the best answer takes and the core does not, before
+        what the core takes, before the rest; the dearest of them."""
+        taken: frozenset[int] = frozenset().union(*relaxed.chosen)
+        units = self.problem.units
+        return max(
+            undecided,
+            key=lambda u: (u in best.chosen and u not in taken, u in taken, units[u].cost, u),
+        )
+
+    def _repair(self, relaxed: Relaxed, best: Incumbent, budget: Budget) -> None:
+        """Look for answers near the core's when its own did not fit."""
+        nobody: frozenset[int] = frozenset()
+        for changed in (*self._roomier(), *self._closed()):
+            found = self._ask(changed, nobody, nobody, budget)
+            if found is not None:
+                every = found[1].union(*relaxed.chosen)
+                for units in (found[1], every):
+                    self._try([u for u in units if u not in self.room.chosen], best)
+            if best.beaten_by(relaxed.bound):
+                return
+        if best.cost is None:
+            self.room.choose(self.units)
+            super().first_answers(best)
+            self.room.put_back(self.units)
+
+    def _roomier(self) -> Iterator[Part]:
+        """All members as one class that asks the most of each; then seats for the others
+        asked for in each class."""
+        problem = self.problem
+        classes = problem.classes
+        if len(classes) == 1:
+            return
+        total = max(problem.need, sum(cls.least for cls in classes))
+        largest = MemberClass(
+            name="largest",
+            request=tuple(map(max, *(cls.request for cls in classes))),
+            count=total,
+            allowed=bytes(map(min, *(cls.allowed for cls in classes))),
+        )
+        yield Part(replace(problem, classes=(largest,), blockers=(), caps=()), 0, total)
+        for part in self.parts:
+            others = total - part.problem.need
+            for more in range(1, min(REPAIRS, others) + 1):
+                yield Part(problem, part.cls, part.problem.need + more)
+
+    def _closed(self) -> Iterator[Part]:
+        """The first class's problem with the full domains of its caps closed, step by step."""
+        wide = [cap for cap in self.problem.caps if self._binds_nodes(cap)]
+        for part in self.parts:
+            for cap in wide:
+                if part.cls in cap.classes:
+                    yield from self._close(part, cap)
+
+    def _binds_nodes(self, cap: Cap) -> bool:
+        domains = [cap.domain[n] for n in self.room.region if cap.domain[n] >= 0]
+        return len(set(domains)) < len(domains)
+
+    def _close(self, part: Part, cap: Cap) -> Iterator[Part]:
+        current = part
+        done: set[int] = set()
+        for _ in range(REPAIRS):
+            core = Core(current.columns, self.inside, self.extra)
+            if not core.possible:
+                return
+            chosen: list[int] | None
+            if core.settled_free:
+                chosen = core.free_answer()
+            else:
+                chosen, _, _, _ = core.search(None, 200, self.deadline, self.cancel)
+            if chosen is None:
+                return
+            loads: dict[int, list[tuple[int, int]]] = {}
+            for n, members in core.seats(chosen, False):
+                loads.setdefault(cap.domain[n], []).append((n, members))
+            full = [
+                d
+                for d, seats in loads.items()
+                if d >= 0 and d not in done and sum(m for _, m in seats) > cap.limit
+            ]
+            if not full:
+                return
+            closed = current.problem
+            for domain in full:
+                done.add(domain)
+                closed = shut(closed, cap, domain, loads[domain])
+            current = Part(closed, 0, closed.need)
+            yield current
+
+
+def shut(problem: Problem, cap: Cap, domain: int, seats: Iterable[tuple[int, int]]) -> Problem:
+    """Keep of a full domain only the nodes of these seats, up to the cap's limit."""
+    left = cap.limit
+    kept: dict[int, int] = {}
+    for n, members in seats:
+        if left:
+            kept[n] = min(left, members)
+            left -= kept[n]
+    allowed = bytearray(problem.classes[0].allowed)
+    caps = list(problem.caps)
+    for n in range(len(problem.nodes)):
+        if cap.domain[n] == domain:
+            if n not in kept:
+                allowed[n] = 0
+            else:
+                only = array("i", [-1]) * len(problem.nodes)
+                only[n] = 0
+                caps.append(Cap((0,), only, kept[n]))
+    return replace(
+        problem,
+        classes=(replace(problem.classes[0], allowed=bytes(allowed)),),
+        caps=tuple(caps),
+    )
