@@ -18,7 +18,7 @@ from typing import Protocol
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.book import Book, Flight
+from extender.gang.book import Book, Flight, State
 from extender.gang.clocks import Clocks
 from extender.gang.decisions import Decision, Decisions, Question, of_plan, of_refusal
 from extender.gang.evictor import Evictor
@@ -296,8 +296,11 @@ class Coordinator:
         """Note that kube-scheduler would not put the member on its seat.
 
         Swap with an interchangeable member that cannot have its own seat either;
-        else, when it stays so, plan again without that node.
+        else, when it stays so, plan again without that node. Before the seats
+        are open their room is not there, and nothing else is to be expected.
         """
+        if flight.state is not State.OPEN:
+            return
         for other, node in flight.seats.items():
             twin = flight.pods[other]
             if other in flight.missed and node in others and _alike(twin, pod):

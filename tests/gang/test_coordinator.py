@@ -464,3 +464,14 @@ async def test_an_eviction_on_its_way_is_used_by_whoever_takes_the_seats_over() 
         await rig.until(lambda: flight.state is State.OPEN, "the room is there")
         await asyncio.sleep(0.3)
         assert len([name for name in await rig.names() if name.startswith("low")]) == 2
+
+
+async def test_asking_again_and_again_while_victims_terminate_changes_nothing(rig: Rig) -> None:
+    """kube-scheduler retries a member for other reasons: its seat is not refused by that."""
+    await full_cluster(rig, grace=30)
+    await rig.preempt("high-0", n0=["low-0"])
+    flight = next(iter(rig.coordinator.book))
+    await rig.until(lambda: flight.state is State.WAITING)
+    await rig.preempt("high-0", n1=["low-1"])
+    assert flight.missed == {}
+    assert next(iter(rig.coordinator.book)) is flight
