@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from extender.search.core.kernel import Columns, Doubtful, Region
 from extender.search.cost import cost_of
-from extender.search.explain import infeasible
+from extender.search.explain import Nearest, Shortage, refusal
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.reference import Flag, no_answer, regions_of, scattered_seats
-from extender.search.room import Room
 
 __all__ = ["Doubtful", "solve", "takes"]
 
@@ -53,7 +52,7 @@ def solve(
     ]
     able = [at for at, region in enumerate(regions) if region.possible]
     if not able:
-        return refuse(problem)
+        return refuse(problem, spaces, regions)
     best: tuple[Vector, list[int], int] | None = None
     for at in able:
         if regions[at].settled_free and (best is None or any(best[0])):
@@ -127,9 +126,12 @@ def mask(problem: Problem, nodes: Sequence[int]) -> bytes:
     return bytes(inside)
 
 
-def refuse(problem: Problem) -> Infeasible:
-    """The reasons, from the plain rooms with every unit chosen."""
-    rooms = [Room(problem, nodes) for nodes, _ in regions_of(problem)]
-    for room in rooms:
-        room.choose(u for u in range(len(problem.units)) if room.relevant(u))
-    return infeasible(problem, rooms)
+def refuse(
+    problem: Problem, spaces: Sequence[tuple[tuple[int, ...], bool]], regions: Sequence[Region]
+) -> Infeasible:
+    """The reasons, from what the core counted with every unit chosen."""
+    offers = []
+    for (nodes, _), region in zip(spaces, regions, strict=True):
+        seated, allowed, seats, lacking = region.shortage()
+        offers.append(Nearest((seated,), (Shortage(allowed, seats, tuple(lacking)),), nodes))
+    return refusal(problem, offers, proved=True)

@@ -4,33 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from extender.search.problem import Infeasible, Problem
 from extender.search.room import Room
 
 
-def infeasible(problem: Problem, rooms: Sequence[Room]) -> Infeasible:
-    """The refusal, from rooms (one per region) in which every unit is chosen.
+class Shortage(Struct, frozen=True):
+    """One class on the nodes of a region, with every unit chosen, each node on its own."""
 
-    With several regions (topology domains) the one that comes nearest speaks.
-    """
+    allowed: int
+    """Nodes the class may use."""
+    seats: int
+    """Members that the resources of these nodes would seat."""
+    lacking: tuple[tuple[int, int, int], ...] = ()
+    """(resource, nodes where it is what one more member lacks, the least lack)."""
+
+
+class Nearest(Struct, frozen=True):
+    """What a region offers at best."""
+
+    counts: tuple[int, ...]
+    """(C,) members seated."""
+    shortages: tuple[Shortage, ...]
+    """(C,)"""
+    region: tuple[int, ...]
+
+
+def infeasible(problem: Problem, rooms: Sequence[Room]) -> Infeasible:
+    """The refusal, from rooms (one per region) in which every unit is chosen."""
     proved = all(room.exact for room in rooms)
-    if not rooms:
+    offers = [
+        Nearest(
+            room.best(),
+            tuple(_shortage(problem, room, cls) for cls in range(len(problem.classes))),
+            room.region,
+        )
+        for room in rooms
+    ]
+    return refusal(problem, offers, proved=proved)
+
+
+def refusal(problem: Problem, offers: Sequence[Nearest], *, proved: bool) -> Infeasible:
+    """The refusal in words. With several regions the one that comes nearest speaks."""
+    if not offers:
         return Infeasible(
             proved=True,
             reasons=("no node lies in any topology domain, and one is required",),
             short=_missing(problem, (0,) * len(problem.classes)),
         )
-    scored = [(room, room.best()) for room in rooms]
-    room, best = max(scored, key=lambda pair: (min(sum(pair[1]), problem.need), pair[1]))
-    short = _missing(problem, best)
+    best = max(offers, key=lambda offer: (min(sum(offer.counts), problem.need), offer.counts))
+    short = _missing(problem, best.counts)
     reasons = [
-        f"with every evictable pod gone {min(sum(best), problem.need)} of "
+        f"with every evictable pod gone {min(sum(best.counts), problem.need)} of "
         f"{max(problem.need, sum(c.least for c in problem.classes))} seats are found"
         + (" in the best topology domain" if problem.domain is not None else "")
     ]
-    for cls, members in short:
-        reasons.append(_class_reason(problem, room, cls, members))
-    reasons += _cap_reasons(problem, room)
+    reasons += [_class_reason(problem, best.shortages[cls], cls, members) for cls, members in short]
+    reasons += _cap_reasons(problem, best.region)
     return Infeasible(proved=proved, reasons=tuple(reasons), short=short)
 
 
@@ -45,15 +76,10 @@ def _missing(problem: Problem, best: Sequence[int]) -> tuple[tuple[int, int], ..
     return tuple((index, members) for index, members in enumerate(short) if members)
 
 
-def _class_reason(problem: Problem, room: Room, cls: int, members: int) -> str:
-    """Which resource stands in the way of one more member, with every unit chosen.
-
-    Each node is looked at on its own, as if only this class used it.
-    """
+def _shortage(problem: Problem, room: Room, cls: int) -> Shortage:
+    """Which resource stands in the way of one more member on how many nodes."""
     rule = problem.classes[cls]
     allowed = [n for n in room.region if rule.allowed[n]]
-    if not allowed:
-        return f"{rule.name}: {members} short; no node is allowed for it"
     seats = 0
     lacking: dict[int, list[int]] = {}
     for n in allowed:
@@ -64,23 +90,35 @@ def _class_reason(problem: Problem, room: Room, cls: int, members: int) -> str:
         if tightest >= 0:
             lack = rule.request[tightest] * (here + 1) - have[tightest]
             lacking.setdefault(tightest, []).append(lack)
+    return Shortage(
+        len(allowed),
+        seats,
+        tuple((r, len(lacks), min(lacks)) for r, lacks in sorted(lacking.items())),
+    )
+
+
+def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) -> str:
+    rule = problem.classes[cls]
+    if not shortage.allowed:
+        return f"{rule.name}: {members} short; no node is allowed for it"
     parts = [
-        f"{problem.resources[r]} is what {len(lacks)} of them lack for one more "
-        f"(a member asks {rule.request[r]}, the nearest lacks {min(lacks)})"
-        for r, lacks in sorted(lacking.items())
+        f"{problem.resources[r]} is what {nodes} of them lack for one more "
+        f"(a member asks {rule.request[r]}, the nearest lacks {least})"
+        for r, nodes, least in shortage.lacking
     ]
-    text = f"{rule.name}: {members} short; {len(allowed)} nodes allowed, room for {seats} there"
+    text = (
+        f"{rule.name}: {members} short; {shortage.allowed} nodes allowed, "
+        f"room for {shortage.seats} there"
+    )
     return "; ".join([text, *parts])
 
 
-def _cap_reasons(problem: Problem, room: Room) -> list[str]:
+def _cap_reasons(problem: Problem, region: Sequence[int]) -> list[str]:
     reasons = []
     for cap in problem.caps:
-        domains = {cap.domain[n] for n in room.region if cap.domain[n] >= 0}
+        domains = {cap.domain[n] for n in region if cap.domain[n] >= 0}
         free = any(
-            cap.domain[n] < 0 and problem.classes[c].allowed[n]
-            for n in room.region
-            for c in cap.classes
+            cap.domain[n] < 0 and problem.classes[c].allowed[n] for n in region for c in cap.classes
         )
         wanted = max(
             0,

@@ -82,17 +82,17 @@ cdef class Columns:
     cdef vector[int] surplus, broken_first, broken_level
     cdef vector[int] allowed_pods, hard, budget_level
     cdef vector[int] waiting
-    cdef object problem
+    cdef list kept
 
     def __init__(self, problem):
         """Copy the columns. The frame is valid (check_frame), there is one class, no wide cap.
 
         Raises Doubtful where check_units would complain, or a number leaves int64.
         """
-        self.problem = problem
         cls = problem.classes[0]
         request = cls.request
         kept = [r for r in range(len(request)) if request[r] > 0]
+        self.kept = kept
         self.nodes = len(problem.nodes)
         self.resources = len(kept)
         self.levels = len(problem.levels)
@@ -2110,6 +2110,48 @@ cdef class Region:
         with nogil:
             fits = self.reduce(&chosen)
         return [u for u in range(self.U) if chosen[u]] if fits else None
+
+    def shortage(self):
+        """(seats, allowed nodes, seats by resources alone, [(resource, nodes, least lack)]).
+
+        With every unit chosen. A node counts for the resource that one more
+        member there lacks first (the first in the request's order at a tie).
+        """
+        cdef int u, n, r, tightest
+        cdef i64 seated, room = 0, fits, here, lack
+        cdef int allowed = 0
+        cdef vector[i64] free = self.room0
+        cdef vector[int] waiting = self.waiting0
+        cdef vector[i64] nodes, least
+        nodes.assign(self.R, 0)
+        least.assign(self.R, 0)
+        with nogil:
+            for u in range(self.U):
+                self.move(u, 1, &free, &waiting)
+            seated = self.total(&free, &waiting)
+            for n in range(self.N):
+                if not self.limit[n]:
+                    continue
+                allowed += 1
+                here = self.c.count
+                tightest = -1
+                for r in range(self.R):
+                    fits = 0
+                    if free[n * self.R + r] > 0:
+                        fits = free[n * self.R + r] // self.c.request[r]
+                    if tightest < 0 or fits < here:
+                        here = fits
+                        tightest = r
+                room += here
+                if tightest >= 0:
+                    lack = self.c.request[tightest] * (here + 1) - free[n * self.R + tightest]
+                    nodes[tightest] += 1
+                    if nodes[tightest] == 1 or lack < least[tightest]:
+                        least[tightest] = lack
+        lacking = [
+            (self.c.kept[r], nodes[r], least[r]) for r in range(self.R) if nodes[r]
+        ]
+        return min(seated, self.c.count), allowed, room, lacking
 
     def seats(self, units, bint fill):
         """[(node, members)]: nodes the units leave first, then roomier ones, then by index."""
