@@ -377,7 +377,7 @@ def hard_part(size: Size, *, plots: bool) -> tuple[str, int]:
                     oracle = "undecided"
                 else:
                     cost = None if isinstance(answer, Infeasible) else answer.cost
-                    oracle = "equal" if truth == cost else "better"
+                    oracle = "equal" if truth == cost else "lower"
                     sure = answer.proved if isinstance(answer, Infeasible) else answer.optimal
                     wrong += oracle != "equal" and sure
             if isinstance(answer, Infeasible):
@@ -404,8 +404,8 @@ def hard_part(size: Size, *, plots: bool) -> tuple[str, int]:
     head = ("family", "nodes", "units", "solver", "answer", "first gap", "branches", "ms", "HiGHS")
     text = (
         "### Hard families\n\n`bench/hard.py`, seed 1; node limit 200,000 and 10 s a problem. "
-        f"HiGHS gets problems of at most {size.oracle_nodes} nodes, {size.seconds:g} s a level.\n\n"
-        + table(head, rows)
+        f"HiGHS gets problems of at most {size.oracle_nodes} nodes, {size.seconds:g} s a level; "
+        '"lower": it found a cheaper answer.\n\n' + table(head, rows)
     )
     if plots:
         write_plot("quality-hard-time", log_plot("Hard families", "nodes", "ms", lines))
