@@ -256,6 +256,8 @@ def mix_part(size: Size, *, plots: bool) -> tuple[str, int]:
         "`Planner.plan`, on a planner that saw the snapshot before.\n\n"
         f"{table(MIX_HEAD, rows)}\n\nBy gang size:\n\n"
         f"{table(('gang', *MIX_HEAD[1:]), gangs)}\n\n{_gap_text(runs)}\n\n"
+        + "Memory that earlier draws gave back is reused, so this is a lower limit; the figures of "
+        "`bench.speed` come from fresh processes.\n\n"
         + table(
             ("nodes", "peak memory above the snapshot, MiB"),
             ((f"{nodes}", rise) for nodes, rise in rises.items()),
