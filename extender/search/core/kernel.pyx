@@ -29,7 +29,7 @@ from extender.search.core.choice cimport (
 )
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
 from extender.search.core.limbs cimport (
-    MOST_LIMBS, i64, is_never, minus, never, order, order_of_sum, plus, put, zero,
+    MOST_LIMBS, i64, is_never, minus, never, order, order_of_sum, plus, put, wide, zero,
 )
 
 cdef extern from "<time.h>" nogil:
@@ -48,6 +48,10 @@ cdef enum:
     TABLE_WORDS = 4000000     # int64 words in one table
     STEP_WORK = 20000         # elementary steps that count as one branch
     TUNING_STEPS = 40         # relaxations spent on the prices of budgets
+    WEIGHT_BITS = 20          # a unit's price is shared out in parts of 1 / 2**20
+    ROOT_SHARES = 120         # relaxations spent on sharing prices out, at the root
+    LATER_SHARES = 3          # and on every later branch
+    FEW_COUPLERS = 20         # so many undecided couplers are worth an exact elimination
 
 cdef i64 CHOICE_PATIENCE = 60000000
 cdef double LARGEST_SUM = 2.0e18  # well below an int64; validate.py draws its line higher
@@ -272,6 +276,9 @@ cdef class Region:
     cdef vector[char] unbreakable, firm          # G; budgets
     cdef vector[char] is_free, spans
     cdef vector[int] touch_first, touch_node     # relevant nodes per unit
+    cdef vector[i64] weight                      # per touch: its part of the unit's price
+    cdef vector[char] taken                      # per touch: chosen there (sharing only)
+    cdef bint sharing, was_split
     cdef vector[int] home                        # the one relevant node, -1
     cdef vector[int] budget_first, budget_unit
     cdef vector[int] gang_first, gang_unit
@@ -304,7 +311,7 @@ cdef class Region:
     cdef vector[vector[int]] v_factors
     cdef Choice pick
     # answers
-    cdef vector[i64] base, frozen_cost, best_cost, open_bound, scratch
+    cdef vector[i64] raw, base, frozen_cost, best_cost, open_bound, scratch
     cdef vector[char] chosen, best, frozen
     cdef vector[char] seen_one, seen_zero
     cdef bint have_best, halted, unproved
@@ -696,6 +703,13 @@ cdef class Region:
         self.eff = self.price
         self.fine.assign(self.c.budgets * W, 0)
         self.tuned.assign(self.c.budgets * W, 0)
+        self.sharing = False
+        self.weight.resize(self.touch_node.size())
+        for u in range(self.U):
+            for i in range(self.touch_first[u], self.touch_first[u + 1]):
+                self.weight[i] = (<i64>1 << WEIGHT_BITS) // (
+                    self.touch_first[u + 1] - self.touch_first[u]
+                )
         self.scope.resize(self.N)
         self.table.resize(self.N)
         self.relaxed_vars.resize(self.N)
@@ -901,6 +915,9 @@ cdef class Region:
             if self.usable(u, n):
                 self.add_to_scope(scope, self.coupler_of(u))
         sort(scope.begin(), scope.end())
+        if self.sharing and scope.size():
+            scope.clear()
+            self.rough[n] = 1
         while <int>scope.size() > WIDEST:
             # Too many couplers on one node: the last ones become local, at a share of their cost.
             v = scope.back()
@@ -1023,12 +1040,24 @@ cdef class Region:
 
     cdef void local_price(self, int n, int u, i64* into) noexcept nogil:
         """What choosing u on node n costs there: a share when it spans other nodes too."""
-        cdef int i
+        cdef int i, e, g
         cdef i64 parts = self.touch_first[u + 1] - self.touch_first[u]
-        for i in range(self.W):
-            into[i] = self.eff[u * self.W + i]
-            if self.spans[u]:
-                into[i] = into[i] // parts
+        put(into, &self.eff[u * self.W], self.W)
+        if self.spans[u]:
+            if self.sharing:
+                e = self.touch_first[u]
+                while self.touch_node[e] != n:
+                    e += 1
+                for i in range(self.W):
+                    into[i] = <i64>((<wide>into[i] * <wide>self.weight[e]) >> WEIGHT_BITS)
+            else:
+                for i in range(self.W):
+                    into[i] = into[i] // parts
+        elif self.sharing and self.gate_of(u) >= 0:
+            g = self.c.unit_gang[u]
+            parts = self.gang_first[g + 1] - self.gang_first[g]
+            for i in range(self.W):
+                into[i] += self.broken[g * self.W + i] // parts
 
     cdef void frontier(self, int n, int bits, int kmax, i64* rows) noexcept nogil:
         """rows[k] = least cost of k more seats on n under these couplers' values."""
@@ -1123,7 +1152,7 @@ cdef class Region:
         for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
             u = self.lifted_unit[i]
             if self.item_state(n, u, bits) == 2:
-                self.mark(u)
+                self.mark(n, u)
         cover.items = count
         cover.resources = R
         cover.w = W
@@ -1145,11 +1174,18 @@ cdef class Region:
         cover.patience = COVER_PATIENCE
         cover_solve(&cover, bound)
         for i in range(cover.taken_count):
-            self.mark(self.item_unit[cover.taken[i]])
+            self.mark(n, self.item_unit[cover.taken[i]])
 
-    cdef void mark(self, int u) noexcept nogil:
+    cdef void mark(self, int n, int u) noexcept nogil:
+        """Node n's row takes the unit."""
+        cdef int e
         self.chosen[u] = 1
         self.seen_one[u] = 1
+        if self.sharing and self.spans[u]:
+            e = self.touch_first[u]
+            while self.touch_node[e] != n:
+                e += 1
+            self.taken[e] = 1
 
     # -- couplers -----------------------------------------------------------
 
@@ -1171,6 +1207,7 @@ cdef class Region:
         self.group_node.clear()
         self.pick.most.clear()
         self.pick.rows.clear()
+        self.was_split = False
         inside.assign(self.V, 0)
         for n in range(self.N):
             if not self.active[n]:
@@ -1282,6 +1319,8 @@ cdef class Region:
             put(&cost[0], &self.broken[(v - self.U) * W], W)
         share = cost
         parts = <int>buckets.size()
+        if parts > 1:
+            self.was_split = True
         for i in range(W):
             share[i] = cost[i] // parts
         for b in range(parts):
@@ -1405,6 +1444,7 @@ cdef class Region:
         self.chosen.assign(self.U, 0)
         self.seen_one.assign(self.V, 0)
         self.seen_zero.assign(self.V, 0)
+        self.taken.assign(self.touch_node.size(), 0)
         self.f_want.assign(factors, 0)
         self.f_bits.assign(factors, 0)
         for g in range(<int>self.pick.picks.size()):
@@ -1678,6 +1718,7 @@ cdef class Region:
             self.f_scope.clear()
         plus(bound, &self.base[0], W)
         plus(value, &self.base[0], W)
+        put(&self.raw[0], bound, W)
         self.raise_fields(bound)
         return outcome
 
@@ -1693,11 +1734,19 @@ cdef class Region:
             self.halted = True
             self.leave_open(inherited)
             return
+        put(bound, inherited, W)
+        if self.sharing:
+            if self.few_couplers():
+                if self.settle_exactly(bound):
+                    return
+            elif self.improve_shares(bound, LATER_SHARES, False):
+                return
+        put(real, bound, W)
         outcome = self.relax(value, bound)
         if outcome == IMPOSSIBLE or outcome == CUT:
             return
-        if order(bound, inherited, W) < 0:
-            put(bound, inherited, W)
+        if order(bound, real, W) < 0:
+            put(bound, real, W)
         if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
             return
         self.trace()
@@ -1710,6 +1759,8 @@ cdef class Region:
             return
         if root:
             if self.tune(bound):
+                return
+            if self.was_split and self.share_out(bound):
                 return
             outcome = self.relax(value, real)
             if outcome == IMPOSSIBLE or outcome == CUT:
@@ -1798,6 +1849,133 @@ cdef class Region:
             if open_[b]:
                 self.set_fine(b, &self.tuned[b * W])
         return False
+
+    # -- prices of couplers shared out over their nodes ----------------------
+
+    cdef bint share_out(self, i64* bound) noexcept nogil:
+        """Where elimination had to split: is the bound better with every node on its own?
+
+        Raises ``bound``; True when that meets the best answer. ``sharing`` stays on
+        for the branches below when it gave the better bound.
+        """
+        cdef i64 shared[6]
+        zero(shared, self.W)
+        self.set_sharing(True)
+        if self.improve_shares(shared, ROOT_SHARES, True):
+            return True
+        if order(shared, bound, self.W) > 0:
+            put(bound, shared, self.W)
+        else:
+            self.set_sharing(False)
+        return False
+
+    cdef void set_sharing(self, bint on) noexcept nogil:
+        cdef int n, i
+        self.sharing = on
+        for n in range(self.N):
+            if self.active[n] and (self.rough[n] or self.scope[n].size()):
+                self.dirty[n] = 1
+
+    cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil:
+        """Subgradient steps: move a unit's price to the nodes that take it.
+
+        A unit taken on some of its nodes only is too cheap there and too dear
+        elsewhere. Any division is a valid bound; the best one found is kept.
+        """
+        cdef int u, e, step, W = self.W, taken, others
+        cdef i64 moved, part, pace
+        cdef i64 value[6]
+        cdef i64 now[6]
+        cdef i64 top[6]
+        cdef vector[i64] best = self.weight
+        cdef bint found = False, some
+        cdef Outcome outcome
+        for step in range(steps):
+            if self.out_of_time():
+                break
+            outcome = self.relax(value, now)
+            if outcome == IMPOSSIBLE or outcome == CUT:
+                return True
+            if not found or order(&self.raw[0], top, W) > 0:
+                found = True
+                put(top, &self.raw[0], W)
+                best = self.weight
+            if order(now, bound, W) > 0:
+                put(bound, now, W)
+            self.trace()
+            self.offer()
+            if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+                return True
+            pace = (<i64>1 << WEIGHT_BITS) // (4 + step)
+            if not root:
+                pace = (<i64>1 << WEIGHT_BITS) // 32
+            some = False
+            for u in range(self.U):
+                if self.status[u] != OPEN or not self.spans[u] or not self.seen_one[u]:
+                    continue
+                taken = 0
+                others = 0
+                for e in range(self.touch_first[u], self.touch_first[u + 1]):
+                    if self.taken[e]:
+                        taken += 1
+                    else:
+                        others += 1
+                if others == 0:
+                    continue
+                some = True
+                moved = 0
+                for e in range(self.touch_first[u], self.touch_first[u + 1]):
+                    if not self.taken[e]:
+                        part = pace // others
+                        if part > self.weight[e]:
+                            part = self.weight[e]
+                        self.weight[e] -= part
+                        moved += part
+                for e in range(self.touch_first[u], self.touch_first[u + 1]):
+                    if self.taken[e]:
+                        self.weight[e] += moved // taken
+                self.soil(u)
+            if not some:
+                break
+        if root:
+            self.weight = best
+            self.set_sharing(True)
+        return False
+
+    cdef bint few_couplers(self) noexcept nogil:
+        cdef int u, g, count = 0
+        for u in range(self.U):
+            if self.status[u] == OPEN and self.spans[u]:
+                count += 1
+        for g in range(self.G):
+            if self.gated[g] and self.status[self.U + g] == OPEN:
+                count += 1
+        return count <= FEW_COUPLERS
+
+    cdef bint settle_exactly(self, i64* bound) noexcept nogil:
+        """Try elimination where few couplers are left; True when that closes the branch."""
+        cdef i64 value[6]
+        cdef i64 now[6]
+        cdef i64 real[6]
+        cdef bint allowed, closed = False
+        cdef Outcome outcome
+        self.set_sharing(False)
+        outcome = self.relax(value, now)
+        if outcome == IMPOSSIBLE or outcome == CUT:
+            closed = True
+        else:
+            if order(now, bound, self.W) > 0:
+                put(bound, now, self.W)
+            self.trace()
+            self.offer()
+            self.all_chosen()
+            self.true_cost(&self.chosen, real, &allowed)
+            if self.have_best and order(bound, &self.best_cost[0], self.W) >= 0:
+                closed = True
+            elif allowed and outcome == EXACT and order(real, value, self.W) <= 0:
+                closed = True
+        self.set_sharing(True)
+        return closed
 
     cdef void count_budgets(self, vector[int]* used) noexcept nogil:
         """Pods that the decided, frozen and traced units take from each budget."""
@@ -1983,6 +2161,9 @@ cdef class Region:
         for u in range(self.U):
             if self.status[u] == OPEN and self.spans[u] and self.seen_one[u]:
                 score = self.touch_first[u + 1] - self.touch_first[u]
+                if self.sharing:
+                    for i in range(self.touch_first[u], self.touch_first[u + 1]):
+                        score += 2 * self.taken[i]
                 if self.seen_zero[u]:
                     score *= 1000
                 if score > best_score:
@@ -2066,6 +2247,7 @@ cdef class Region:
             self._cancel_owner = cancel
             self.cancel = &flag[0]
         self.base.assign(self.W, 0)
+        self.raw.assign(self.W, 0)
         self.scratch.assign(MOST_LIMBS, 0)
         self.open_bound.assign(self.W, 0)
         self.best_cost.assign(self.W, 0)
