@@ -475,3 +475,30 @@ async def test_asking_again_and_again_while_victims_terminate_changes_nothing(ri
     await rig.preempt("high-0", n1=["low-1"])
     assert flight.missed == {}
     assert next(iter(rig.coordinator.book)) is flight
+
+
+async def test_pods_under_a_respected_budget_go_through_the_eviction_api(rig: Rig) -> None:
+    await rig.pod("kept", cls="low", on="n0", labels={"app": "kept"})
+    await rig.pod("spare", cls="low", on="n1", labels={"app": "spare"})
+    for name, least in (("kept", 1), ("spare", 0)):
+        await rig.client.create(
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+            {
+                "metadata": {"name": name},
+                "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": name}}},
+            },
+        )
+        await rig.client.patch(
+            f"/apis/policy/v1/namespaces/default/poddisruptionbudgets/{name}/status",
+            {"status": {"disruptionsAllowed": 1 - least}},
+        )
+    await rig.gang("high", 1, "high")
+    await rig.until(
+        lambda: sorted(b.allowed for b in rig.cache.snapshot().budgets) == [0, 1],
+        "budgets are cached",
+    )
+    await rig.preempt("high-0", n0=["kept"])
+    await rig.until_names("kept", "high-0")
+    asked = [path for method, path in rig.server.requests if method in ("DELETE", "POST")]
+    assert any("/pods/spare/eviction" in path for path in asked)
+    assert not any(path.endswith("/pods/spare") for path in asked)
