@@ -348,7 +348,7 @@ class Flights:
 
     def resume(self, record: Record) -> Flight | None:
         """Go on with a recorded plan where the cluster stands, or give it up cleanly."""
-        plan = record.plan()
+        plan = record.plan
         snapshot = self._snapshot()
         bound = {pod.uid: pod for pods in snapshot.bound.values() for pod in pods}
         waiting = {

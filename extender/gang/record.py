@@ -17,7 +17,7 @@ from msgspec import Struct
 from extender.kube.client import KubeClient
 from extender.kube.errors import Conflict, NotFound
 from extender.model.objects import GangKey
-from extender.model.plan import Cost, Plan, Seat, Victim
+from extender.model.plan import Plan
 
 LABEL = "podgroup-extender.io/plan"
 
@@ -26,29 +26,9 @@ class Record(Struct, frozen=True, kw_only=True):
     """The stored form of a plan. ``format`` changes when a reader could misunderstand it."""
 
     format: int = 1
-    gang: tuple[str, str, str]
-    priority: int
-    seats: tuple[Seat, ...]
-    victims: tuple[Victim, ...]
-    waits_for: tuple[Victim, ...] = ()
-    costs: tuple[Cost, ...] = ()
-    proof: str = "feasible"
-    explanation: tuple[str, ...] = ()
-    made: float = 0.0
+    plan: Plan
+    made: float
     """Wall clock."""
-
-    def plan(self) -> Plan:
-        """Return the plan this record keeps."""
-        return Plan(
-            gang=GangKey(*self.gang),
-            priority=self.priority,
-            seats=self.seats,
-            victims=self.victims,
-            waits_for=self.waits_for,
-            costs=self.costs,
-            proof=self.proof,
-            explanation=self.explanation,
-        )
 
 
 def record_name(key: GangKey) -> str:
@@ -66,17 +46,7 @@ class Records:
 
     async def save(self, plan: Plan, made: float) -> None:
         """Write the plan's record, replacing an older one. Raises ApiError."""
-        record = Record(
-            gang=(plan.gang.dialect, plan.gang.namespace, plan.gang.name),
-            priority=plan.priority,
-            seats=plan.seats,
-            victims=plan.victims,
-            waits_for=plan.waits_for,
-            costs=plan.costs,
-            proof=plan.proof,
-            explanation=plan.explanation,
-            made=made,
-        )
+        record = Record(plan=plan, made=made)
         name = record_name(plan.gang)
         document = {
             "apiVersion": "v1",
@@ -116,5 +86,5 @@ class Records:
                 records.append(record)
             else:
                 broken.append(name)
-        records.sort(key=lambda record: record.gang)
+        records.sort(key=lambda record: record.plan.gang)
         return records, broken

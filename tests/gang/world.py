@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from extender.gang.assemble import assemble
 from extender.gang.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -105,29 +106,15 @@ def snapshot(
     now: float = NOW,
 ) -> Snapshot:
     """What the cache would hand out for these objects."""
-    resolver = Resolver((settings or Settings()).groups)
-    bound: dict[str, list[Pod]] = {}
-    members: dict[GangKey, list[Pod]] = {}
-    everything = list(pods)
-    for item in everything:
-        if item.node:
-            bound.setdefault(item.node, []).append(item)
-        key = resolver.member_key(item)
-        if key is not None:
-            members.setdefault(key, []).append(item)
-    return Snapshot(
-        generation=generation,
-        now=now,
-        nodes={item.name: item for item in nodes},
-        bound={name: tuple(sorted(items, key=lambda p: p.uid)) for name, items in bound.items()},
-        pending={item.uid: item for item in everything if not item.node},
-        members={
-            key: tuple(sorted(items, key=lambda p: (p.created, p.uid)))
-            for key, items in members.items()
-        },
-        groups={(item.source, item.namespace, item.name): item for item in groups},
-        budgets=tuple(budgets),
+    return assemble(
+        Resolver((settings or Settings()).groups).member_key,
+        nodes=nodes,
+        pods=pods,
+        groups=groups,
+        budgets=budgets,
         namespaces={"default": {}},
+        now=now,
+        generation=generation,
     )
 
 
