@@ -2,12 +2,30 @@
 
 Everything else is declared in pyproject.toml. The extensions are optional: when
 they cannot be built, extender.search.solver falls back to plain Python and
-says so.
+says so. PODGROUP_CHECKED_BUILD=1 builds them with bounds checks in every vector.
 """
+
+import os
 
 from setuptools import Extension, setup
 
-MODULES = ("cover", "choice", "kernel")
+MODULES = (
+    "cover",
+    "choice",
+    "columns",
+    "space",
+    "levels",
+    "relations",
+    "frontiers",
+    "elimination",
+    "answers",
+    "pricing",
+    "kernel",
+)
+
+FLAGS = ["-O3", "-g0", "-fno-strict-aliasing"]
+if os.environ.get("PODGROUP_CHECKED_BUILD"):
+    FLAGS = ["-O1", "-fno-strict-aliasing", "-D_GLIBCXX_ASSERTIONS"]
 
 
 def extensions() -> list[Extension]:
@@ -20,7 +38,7 @@ def extensions() -> list[Extension]:
                 f"extender.search.core.{name}",
                 [f"extender/search/core/{name}.pyx"],
                 language="c++",
-                extra_compile_args=["-O3", "-fno-strict-aliasing"],
+                extra_compile_args=FLAGS,
                 optional=True,
             )
             for name in MODULES

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extender.search.core.kernel import Columns, Doubtful, Region
+from extender.search.core.columns import Columns, Doubtful
+from extender.search.core.kernel import Region
 from extender.search.cost import cost_of
 from extender.search.explain import Nearest, Shortage, refusal
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.search.compiled import mask
-from extender.search.core.kernel import Columns
+from extender.search.core.columns import Columns
 from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, broken_budgets, cost_of
 from extender.search.problem import (

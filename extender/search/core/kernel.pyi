@@ -1,12 +1,7 @@
 from collections.abc import Iterable, Sequence
 
-from extender.search.problem import Problem
+from extender.search.core.columns import Columns
 from extender.search.reference import Flag
-
-class Doubtful(Exception): ...  # noqa: N818
-
-class Columns:
-    def __init__(self, problem: Problem) -> None: ...
 
 class Region:
     possible: bool

@@ -1,0 +1,345 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# distutils: language = c++
+"""The frontier of a node: the least cost of 0, 1, 2, ... more seats there.
+
+One frontier for every value of the node's couplers (units that span nodes, gangs
+that break with their first pod); the node's own units are covered by cover.pyx.
+"""
+
+from libcpp.algorithm cimport sort
+from libcpp.vector cimport vector
+
+from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
+from extender.search.core.limbs cimport (
+    MOST_LIMBS, i64, is_never, never, order, plus, put, wide, zero,
+)
+from extender.search.core.relations cimport Relations
+from extender.search.core.states cimport OPEN, OUT, WEIGHT_BITS, WIDEST
+
+cdef enum:
+    COVER_PATIENCE = 3000     # branches per node frontier entry
+
+
+cdef class Frontiers(Relations):
+    """A region whose nodes have frontiers."""
+
+    cdef void lay_tables(self) noexcept nogil:
+        """Empty tables for every node."""
+        self.sharing = False
+        self.scope.resize(self.N)
+        self.table.resize(self.N)
+        self.relaxed_vars.resize(self.N)
+        self.rough.assign(self.N, 0)
+        self.most.assign(self.N, 0)
+        self.relaxed_uses.assign(self.V, 0)
+        self.frozen.assign(self.U, 0)
+        self.scratch.assign(MOST_LIMBS, 0)
+
+    cdef bint usable(self, int u, int n) noexcept nogil:
+        """An undecided unit, not of a gang that stays whole."""
+        cdef int g
+        if self.status[u] != OPEN or self.frozen[u]:
+            return False
+        g = self.c.unit_gang[u]
+        return not (g >= 0 and self.gated[g] and self.status[self.U + g] == OUT)
+
+    cdef int gate_of(self, int u) noexcept nogil:
+        """The undecided gang variable that a unit on one node waits for, -1."""
+        cdef int g = self.c.unit_gang[u]
+        if g >= 0 and self.gated[g] and self.status[self.U + g] == OPEN and not self.spans[u]:
+            return self.U + g
+        return -1
+
+    cdef int coupler_of(self, int u) noexcept nogil:
+        if self.spans[u]:
+            return u
+        return self.gate_of(u)
+
+    cdef void build(self, int n) noexcept nogil:
+        """The factor of node n: for each value of its couplers, its frontier."""
+        cdef int i, j, u, v, s, bits, k, W = self.W, R = self.R, kmax, kfree, musts
+        cdef i64 words
+        cdef vector[int]* scope = &self.scope[n]
+        cdef vector[i64]* table = &self.table[n]
+        cdef const i64* row
+        for i in range(<int>self.relaxed_vars[n].size()):
+            self.relaxed_uses[self.relaxed_vars[n][i]] -= 1
+        self.relaxed_vars[n].clear()
+        scope.clear()
+        self.rough[n] = 0
+        self.dirty[n] = 0
+        for i in range(self.node_first[n], self.node_first[n + 1]):
+            u = self.entry_unit[self.node_entry[i]]
+            if self.usable(u, n):
+                self.add_to_scope(scope, self.coupler_of(u))
+        for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
+            u = self.lifted_unit[i]
+            if self.usable(u, n):
+                self.add_to_scope(scope, self.coupler_of(u))
+        sort(scope.begin(), scope.end())
+        if self.sharing and scope.size():
+            scope.clear()
+            self.rough[n] = 1
+        while <int>scope.size() > WIDEST:
+            # Too many couplers on one node: the last ones become local, at a share of their cost.
+            v = scope.back()
+            scope.pop_back()
+            self.relaxed_vars[n].push_back(v)
+            self.relaxed_uses[v] += 1
+            self.rough[n] = 1
+        s = <int>scope.size()
+        self.node_room.resize(R + 1)
+        self.asked.resize(R + 1)
+        self.fill_room(n, (1 << s) - 1, True)
+        kmax = <int>(self.slots(n, &self.node_room[0], self.must_wait(n, (1 << s) - 1, True))
+                     - self.base_slots[n])
+        if kmax < 0:
+            kmax = 0
+        if kmax > self.demand:
+            kmax = <int>self.demand
+        self.most[n] = kmax
+        words = (<i64>1 << s) * (kmax + 1) * W
+        table.resize(words)
+        for bits in range(1 << s):
+            self.frontier(n, bits, kmax, &table[0][<i64>bits * (kmax + 1) * W])
+
+    cdef void add_to_scope(self, vector[int]* scope, int v) noexcept nogil:
+        cdef int i
+        if v < 0:
+            return
+        for i in range(<int>scope.size()):
+            if scope[0][i] == v:
+                return
+        scope.push_back(v)
+
+    cdef int value_of(self, int n, int v, int bits) noexcept nogil:
+        """1 or 0 for a coupler in the node's scope, -1 when it is local here."""
+        cdef int i
+        for i in range(<int>self.scope[n].size()):
+            if self.scope[n][i] == v:
+                return (bits >> i) & 1
+        return -1
+
+    cdef int item_state(self, int n, int u, int bits) noexcept nogil:
+        """0: not to be had; 1: gone already through its coupler; 2: may be chosen here."""
+        cdef int value, gate
+        if not self.usable(u, n):
+            return 0
+        if self.spans[u]:
+            value = self.value_of(n, u, bits)
+            return 2 if value < 0 else value
+        gate = self.gate_of(u)
+        if gate >= 0 and self.value_of(n, gate, bits) == 0:
+            return 0
+        return 2
+
+    cdef void fill_room(self, int n, int bits, bint everything) noexcept nogil:
+        """node_room: amounts on n with the couplers' units (or everything usable) gone."""
+        cdef int i, r, e, u, state
+        for r in range(self.R):
+            self.node_room[r] = self.avail[n * self.R + r]
+        for i in range(self.node_first[n], self.node_first[n + 1]):
+            e = self.node_entry[i]
+            u = self.entry_unit[e]
+            state = self.item_state(n, u, bits)
+            if state == 1 or (everything and state == 2):
+                for r in range(self.R):
+                    self.node_room[r] += self.c.releases[e * self.R + r]
+
+    cdef int must_wait(self, int n, int bits, bint everything) noexcept nogil:
+        """Blockers of node n that stand in the way even so."""
+        cdef int i, state, waiting = self.waiting[n]
+        for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
+            state = self.item_state(n, self.lifted_unit[i], bits)
+            if state == 1 or (everything and state == 2):
+                waiting -= 1
+        return waiting
+
+    cdef void collect(self, int n, int bits) noexcept nogil:
+        """item_*: the units that may be chosen on n under these bits, cost ascending.
+
+        Blockers come first in item_unit's tail (see ``frontier``): they are not
+        a choice once a seat is wanted.
+        """
+        cdef int i, j, e, u, r, W = self.W, R = self.R, count
+        cdef vector[int] entries
+        self.item_unit.clear()
+        for i in range(self.node_first[n], self.node_first[n + 1]):
+            e = self.node_entry[i]
+            u = self.entry_unit[e]
+            if self.item_state(n, u, bits) == 2 and not self.blocks(n, u):
+                entries.push_back(e)
+        count = <int>entries.size()
+        self.item_costs.resize(count * W + 1)
+        self.item_amounts.resize(count * R + 1)
+        self.item_unit.resize(count)
+        for i in range(count):
+            self.local_price(n, self.entry_unit[entries[i]], &self.scratch[0])
+            j = i
+            while j > 0 and order(&self.item_costs[(j - 1) * W], &self.scratch[0], W) > 0:
+                put(&self.item_costs[j * W], &self.item_costs[(j - 1) * W], W)
+                self.item_unit[j] = self.item_unit[j - 1]
+                j -= 1
+            put(&self.item_costs[j * W], &self.scratch[0], W)
+            self.item_unit[j] = entries[i]
+        for i in range(count):
+            e = self.item_unit[i]
+            for r in range(R):
+                self.item_amounts[i * R + r] = self.c.releases[e * R + r]
+            self.item_unit[i] = self.entry_unit[e]
+
+    cdef bint blocks(self, int n, int u) noexcept nogil:
+        cdef int i
+        for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
+            if self.lifted_unit[i] == u:
+                return True
+        return False
+
+    cdef void local_price(self, int n, int u, i64* into) noexcept nogil:
+        """What choosing u on node n costs there: a share when it spans other nodes too."""
+        cdef int i, e, g
+        cdef i64 parts = self.touch_first[u + 1] - self.touch_first[u]
+        put(into, &self.eff[u * self.W], self.W)
+        if self.spans[u]:
+            if self.sharing:
+                e = self.touch_first[u]
+                while self.touch_node[e] != n:
+                    e += 1
+                for i in range(self.W):
+                    into[i] = <i64>((<wide>into[i] * <wide>self.weight[e]) >> WEIGHT_BITS)
+            else:
+                for i in range(self.W):
+                    into[i] = into[i] // parts
+        elif self.sharing and self.gate_of(u) >= 0:
+            g = self.c.unit_gang[u]
+            parts = self.gang_first[g + 1] - self.gang_first[g]
+            for i in range(self.W):
+                into[i] += self.broken[g * self.W + i] // parts
+
+    cdef void frontier(self, int n, int bits, int kmax, i64* rows) noexcept nogil:
+        """rows[k] = least cost of k more seats on n under these couplers' values."""
+        cdef int k, r, kfree, W = self.W, R = self.R, i, u, e, count
+        cdef Cover cover
+        cdef i64 forced[6]
+        cdef i64 bound[6]
+        cdef vector[i64] room
+        zero(rows, W)
+        for k in range(1, kmax + 1):
+            never(rows + k * W, W)
+        self.fill_room(n, bits, False)
+        kfree = <int>(
+            self.slots(n, &self.node_room[0], self.must_wait(n, bits, False))
+            - self.base_slots[n]
+        )
+        for k in range(1, min(kfree, kmax) + 1):
+            zero(rows + k * W, W)
+        if kfree >= kmax or self.must_wait(n, bits, True) > 0:
+            return
+        if kfree < 0:
+            kfree = 0
+        self.collect(n, bits)
+        count = <int>self.item_unit.size()
+        self.force(n, bits, forced)
+        cover.items = count
+        cover.resources = R
+        cover.w = W
+        cover.amounts = &self.item_amounts[0]
+        cover.costs = &self.item_costs[0]
+        self.space.resize(cover_space(count, R, W))
+        cover_lay(&cover, &self.space[0])
+        cover.need = &self.asked[0]
+        cover.work = 0
+        for k in range(kfree + 1, kmax + 1):
+            for r in range(R):
+                self.asked[r] = (
+                    self.c.request[r] * (self.base_slots[n] + k) - self.node_room[r]
+                )
+            cover.patience = COVER_PATIENCE
+            cover_solve(&cover, bound)
+            if is_never(cover.best):
+                break
+            if not cover.exact:
+                self.rough[n] = 1
+                put(rows + k * W, bound, W)
+            else:
+                put(rows + k * W, cover.best, W)
+            plus(rows + k * W, forced, W)
+        self.work += cover.work * 4 + count * R
+        for k in range(kmax - 1, 0, -1):
+            if order(rows + (k + 1) * W, rows + k * W, W) < 0:
+                put(rows + k * W, rows + (k + 1) * W, W)
+
+    cdef void force(self, int n, int bits, i64* paid) noexcept nogil:
+        """Blockers of n that may be chosen must be: their cost, and their room into node_room."""
+        cdef int i, e, u, r
+        zero(paid, self.W)
+        for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
+            u = self.lifted_unit[i]
+            if self.item_state(n, u, bits) == 2:
+                self.local_price(n, u, &self.scratch[0])
+                plus(paid, &self.scratch[0], self.W)
+                for e in range(self.c.unit_first[u], self.c.unit_first[u + 1]):
+                    if self.c.entry_node[e] == n:
+                        for r in range(self.R):
+                            self.node_room[r] += self.c.releases[e * self.R + r]
+
+    cdef void take_on_node(self, int n, int bits, int k) noexcept nogil:
+        """Mark in ``chosen`` what row k of the node's frontier stands for."""
+        cdef int i, r, u, count, kfree, row, R = self.R, W = self.W
+        cdef Cover cover
+        cdef i64 forced[6]
+        cdef i64 bound[6]
+        for i in range(<int>self.scope[n].size()):
+            if (bits >> i) & 1:
+                self.seen_one[self.scope[n][i]] = 1
+                if self.scope[n][i] < self.U:
+                    self.chosen[self.scope[n][i]] = 1
+            else:
+                self.seen_zero[self.scope[n][i]] = 1
+        self.fill_room(n, bits, False)
+        kfree = <int>(
+            self.slots(n, &self.node_room[0], self.must_wait(n, bits, False))
+            - self.base_slots[n]
+        )
+        if k <= kfree or k == 0:
+            return
+        self.collect(n, bits)
+        count = <int>self.item_unit.size()
+        self.force(n, bits, forced)
+        for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
+            u = self.lifted_unit[i]
+            if self.item_state(n, u, bits) == 2:
+                self.mark(n, u)
+        cover.items = count
+        cover.resources = R
+        cover.w = W
+        cover.amounts = &self.item_amounts[0]
+        cover.costs = &self.item_costs[0]
+        self.space.resize(cover_space(count, R, W))
+        cover_lay(&cover, &self.space[0])
+        cover.need = &self.asked[0]
+        cover.work = 0
+        # A later row may be cheaper than this one: its units serve as well.
+        row = k
+        while row < self.most[n] and order(
+            &self.table[n][(<i64>bits * (self.most[n] + 1) + k) * W],
+            &self.table[n][(<i64>bits * (self.most[n] + 1) + row + 1) * W], W
+        ) == 0:
+            row += 1
+        for r in range(R):
+            self.asked[r] = self.c.request[r] * (self.base_slots[n] + row) - self.node_room[r]
+        cover.patience = COVER_PATIENCE
+        cover_solve(&cover, bound)
+        for i in range(cover.taken_count):
+            self.mark(n, self.item_unit[cover.taken[i]])
+
+    cdef void mark(self, int n, int u) noexcept nogil:
+        """Node n's row takes the unit."""
+        cdef int e
+        self.chosen[u] = 1
+        self.seen_one[u] = 1
+        if self.sharing and self.spans[u]:
+            e = self.touch_first[u]
+            while self.touch_node[e] != n:
+                e += 1
+            self.taken[e] = 1

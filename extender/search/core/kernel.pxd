@@ -1,0 +1,17 @@
+from libcpp.vector cimport vector
+
+from extender.search.core.limbs cimport i64
+from extender.search.core.pricing cimport Pricing
+
+
+cdef class Region(Pricing):
+    cdef void explore(self, const i64* inherited, bint root) noexcept nogil
+    cdef void leave_open(self, const i64* bound) noexcept nogil
+    cdef bint freeze(self) noexcept nogil
+    cdef bint alone(self, int u) noexcept nogil
+    cdef void split(self, const i64* bound) noexcept nogil
+    cdef void decide(self, int kind, int index, int state) noexcept nogil
+    cdef int choose_branch(self, int* kind, int* first) noexcept nogil
+    cdef bint spanning_member(self, int g) noexcept nogil
+    cdef int cheapest(self, int b) noexcept nogil
+    cdef int dearest(self, vector[int]* units, int start, int end) noexcept nogil

@@ -1,0 +1,239 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# distutils: language = c++
+"""Prices that make the relaxation see what it ignores: budgets, and split couplers.
+
+Both are Lagrangian: any price gives a valid bound, and good prices lead to answers
+that keep the rules by themselves.
+"""
+
+from libcpp.vector cimport vector
+
+from extender.search.core.answers cimport Answers
+from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, Outcome
+from extender.search.core.limbs cimport i64, order, put, zero
+from extender.search.core.states cimport OPEN, IN, WEIGHT_BITS
+
+cdef enum:
+    TUNING_STEPS = 40         # relaxations spent on the prices of budgets
+    ROOT_SHARES = 120         # relaxations spent on sharing prices out, at the root
+    FEW_COUPLERS = 20         # so many undecided couplers are worth an exact elimination
+
+
+cdef inline i64 between(i64 low, i64 high) noexcept nogil:
+    """A value between the two, by size first: prices range over many magnitudes."""
+    cdef int a = 0, b = 0
+    while (low >> a) > 0:
+        a += 1
+    while (high >> b) > 0:
+        b += 1
+    if b - a > 2:
+        return <i64>1 << ((a + b) // 2)
+    return low + (high - low) // 2
+
+
+cdef class Pricing(Answers):
+    """A region that can price what its relaxation ignores."""
+
+    cdef bint tune(self, i64* bound) noexcept nogil:
+        """Find prices for the budgets' pods; raise ``bound``; True when it is met.
+
+        Each price is halved in between a value at which the budget is exceeded
+        and one at which it is not, all at once. Every step gives a bound, and an
+        answer that tends to keep within the budgets.
+        """
+        cdef int b, i, k, u, step, W = self.W, budgets = self.c.budgets
+        cdef i64 takes = 1, most
+        cdef i64 value[6]
+        cdef i64 now[6]
+        cdef vector[i64] low, high, best, price
+        cdef vector[int] used
+        cdef vector[char] open_
+        cdef bint some = False, moved
+        cdef Outcome outcome
+        open_.assign(budgets, 0)
+        self.count_budgets(&used)
+        for b in range(budgets):
+            if self.budget_state[b] != IN and self.budget_first[b] < self.budget_first[b + 1]:
+                open_[b] = 1
+                some = some or used[b] > self.allowed_pods[b]
+            for i in range(self.budget_first[b], self.budget_first[b + 1]):
+                u = self.budget_unit[i]
+                for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                    if self.c.use_budget[k] == b:
+                        takes += self.c.use_pods[k] + self.allowed_pods[b]
+        if not some:
+            return False
+        most = (<i64>1 << 60) // takes
+        low.assign(budgets, 0)
+        high.assign(budgets, most)
+        for b in range(budgets):
+            if not self.firm[b]:
+                zero(now, W)
+                self.pay(now, self.c.budget_level[b], 1)
+                if now[0] < most:
+                    high[b] = now[0]
+        best = self.tuned
+        price.assign(W, 0)
+        for step in range(TUNING_STEPS):
+            if self.out_of_time():
+                break
+            for b in range(budgets):
+                if open_[b]:
+                    price[0] = between(low[b], high[b])
+                    put(&self.tuned[b * W], &price[0], W)
+                    self.set_fine(b, &price[0])
+            outcome = self.relax(value, now)
+            if outcome == IMPOSSIBLE or outcome == CUT:
+                return True
+            if order(now, bound, W) > 0:
+                put(bound, now, W)
+                best = self.tuned
+            self.trace()
+            self.offer()
+            if order(bound, &self.best_cost[0], W) >= 0 and self.have_best:
+                return True
+            self.count_budgets(&used)
+            moved = False
+            for b in range(budgets):
+                if open_[b]:
+                    i = 0
+                    if used[b] > self.allowed_pods[b]:
+                        i = 1
+                    if i and low[b] < self.tuned[b * W]:
+                        low[b] = self.tuned[b * W]
+                        moved = True
+                    elif not i and high[b] > self.tuned[b * W]:
+                        high[b] = self.tuned[b * W]
+                        moved = True
+            if not moved:
+                break
+        self.tuned = best
+        for b in range(budgets):
+            if open_[b]:
+                self.set_fine(b, &self.tuned[b * W])
+        return False
+
+    cdef bint share_out(self, i64* bound) noexcept nogil:
+        """Where elimination had to split: is the bound better with every node on its own?
+
+        Raises ``bound``; True when that meets the best answer. ``sharing`` stays on
+        for the branches below when it gave the better bound.
+        """
+        cdef i64 shared[6]
+        zero(shared, self.W)
+        self.set_sharing(True)
+        if self.improve_shares(shared, ROOT_SHARES, True):
+            return True
+        if order(shared, bound, self.W) > 0:
+            put(bound, shared, self.W)
+        else:
+            self.set_sharing(False)
+        return False
+
+    cdef void set_sharing(self, bint on) noexcept nogil:
+        cdef int n, i
+        self.sharing = on
+        for n in range(self.N):
+            if self.active[n] and (self.rough[n] or self.scope[n].size()):
+                self.dirty[n] = 1
+
+    cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil:
+        """Subgradient steps: move a unit's price to the nodes that take it.
+
+        A unit taken on some of its nodes only is too cheap there and too dear
+        elsewhere. Any division is a valid bound; the best one found is kept.
+        """
+        cdef int u, e, step, W = self.W, taken, others
+        cdef i64 moved, part, pace
+        cdef i64 value[6]
+        cdef i64 now[6]
+        cdef i64 top[6]
+        cdef vector[i64] best = self.weight
+        cdef bint found = False, some
+        cdef Outcome outcome
+        for step in range(steps):
+            if self.out_of_time():
+                break
+            outcome = self.relax(value, now)
+            if outcome == IMPOSSIBLE or outcome == CUT:
+                return True
+            if not found or order(&self.raw[0], top, W) > 0:
+                found = True
+                put(top, &self.raw[0], W)
+                best = self.weight
+            if order(now, bound, W) > 0:
+                put(bound, now, W)
+            self.trace()
+            self.offer()
+            if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+                return True
+            pace = (<i64>1 << WEIGHT_BITS) // (4 + step)
+            if not root:
+                pace = (<i64>1 << WEIGHT_BITS) // 32
+            some = False
+            for u in range(self.U):
+                if self.status[u] != OPEN or not self.spans[u] or not self.seen_one[u]:
+                    continue
+                taken = 0
+                others = 0
+                for e in range(self.touch_first[u], self.touch_first[u + 1]):
+                    if self.taken[e]:
+                        taken += 1
+                    else:
+                        others += 1
+                if others == 0:
+                    continue
+                some = True
+                moved = 0
+                for e in range(self.touch_first[u], self.touch_first[u + 1]):
+                    if not self.taken[e]:
+                        part = pace // others
+                        if part > self.weight[e]:
+                            part = self.weight[e]
+                        self.weight[e] -= part
+                        moved += part
+                for e in range(self.touch_first[u], self.touch_first[u + 1]):
+                    if self.taken[e]:
+                        self.weight[e] += moved // taken
+                self.soil(u)
+            if not some:
+                break
+        if root:
+            self.weight = best
+            self.set_sharing(True)
+        return False
+
+    cdef bint few_couplers(self) noexcept nogil:
+        cdef int u, g, count = 0
+        for u in range(self.U):
+            if self.status[u] == OPEN and self.spans[u]:
+                count += 1
+        for g in range(self.G):
+            if self.gated[g] and self.status[self.U + g] == OPEN:
+                count += 1
+        return count <= FEW_COUPLERS
+
+    cdef bint settle_exactly(self, i64* bound) noexcept nogil:
+        """Try elimination where few couplers are left; True when that closes the branch."""
+        cdef i64 value[6]
+        cdef i64 now[6]
+        cdef i64 real[6]
+        cdef bint allowed, closed = False
+        cdef Outcome outcome
+        self.set_sharing(False)
+        outcome = self.relax(value, now)
+        if outcome == IMPOSSIBLE or outcome == CUT:
+            closed = True
+        else:
+            if order(now, bound, self.W) > 0:
+                put(bound, now, self.W)
+            self.trace()
+            self.offer()
+            self.all_chosen()
+            self.true_cost(&self.chosen, real, &allowed)
+            if self.have_best and order(bound, &self.best_cost[0], self.W) >= 0:
+                closed = True
+            elif allowed and outcome == EXACT and order(real, value, self.W) <= 0:
+                closed = True
+        self.set_sharing(True)
+        return closed

@@ -1,0 +1,32 @@
+from libcpp.vector cimport vector
+
+from extender.search.core.levels cimport Levels
+from extender.search.core.limbs cimport i64
+
+
+cdef class Relations(Levels):
+    cdef vector[i64] price, eff                  # U*W: by definition; under the decisions
+    cdef vector[i64] broken                      # G*W
+    cdef vector[char] budget_state               # OPEN, IN (paid) or OUT (not exceeded)
+    cdef vector[i64] fine, tuned                 # budgets*W: price of a pod now; when not IN
+    cdef vector[char] gated, loose               # G: a variable; surplus counted afterwards
+    cdef vector[char] spans                      # U: touches several nodes
+    cdef vector[int] touch_first, touch_node     # relevant nodes per unit
+    cdef vector[i64] weight                      # per touch: its part of the unit's price
+    cdef vector[int] home                        # U: the one relevant node, -1
+    cdef vector[int] budget_first, budget_unit
+    cdef vector[int] gang_first, gang_unit
+    cdef vector[char] relevant, active, dirty    # N: can gain; not frozen; to be rebuilt
+    cdef vector[int] base_slots                  # N: seats under IN units
+    cdef vector[int] node_first, node_entry      # entries of open units per relevant node
+    cdef vector[int] entry_unit
+    cdef vector[int] lifted_first, lifted_unit   # blockers per relevant node
+
+    cdef void relate(self) noexcept nogil
+    cdef void lay_touches(self) noexcept nogil
+    cdef void lay_budgets(self) noexcept nogil
+    cdef void set_budget(self, int b, int state) noexcept nogil
+    cdef void set_fine(self, int b, const i64* price) noexcept nogil
+    cdef void soil(self, int u) noexcept nogil
+    cdef void set_unit(self, int u, int state) noexcept nogil
+    cdef void set_gang(self, int g, int state) noexcept nogil
