@@ -39,12 +39,13 @@ def extensions() -> list[Extension]:
                 [f"extender/search/core/{name}.pyx"],
                 language="c++",
                 extra_compile_args=FLAGS,
-                optional=True,
             )
             for name in MODULES
         ],
         language_level=3,
     )
+    for extension in found:
+        extension.optional = True  # cythonize does not hand it on
     return found
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from extender.search.problem import MemberClass, Problem, Unit, Vector
+from extender.search import solver
+from extender.search.problem import Limits, MemberClass, Problem, Unit, Vector
+
+COMPILED = solver.BACKEND == "compiled"
+WORK = Limits(branch_nodes=20_000 if COMPILED else 20)
+"""Enough for the compiled core to prove most of ``medium``; the plain search is slower."""
 
 LEVELS = ("pdb", "gangs@5", "pods@5", "gangs@1", "pods@1")
 

@@ -21,7 +21,7 @@ from extender.search.problem import (
     Unit,
 )
 from extender.search.verify import verify
-from tests.search.build import cluster, gang, single
+from tests.search.build import COMPILED, WORK, cluster, gang, single
 from tests.search.generate import medium
 
 Solve = Callable[[Problem], Solution | Infeasible]
@@ -193,9 +193,9 @@ def test_the_least_of_a_role_is_named_when_it_is_short(solve: Solve) -> None:
 
 def test_a_spent_budget_still_answers_with_a_valid_bound() -> None:
     seen_open = 0
-    for seed in range(150):
+    for seed in range(150 if COMPILED else 20):
         problem = medium(seed)
-        full = solver.solve(problem)
+        full = solver.solve(problem, WORK)
         short = solver.solve(problem, Limits(branch_nodes=2))
         if isinstance(full, Solution) and isinstance(short, Solution):
             assert verify(problem, short) == ()
@@ -208,7 +208,7 @@ def test_the_plain_search_bounds_what_it_leaves_open() -> None:
     seen_open = 0
     for seed in range(10):
         problem = medium(seed)
-        full = solver.solve(problem)
+        full = solver.solve(problem, WORK)
         short = reference.solve(problem, Limits(branch_nodes=20))
         if isinstance(full, Solution) and isinstance(short, Solution):
             assert verify(problem, short) == ()
@@ -227,7 +227,7 @@ def test_the_cancel_flag_ends_the_search(solve: Callable[..., Solution | Infeasi
 
 def test_a_past_deadline_ends_the_compiled_search() -> None:
     problem = medium(3)
-    answer = solver.solve(problem, deadline=time.monotonic() - 1)
+    answer = solver.solve(problem, WORK, deadline=time.monotonic() - 1)
     if isinstance(answer, Solution):
         assert verify(problem, answer) == ()
     else:
