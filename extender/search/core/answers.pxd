@@ -26,5 +26,7 @@ cdef class Answers(Elimination):
     cdef bint reduce(self, vector[char]* chosen) noexcept nogil
     cdef void by_price(self, vector[int]* units) noexcept nogil
     cdef void offer(self) noexcept nogil
+    cdef void offer_greedy(self) noexcept nogil
+    cdef void keep_if_better(self, vector[char]* mine) noexcept nogil
     cdef void all_chosen(self) noexcept nogil
     cdef void count_budgets(self, vector[int]* used) noexcept nogil

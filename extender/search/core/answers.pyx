@@ -9,7 +9,7 @@ from libcpp.vector cimport vector
 from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, Outcome, choose
 from extender.search.core.elimination cimport Elimination
 from extender.search.core.limbs cimport i64, minus, order, plus, put, zero
-from extender.search.core.states cimport IN
+from extender.search.core.states cimport IN, OUT
 
 cdef extern from "<time.h>" nogil:
     cdef struct timespec:
@@ -233,20 +233,32 @@ cdef class Answers(Elimination):
     cdef void offer(self) noexcept nogil:
         """The traced units, those decided and those frozen: an answer, if allowed."""
         cdef int u
-        cdef bint allowed
         cdef vector[char] mine = self.chosen
         for u in range(self.U):
             if self.status[u] == IN or self.frozen[u] == 2:
                 mine[u] = 1
-        if not self.reduce(&mine):
+        self.keep_if_better(&mine)
+
+    cdef void offer_greedy(self) noexcept nogil:
+        """Everything, less what can be put back, dearest first: the plain way to an answer."""
+        cdef int u
+        cdef vector[char] mine
+        mine.assign(self.U, 0)
+        for u in range(self.U):
+            if self.status[u] != OUT:
+                mine[u] = 1
+        self.keep_if_better(&mine)
+
+    cdef void keep_if_better(self, vector[char]* mine) noexcept nogil:
+        cdef bint allowed
+        if not self.reduce(mine):
             return
-        self.true_cost(&mine, &self.scratch[0], &allowed)
+        self.true_cost(mine, &self.scratch[0], &allowed)
         if allowed and (
             not self.have_best or order(&self.scratch[0], &self.best_cost[0], self.W) < 0
         ):
-            self.best_cost.assign(self.W, 0)
             put(&self.best_cost[0], &self.scratch[0], self.W)
-            self.best = mine
+            self.best = mine[0]
             self.have_best = True
 
     cdef void all_chosen(self) noexcept nogil:

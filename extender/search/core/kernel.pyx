@@ -88,6 +88,9 @@ cdef class Region(Pricing):
         if allowed and outcome == EXACT and order(real, value, W) <= 0:
             return
         if root:
+            self.offer_greedy()
+            if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+                return
             if self.tune(bound):
                 return
             if self.was_split and self.share_out(bound):
