@@ -46,13 +46,6 @@ class ElasticCandidate(Struct, frozen=True):
     priority: int
 
 
-class Excluded(Struct, frozen=True):
-    """A pod on a node that will not go, and why."""
-
-    pod: Pod
-    reason: str
-
-
 def protected(pod: Pod, settings: PlanSettings, now: float) -> str | None:
     """Return why the pod must never be a victim, or None."""
     if pod.namespace in settings.protected_namespaces:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 Requests = tuple[tuple[str, int], ...]
 """Resource name and amount, sorted by name, zero amounts left out."""
 
-PROTECTED_PHASES = ("Succeeded", "Failed")
+FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class Requirement(Struct, frozen=True, gc=False):
@@ -164,7 +164,7 @@ class Pod(Struct, frozen=True, gc=False):
     @property
     def finished(self) -> bool:
         """Whether the pod holds nothing any more."""
-        return self.phase in PROTECTED_PHASES
+        return self.phase in FINISHED_PHASES
 
 
 class Node(Struct, frozen=True, gc=False):
