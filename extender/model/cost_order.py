@@ -26,6 +26,9 @@ TAIL = ("reservations", "waits", "age")
 ORDERS: Mapping[str, tuple[str, ...]] = {
     # kube-scheduler's own idea first: a high priority is never spared for a lower one.
     "default": ("pdb-violations", "by-priority", "work"),
+    # For clusters where every eviction costs alike, whoever it hits. Of equally many pods
+    # those go that the default order takes, so a high priority is spared where that is free.
+    "fewest-pods": ("pdb-violations", "pods", "by-priority", "work"),
     # For clusters where a broken training job costs more than many small pods.
     "fewest-gangs": ("pdb-violations", "gangs", "by-priority", "work"),
     # For clusters billed by the accelerator.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
+from itertools import combinations
+
 import pytest
 from msgspec.structs import replace
 
 from extender.model.cost_order import ORDERS, order_of, spares_by_priority
 from extender.model.errors import InvalidInput
-from extender.model.objects import Pod
-from extender.model.plan import Plan
+from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
+from extender.model.plan import Plan, Refusal
 from extender.model.settings import PlanSettings, Settings, validate
 from extender.model.snapshot import Snapshot
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
@@ -49,6 +53,7 @@ def choice() -> Snapshot:
     ("order", "victims"),
     [
         ("default", {"gang-0", "gang-1"}),
+        ("fewest-pods", {"eight"}),
         ("fewest-gangs", {"eight"}),
         ("fewest-gpus", {"gang-0", "gang-1"}),
         ("least-work", {"young"}),
@@ -100,3 +105,133 @@ def test_every_order_counts_the_tail_once() -> None:
         assert {"reservations", "waits", "age"} <= set(levels)
     assert spares_by_priority(order_of("default", {}))
     assert not spares_by_priority(order_of("fewest-gangs", {}))
+    assert not spares_by_priority(order_of("fewest-pods", {}))
+
+
+@pytest.mark.parametrize(
+    ("order", "victims"), [("default", {"low-0", "low-1"}), ("fewest-pods", {"middle"})]
+)
+def test_one_pod_of_a_higher_priority_or_two_of_a_lower_one(order: str, victims: set[str]) -> None:
+    low = [pod(f"low-{i}", cpu=1.5, on="n0", priority=1) for i in range(2)]
+    waits = pod("high-0", priority=9, group="high")
+    state = snapshot(
+        [node("n0"), node("n1")],
+        [*low, pod("middle", on="n1", priority=5), waits],
+        [group("high", 1)],
+    )
+    assert evicted(plan_for(state, "high", ordered(order))) == victims
+
+
+def test_of_equally_many_pods_fewest_pods_takes_what_the_default_takes() -> None:
+    """Two singles of priority 1 rather than a gang of two there, and rather than priority 2."""
+    pods = [pod(f"g-{i}", on=f"n{i}", priority=1, group="g") for i in range(2)]
+    pods += [pod(f"s-{i}", on=f"n{2 + i}", priority=1) for i in range(2)]
+    pods += [pod(f"m-{i}", on=f"n{4 + i}", priority=2) for i in range(2)]
+    pods += [pod(f"high-{i}", priority=9, group="high") for i in range(2)]
+    state = snapshot([node(f"n{i}") for i in range(6)], pods, [group("g", 2), group("high", 2)])
+    for order in ("default", "fewest-pods"):
+        assert evicted(plan_for(state, "high", ordered(order))) == {"s-0", "s-1"}
+
+
+def test_budgets_come_before_the_number_of_pods() -> None:
+    budget = DisruptionBudget(
+        "b", "default", "db", LabelSelector((Requirement("app", "In", ("db",)),)), 0
+    )
+    kept = pod("kept", on="n0", priority=1, labels={"app": "db"})
+    low = [pod(f"low-{i}", cpu=1.5, on="n1", priority=1) for i in range(2)]
+    state = snapshot(
+        [node("n0"), node("n1")],
+        [kept, *low, pod("high-0", priority=9, group="high")],
+        [group("high", 1)],
+        budgets=[budget],
+    )
+    settings = Settings(plan=PlanSettings(cost_order="fewest-pods", pdb_policy="prefer"))
+    assert evicted(plan_for(state, "high", settings)) == {"low-0", "low-1"}
+
+
+@pytest.mark.parametrize("order", ["default", "fewest-pods", "fewest-gangs"])
+@pytest.mark.parametrize("seed", range(25))
+def test_trying_every_set_of_victims_finds_none_that_costs_less(seed: int, order: str) -> None:
+    world = RandomWorld(seed)
+    plan = plan_for(world.snapshot(), "high", ordered(order))
+    least = min(
+        (
+            costs_in(order, chosen)
+            for size in range(len(world.units) + 1)
+            for chosen in combinations(world.units, size)
+            if world.seats(chosen) >= world.members
+        ),
+        default=None,
+    )
+    if least is None:
+        assert isinstance(plan, Refusal)
+        return
+    assert isinstance(plan, Plan)
+    assert plan.proof == "optimal"
+    gone = evicted(plan)
+    went = [unit for unit in world.units if unit[0].name in gone]
+    assert sum(map(len, went)) == len(gone), "a gang of which some are left"
+    assert costs_in(order, went) == least
+
+
+VictimUnit = tuple[Pod, ...]
+
+
+class RandomWorld:
+    """Five nodes of 4 CPU, singles and gangs of three priorities, a gang whose members ask 3."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        self.members = rng.randint(1, 4)
+        self.units: list[VictimUnit] = []
+        self._room = [4.0] * 5
+        while len(self.units) < 8:
+            size = rng.choice((1, 1, 1, 2, 3))
+            cpu = rng.choice((1, 1.5, 3))
+            fitting = [i for i in range(5) if self._room[i] >= cpu]
+            if len(fitting) < size:
+                break
+            name, priority = f"u{len(self.units)}", rng.randint(1, 3)
+            for i in (on := rng.sample(fitting, size)):
+                self._room[i] -= cpu
+            self.units.append(
+                tuple(
+                    pod(
+                        f"{name}-{i}",
+                        cpu=cpu,
+                        on=f"n{i}",
+                        priority=priority,
+                        group=name if size > 1 else "",
+                    )
+                    for i in on
+                )
+            )
+
+    def snapshot(self) -> Snapshot:
+        gangs = [unit for unit in self.units if len(unit) > 1]
+        waiting = [pod(f"high-{i}", priority=9, group="high") for i in range(self.members)]
+        return snapshot(
+            [node(f"n{i}") for i in range(5)],
+            [*(each for unit in self.units for each in unit), *waiting],
+            [*(group(unit[0].pod_group, len(unit)) for unit in gangs), group("high", self.members)],
+        )
+
+    def seats(self, chosen: Iterable[VictimUnit]) -> int:
+        """How many members of 3 CPU fit once these have gone."""
+        room = list(self._room)
+        for unit in chosen:
+            for each in unit:
+                room[int(each.node[1:])] += dict(each.requests)["cpu"] / 1000
+        return sum(int(free // 3) for free in room)
+
+
+def costs_in(order: str, chosen: Iterable[VictimUnit]) -> tuple[int, ...]:
+    """Pods, gangs, and by priority, as the order's definition says; all pods are of one age."""
+    went = list(chosen)
+    pods, gangs = sum(map(len, went)), sum(len(unit) > 1 for unit in went)
+    by_priority = []
+    for priority in (3, 2, 1):
+        here = [unit for unit in went if unit[0].priority == priority]
+        by_priority += [sum(len(unit) > 1 for unit in here), sum(map(len, here))]
+    first = {"default": (), "fewest-pods": (pods,), "fewest-gangs": (gangs,)}[order]
+    return (*first, *by_priority)
