@@ -1,12 +1,15 @@
 """Pods lost to an urgent gang: the extender, kube-scheduler's group preemption, and neither.
 
     python -m bench.against_kubernetes --nodes 40 --cases 20 --seed 1
-    python -m bench.against_kubernetes --nodes 40 100 200 --cases 20 10 6 --report FILE
+    python -m bench.against_kubernetes --nodes 40 100 --cases 16 8 --gang-share 0 0.5 1 \\
+        --orders default fewest-pods --report FILE
 
 On a real control plane of the newest release: the named cases, then the trace mix at
-each number of nodes. The mix goes round fill levels and placements (FILLS,
-PLACEMENTS), a new seed each time. Results as JSON in bench/out/, tables on stdout, progress on
-stderr. ``--smoke`` is what CI runs: under a minute, without pod-by-pod preemption.
+each number of nodes and each share of gangs. The mix goes round fill levels and
+placements (FILLS, PLACEMENTS), a new seed each time. The extender contends once for
+each cost order. Results as JSON in bench/out/, written after every case; tables on
+stdout, progress on stderr. ``--smoke`` is what CI runs: under a minute, without
+pod-by-pod preemption.
 """
 
 from __future__ import annotations
@@ -15,19 +18,32 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from bench.mix import LEVEL, URGENT, Distributions, MixSettings, mix
-from bench.rival.bed import CONTENDERS, Bed, Contender
+from bench.report import write_section
+from bench.rival.anatomy import anatomy
+from bench.rival.bed import RIVALS, Bed, Contender, Ours, Rival
 from bench.rival.cases import LOW, MIDDLE, named_cases
-from bench.rival.comparison import Compared, Run, broken_promises, machine
+from bench.rival.comparison import (
+    DEFAULT,
+    FEWEST,
+    WAP,
+    Compared,
+    Drawn,
+    Run,
+    broken_promises,
+    machine,
+)
 from bench.rival.outcome import Outcome, damage, optimum
 from bench.rival.report import report
 from bench.state import State
+from extender.model.cost_order import ORDERS
 from extender.search.solver import BACKEND
 from tests.controlplane.build import BuildError
 from tests.controlplane.harness import ControlPlane
@@ -45,97 +61,135 @@ SMOKE_MIXES = 4
 
 
 def mixes(
-    nodes: int, cases: int, seed: int, gang_share: float, traces: Distributions
-) -> Iterator[State]:
-    """The mix's states for one number of nodes: placement and fill change with every case."""
+    nodes: int, cases: int, seed: int, gang_shares: Sequence[float], traces: Distributions
+) -> Iterator[tuple[Drawn, State]]:
+    """The mix's states for one number of nodes: placement and fill change with every case.
+
+    A case is drawn once for every share of gangs.
+    """
     for i in range(cases):
-        settings = MixSettings(
-            nodes=nodes,
-            fill=FILLS[i // len(PLACEMENTS) % len(FILLS)],
-            placement=PLACEMENTS[i % len(PLACEMENTS)],
-            gang_share=gang_share,
-            levels=LEVELS,
-            seed=seed + i,
-        )
-        yield mix(settings, traces)
+        for share in gang_shares:
+            settings = MixSettings(
+                nodes=nodes,
+                fill=FILLS[i // len(PLACEMENTS) % len(FILLS)],
+                placement=PLACEMENTS[i % len(PLACEMENTS)],
+                gang_share=share,
+                levels=LEVELS,
+                seed=seed + i,
+            )
+            state = mix(settings, traces)
+            size, where, fill = len(state.members), settings.placement, settings.fill
+            name = f"{nodes}-{share:g}-{where}-{fill:g}-g{size}-s{settings.seed}"
+            yield Drawn(nodes, share, where, fill), replace(state, name=name)
 
 
 def compare(
-    bed: Bed, state: State, kind: str, contenders: Sequence[Contender], quiet: float
+    bed: Bed,
+    drawn: Drawn | None,
+    state: State,
+    orders: Sequence[str],
+    rivals: Sequence[Rival],
+    quiet: float,
 ) -> Compared:
     """Let every contender have the state, one after the other."""
-    best = optimum(state)
-    outcomes: dict[Contender, Outcome] = {}
-    for who in contenders:
+    plans = {order: optimum(state, order) for order in dict.fromkeys((DEFAULT, FEWEST, *orders))}
+    least = {order: plan.damage.pods for order, plan in plans.items()}
+    print(
+        f"{state.name}: least {least if plans[DEFAULT].possible else 'impossible'}", file=sys.stderr
+    )
+
+    def attempt(who: Contender) -> Outcome:
         try:
             found = bed.attempt(state, who, quiet=quiet)
         except (RuntimeError, TimeoutError) as problem:
             # One attempt that cannot be made is told in its place; the others still count.
             found = Outcome(damage(state, ()), 0, False, None, f"not measured: {problem}"[:300])
-        outcomes[who] = found
         print(
-            f"{state.name:36} {who:15} {found.damage.pods:4} pods, {found.damage.gangs} gangs, "
-            f"{found.members} of {len(state.members)} members run, {found.seconds} s "
-            f"{found.problem}(least: {best.damage.pods if best.possible else 'impossible'})",
+            f"  {who.order if isinstance(who, Ours) else who:15} {found.damage.pods:4} pods, "
+            f"{found.damage.gangs} gangs, {found.members} of {len(state.members)} members run, "
+            f"{found.seconds} s {found.problem}",
             file=sys.stderr,
             flush=True,
         )
-    return Compared(state.name, kind, state.about, len(state.members), best, outcomes)
+        return found
+
+    ours = {order: attempt(Ours(order)) for order in orders}
+    theirs = {rival: attempt(rival) for rival in rivals}
+    return Compared(
+        name=state.name,
+        about=state.about,
+        gang=len(state.members),
+        plans=plans,
+        ours=ours,
+        rivals=theirs,
+        drawn=drawn,
+        anatomy=anatomy(state, theirs[WAP]) if WAP in theirs else None,
+    )
 
 
-def states(options: argparse.Namespace) -> list[tuple[str, State]]:
-    """What to compare, with its kind. Raises ValueError and OSError for bad input."""
+def states(options: argparse.Namespace) -> list[tuple[Drawn | None, State]]:
+    """What to compare. Raises ValueError and OSError for bad input."""
     traces = Distributions.load(options.traces)
     named = [case.state for case in named_cases()]
+    chosen: list[tuple[Drawn | None, State]] = []
     if options.smoke:
-        chosen = [("named", state) for state in named if state.name in SMOKE_NAMES]
+        chosen += [(None, state) for state in named if state.name in SMOKE_NAMES]
         sizes = [(40, SMOKE_MIXES)]
     else:
-        chosen = [] if options.no_named else [("named", state) for state in named]
+        chosen += [] if options.no_named else [(None, state) for state in named]
         last = options.cases[-1:] * len(options.nodes)
         sizes = [*zip(options.nodes, options.cases + last, strict=False)]
     for nodes, cases in sizes:
-        drawn = mixes(nodes, cases, options.seed, options.gang_share, traces)
-        chosen += [(str(nodes), state) for state in drawn]
+        chosen += mixes(nodes, cases, options.seed, options.gang_share, traces)
     return chosen
 
 
-def run(options: argparse.Namespace, control_plane: ControlPlane) -> Run:
-    """Compare everything on a running control plane without other users."""
+def run(
+    options: argparse.Namespace, control_plane: ControlPlane, keep: Callable[[Run], None]
+) -> Run:
+    """Compare everything on a running control plane without other users.
+
+    What has been measured so far is handed to ``keep`` after every case.
+    """
     began = time.monotonic()
     chosen = states(options)
     left_out = {*options.without, *(["pod-by-pod"] if options.smoke else [])}
-    contenders = tuple(who for who in CONTENDERS if who not in left_out)
+    rivals = tuple(rival for rival in RIVALS if rival not in left_out)
     priorities = {LOW, MIDDLE, URGENT, *(LEVEL * (i + 1) for i in range(LEVELS))}
-    bed = Bed(control_plane, priorities)
-    compared: list[Compared] = []
-    try:
-        for kind, state in chosen:
-            compared.append(compare(bed, state, kind, contenders, options.quiet))
-    finally:
-        bed.close()
-    return Run(
+    shares = ", ".join(f"{share:.0%}" for share in options.gang_share)
+    done = Run(
         command=_command(options),
         machine=machine(),
         versions=f"Kubernetes {release(MINOR).version} and kwok built by tests/controlplane; "
         f"search: {BACKEND}",
         input="named cases of bench/rival/cases.py; trace mix of bench/mix.py (openb-2023, "
         f"itp-2021; bench/data/README.md), fills {FILLS}, placements {PLACEMENTS}, "
-        f"{LEVELS} priority levels, {options.gang_share:.0%} of the GPUs in use held by jobs of "
+        f"{LEVELS} priority levels, {shares} of the GPUs in use held by jobs of "
         f"itp-2021, seeds from {options.seed}",
-        seconds=round(time.monotonic() - began, 1),
-        compared=tuple(compared),
+        seconds=0,
+        orders=tuple(options.orders),
+        compared=(),
     )
+    bed = Bed(control_plane, priorities)
+    try:
+        for drawn, state in chosen:
+            found = compare(bed, drawn, state, options.orders, rivals, options.quiet)
+            seconds = round(time.monotonic() - began, 1)
+            done = replace(done, compared=(*done.compared, found), seconds=seconds)
+            keep(done)
+    finally:
+        bed.close()
+    return done
 
 
 def _command(options: argparse.Namespace) -> str:
     if options.smoke:
         return f"python -m bench.against_kubernetes --smoke --seed {options.seed}"
     nodes, cases = (" ".join(map(str, given)) for given in (options.nodes, options.cases))
+    shares = " ".join(f"{share:g}" for share in options.gang_share)
     return (
         f"python -m bench.against_kubernetes --nodes {nodes} --cases {cases} "
-        f"--seed {options.seed}"
-        + (f" --gang-share {options.gang_share:g}" if options.gang_share != GANG_SHARE else "")
+        f"--gang-share {shares} --orders {' '.join(options.orders)} --seed {options.seed}"
         + (" --no-named" if options.no_named else "")
         + "".join(f" --without {who}" for who in options.without)
     )
@@ -153,17 +207,24 @@ def parser() -> argparse.ArgumentParser:
         "--cases", type=int, nargs="+", default=[20], help="cases a size; the last one repeats"
     )
     made.add_argument("--seed", type=int, default=1)
-    made.add_argument("--gang-share", type=float, default=GANG_SHARE)
+    made.add_argument(
+        "--gang-share", type=float, nargs="+", default=[GANG_SHARE], help="shares of the mix"
+    )
+    made.add_argument(
+        "--orders",
+        nargs="+",
+        choices=[order for order in ORDERS if order != "least-work"],
+        default=[DEFAULT, FEWEST],
+        help="cost orders of the extender, each a contender (least-work needs ages)",
+    )
     made.add_argument("--quiet", type=float, default=12.0, help="seconds without any change")
     made.add_argument("--smoke", action="store_true", help="a few cases at 40 nodes")
     made.add_argument("--no-named", action="store_true", help="only the trace mix")
-    made.add_argument(
-        "--without", choices=CONTENDERS[1:], action="append", default=[], metavar="RIVAL"
-    )
+    made.add_argument("--without", choices=RIVALS, action="append", default=[], metavar="RIVAL")
     made.add_argument("--traces", type=Path, help="count in these full traces instead")
     made.add_argument("--out", type=Path, default=OUT, help="where the JSON goes")
     made.add_argument("--again", type=Path, metavar="JSON", help="run nothing: that run's tables")
-    made.add_argument("--report", type=Path, help="write the tables to this file as well")
+    made.add_argument("--report", type=Path, help="put the tables into this page as well")
     return made
 
 
@@ -174,7 +235,11 @@ def measured(options: argparse.Namespace) -> Run:
         tempfile.TemporaryDirectory(prefix="podgroup-bench-") as folder,
         ControlPlane(MINOR, Path(folder)) as control_plane,
     ):
-        return run(options, control_plane)
+        return run(options, control_plane, lambda done: _keep(options.out, done))
+
+
+def _keep(path: Path, done: Run) -> None:
+    _write(path, msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -190,15 +255,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             done = msgspec.json.decode(options.again.read_bytes(), type=Run)
         else:
             done = measured(options)
-            encoded = msgspec.json.format(msgspec.json.encode(done), indent=1)
-            _write(options.out, encoded + b"\n")
     except (BuildError, OSError, ValueError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     text = report(done)
     print(text)
     if options.report is not None:
-        _write(options.report, text.encode())
+        write_section("comparison", text, options.report)
     return 1 if broken_promises(done.compared) else 0
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
+from msgspec import Struct
 
 from bench.rival.outcome import Outcome, damage
 from bench.rival.serving import serving
@@ -26,9 +27,18 @@ from tests.controlplane.objects import Object
 from tests.controlplane.scheduler import scheduler_config
 from tests.controlplane.watching import Watch
 
-Contender = Literal["extender", "workload-aware", "pod-by-pod"]
-CONTENDERS: tuple[Contender, ...] = ("extender", "workload-aware", "pod-by-pod")
-"""Ours; kube-scheduler's own group preemption; its preemption without groups."""
+Rival = Literal["workload-aware", "pod-by-pod"]
+RIVALS: tuple[Rival, ...] = ("workload-aware", "pod-by-pod")
+"""kube-scheduler's own group preemption; its preemption without groups."""
+
+
+class Ours(Struct, frozen=True):
+    """The extender with one of its cost orders."""
+
+    order: str = "default"
+
+
+Contender = Ours | Rival
 
 NAMESPACE = "bench"
 RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
@@ -109,12 +119,15 @@ class Bed:
     @contextlib.contextmanager
     def _scheduler(self, contender: Contender) -> Iterator[None]:
         gates = self.control_plane.release.wap_gates if contender == "workload-aware" else ()
-        if contender != "extender":
+        if not isinstance(contender, Ours):
             self.control_plane.restart_scheduler(scheduler_config(), gates=gates)
             yield
             return
         with serving(
-            self.control_plane.workdir, self.control_plane.extender_kubeconfig, NAMESPACE
+            self.control_plane.workdir,
+            self.control_plane.extender_kubeconfig,
+            NAMESPACE,
+            contender.order,
         ) as url:
             self.control_plane.restart_scheduler(scheduler_config(url), gates=())
             yield
@@ -124,7 +137,7 @@ class Bed:
         self, state: State, watch: Watch, began: float, quiet: float, timeout: float
     ) -> Outcome:
         waiting = {pod.name for pod in state.members}
-        bound: dict[str, float] = {}
+        bound: dict[str, tuple[float, str]] = {}
         running: set[str] = set()
         gone: set[str] = set()
         seen, changed = 0, time.monotonic()
@@ -140,8 +153,9 @@ class Bed:
                     bound.pop(name, None)
                     running.discard(name)
                 else:
-                    if event.object["spec"].get("nodeName"):
-                        bound.setdefault(name, event.at)
+                    node = event.object["spec"].get("nodeName")
+                    if node:
+                        bound.setdefault(name, (event.at, node))
                     if event.object["status"].get("phase") == "Running":
                         running.add(name)
             now = time.monotonic()
@@ -159,8 +173,9 @@ class Bed:
             damage=damage(state, gone),
             members=len(running),
             ran=ran,
-            seconds=round(max(bound.values()) - began, 3) if ran else None,
+            seconds=round(max(at for at, _ in bound.values()) - began, 3) if ran else None,
             problem=problem,
+            seats=tuple(sorted(node for _, node in bound.values())),
         )
 
     def _clean(self) -> None:

@@ -9,36 +9,70 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.rival.bed import Contender
+from bench.rival.anatomy import Anatomy
+from bench.rival.bed import Rival
 from bench.rival.outcome import Optimum, Outcome
+
+WAP: Rival = "workload-aware"
+FEWEST = "fewest-pods"
+DEFAULT = "default"
+
+
+class Drawn(Struct, frozen=True):
+    """What a state of the trace mix was drawn by."""
+
+    nodes: int
+    gang_share: float
+    placement: str
+    fill: float
 
 
 class Compared(Struct, frozen=True):
     """One state and what everybody made of it."""
 
     name: str
-    kind: str
-    """"named", or for the trace mix its number of nodes."""
     about: str
     gang: int
     """Members of the urgent gang."""
-    optimum: Optimum
-    outcomes: dict[Contender, Outcome]
-
-    def more_than(self, rival: Contender) -> bool:
-        """Whether the extender evicted more pods than a rival that also got the gang to run."""
-        ours, theirs = self.outcomes["extender"], self.outcomes.get(rival)
-        return (
-            theirs is not None and ours.ran and theirs.ran and ours.damage.pods > theirs.damage.pods
-        )
+    plans: dict[str, Optimum]
+    """Cost order -> the offline plan's optimum; always has ``default`` and ``fewest-pods``."""
+    ours: dict[str, Outcome]
+    """Cost order -> what the extender did with it."""
+    rivals: dict[Rival, Outcome]
+    drawn: Drawn | None = None
+    """None for a named case."""
+    anatomy: Anatomy | None = None
+    """Of workload-aware preemption's victims, where its gang ran."""
 
     @property
-    def as_planned(self) -> bool:
-        """Whether the extender did on the control plane just what the offline plan costs."""
-        ours = self.outcomes["extender"]
+    def possible(self) -> bool:
+        """Whether there is a plan; no cost order decides that."""
+        return self.plans[DEFAULT].possible
+
+    def both_ran(self, order: str, rival: Rival) -> bool:
+        """Whether the gang ran with the extender in this order, and with the rival."""
+        theirs = self.rivals.get(rival)
+        return theirs is not None and theirs.ran and self.ours[order].ran
+
+    def more_than(self, order: str, rival: Rival) -> bool:
+        """Whether the extender evicted more pods than a rival that also got the gang to run."""
         return (
-            ours.ran == self.optimum.possible
-            and ours.damage.vector == self.optimum.damage.vector
+            self.both_ran(order, rival)
+            and self.ours[order].damage.pods > self.rivals[rival].damage.pods
+        )
+
+    def dearer_than(self, order: str, rival: Rival) -> bool:
+        """Whether what the extender evicted costs more, in its own order, than the rival's."""
+        return self.both_ran(order, rival) and self.ours[order].damage.cost(order) > self.rivals[
+            rival
+        ].damage.cost(order)
+
+    def as_planned(self, order: str) -> bool:
+        """Whether the extender did on the control plane just what the offline plan costs."""
+        ours, plan = self.ours[order], self.plans[order]
+        return (
+            ours.ran == plan.possible
+            and ours.damage.cost(order) == plan.damage.cost(order)
             and ours.damage.half_broken == 0
         )
 
@@ -51,46 +85,53 @@ class Run(Struct, frozen=True):
     versions: str
     input: str
     seconds: float
+    orders: tuple[str, ...]
     compared: tuple[Compared, ...]
 
 
 def broken_promises(compared: Iterable[Compared]) -> list[str]:
     """Return what the extender did that it must never do, one sentence each.
 
-    More pods than pod-by-pod preemption is no such thing: that one leaves gangs half
-    broken, which may take fewer pods.
+    Against workload-aware preemption: never dearer in the configured order, which for
+    ``fewest-pods`` means never more pods. Being dearer than pod-by-pod preemption breaks
+    no promise: that one leaves gangs half broken, which may take fewer pods.
     """
     found: list[str] = []
     for each in compared:
-        ours = each.outcomes["extender"]
-        if each.optimum.possible and not ours.ran:
-            found.append(f"{each.name}: a plan exists, but the gang does not run")
-        if ours.for_nothing:
-            found.append(f"{each.name}: {ours.damage.pods} pods went and the gang does not run")
-        if ours.damage.half_broken:
-            found.append(f"{each.name}: {ours.damage.half_broken} gangs are half broken")
-        if ours.damage.vector != each.optimum.damage.vector:
-            found.append(
-                f"{each.name}: (priority, gangs, pods) {ours.damage.vector} evicted, "
-                f"{each.optimum.damage.vector} suffice"
-            )
-        if each.more_than("workload-aware"):
-            theirs = each.outcomes["workload-aware"].damage.pods
-            found.append(f"{each.name}: {ours.damage.pods} pods, {theirs} by workload-aware")
+        for order, ours in each.ours.items():
+            name = f"{each.name}, {order}"
+            if each.possible and not ours.ran:
+                found.append(f"{name}: a plan exists, but the gang does not run")
+            if ours.for_nothing:
+                found.append(f"{name}: {ours.damage.pods} pods went and the gang does not run")
+            if ours.damage.half_broken:
+                found.append(f"{name}: {ours.damage.half_broken} gangs are half broken")
+            plan = each.plans[order].damage
+            if ours.damage.cost(order) != plan.cost(order):
+                found.append(
+                    f"{name}: {ours.damage.cost(order)} evicted, {plan.cost(order)} suffice"
+                )
+            if each.dearer_than(order, WAP):
+                theirs = each.rivals[WAP].damage
+                found.append(
+                    f"{name}: {ours.damage.cost(order)} evicted, "
+                    f"{theirs.cost(order)} by workload-aware"
+                )
+            if order == FEWEST and each.more_than(order, WAP):
+                found.append(
+                    f"{name}: {ours.damage.pods} pods, "
+                    f"{each.rivals[WAP].damage.pods} by workload-aware"
+                )
     return found
 
 
-def pods_in_both(compared: Sequence[Compared], rival: Contender) -> tuple[int, int, int]:
+def pods_in_both(compared: Sequence[Compared], order: str, rival: Rival) -> tuple[int, int, int]:
     """Return (cases, our pods, their pods) over the cases in which both got the gang to run."""
-    both = [
-        each
-        for each in compared
-        if rival in each.outcomes and each.outcomes["extender"].ran and each.outcomes[rival].ran
-    ]
+    both = [each for each in compared if each.both_ran(order, rival)]
     return (
         len(both),
-        sum(each.outcomes["extender"].damage.pods for each in both),
-        sum(each.outcomes[rival].damage.pods for each in both),
+        sum(each.ours[order].damage.pods for each in both),
+        sum(each.rivals[rival].damage.pods for each in both),
     )
 
 

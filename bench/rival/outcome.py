@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
 from bench.state import State, gpus
 from extender.gang.planner import Planner
 from extender.groups.resolver import Resolver
+from extender.model.cost_order import order_of
 from extender.model.plan import Refusal
-from extender.model.settings import Settings
+from extender.model.settings import PlanSettings, Settings
 
 
 class Damage(Struct, frozen=True):
@@ -29,10 +30,27 @@ class Damage(Struct, frozen=True):
     """Priority -> (gangs broken, pods evicted), highest first."""
     names: tuple[str, ...]
 
-    @property
-    def vector(self) -> tuple[tuple[int, int, int], ...]:
-        """(priority, gangs, pods) from the highest priority: what the default order compares."""
-        return tuple((p, *found) for p, found in self.by_priority.items())
+    def cost(self, order: str) -> tuple[object, ...]:
+        """What the named order compares of it, as far as a control plane shows it.
+
+        There are no budgets in the states, and no ages that offline and control plane
+        share: the levels from the first one on that needs ages are left out. Costs of
+        one order compare as tuples, the lesser one is better.
+        """
+        counts: dict[str, object] = {
+            "pods": self.pods,
+            "gangs": self.gangs,
+            "gpus": self.gpus,
+            # A priority that is missing counts nothing there, and compares as less.
+            "by-priority": tuple((p, *found) for p, found in self.by_priority.items()),
+        }
+        levels = [level for level in order_of(order, {}) if level != "pdb-violations"]
+        known: list[object] = []
+        for level in levels:
+            if level not in counts:
+                break
+            known.append(counts[level])
+        return tuple(known)
 
 
 class Outcome(Struct, frozen=True):
@@ -47,6 +65,8 @@ class Outcome(Struct, frozen=True):
     """From the gang's creation to its last binding; None when it does not run."""
     problem: str = ""
     """Why it was not measured or did not settle; "" when it was and did."""
+    seats: tuple[str, ...] = ()
+    """Node of each member that got one, sorted."""
 
     @property
     def for_nothing(self) -> bool:
@@ -55,7 +75,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Optimum(Struct, frozen=True):
-    """What the planner answers offline."""
+    """What the planner answers offline, in one cost order."""
 
     damage: Damage
     possible: bool
@@ -93,15 +113,20 @@ def damage(state: State, evicted: Iterable[str]) -> Damage:
     )
 
 
-def optimum(state: State) -> Optimum:
-    """Plan offline on the very same state.
+def optimum(state: State, order: str = "default", only: Collection[str] | None = None) -> Optimum:
+    """Plan offline on the very same state, with members on the nodes ``only`` if given.
 
     Without ages, as on the control plane: there all pods started together.
     """
-    settings = Settings()
+    settings = Settings(plan=PlanSettings(cost_order=order))
     resolver = Resolver(settings.groups)
     snapshot = state.snapshot(resolver, ages=False)
-    answer = Planner(settings, resolver).plan(resolver.resolve(state.key, snapshot), snapshot)
+    masks: dict[str, frozenset[str]] = {}
+    if only is not None:
+        others = frozenset(snapshot.nodes) - frozenset(only)
+        masks = {pod.name: others for pod in state.members}
+    gang = resolver.resolve(state.key, snapshot)
+    answer = Planner(settings, resolver).plan(gang, snapshot, masks=masks)
     if isinstance(answer, Refusal):
         return Optimum(damage(state, ()), False, answer.message)
     return Optimum(damage(state, (victim.name for victim in answer.victims)), True, answer.proof)

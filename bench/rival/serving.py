@@ -15,13 +15,15 @@ from pathlib import Path
 
 import msgspec
 
-from extender.model.settings import SeatSettings, ServerSettings, Settings
+from extender.model.settings import PlanSettings, SeatSettings, ServerSettings, Settings
 
 READY_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def serving(folder: Path, kubeconfig: Path, record_namespace: str) -> Iterator[str]:
+def serving(
+    folder: Path, kubeconfig: Path, record_namespace: str, order: str = "default"
+) -> Iterator[str]:
     """Run ``serve`` and give its URL once it is ready, which includes that its cache is full.
 
     Its log is ``extender.log`` in ``folder``. Raises RuntimeError with the end of the
@@ -30,6 +32,7 @@ def serving(folder: Path, kubeconfig: Path, record_namespace: str) -> Iterator[s
     port = _free_port()
     settings = Settings(
         server=ServerSettings(port=port, log_level="info"),
+        plan=PlanSettings(cost_order=order),
         seats=SeatSettings(record_namespace=record_namespace),
     )
     config, log = folder / "extender.yaml", folder / "extender.log"

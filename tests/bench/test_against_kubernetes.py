@@ -18,15 +18,21 @@ def test_never_more_victims_than_the_optimum_or_kube_scheduler(tmp_path: Path) -
     run = msgspec.json.decode(out.read_bytes(), type=Run)
     assert len(run.compared) >= 5
     for each in run.compared:
-        ours, theirs = each.outcomes["extender"], each.outcomes["workload-aware"]
-        assert each.optimum.possible, each.name
-        assert ours.ran, table.read_text()
-        assert each.optimum.proof == "optimal", each.name
-        assert ours.damage.vector == each.optimum.damage.vector, table.read_text()
-        assert ours.damage.half_broken == 0, each.name
+        theirs = each.rivals["workload-aware"]
+        assert each.possible, each.name
         assert theirs.ran, table.read_text()
-        assert ours.damage.pods <= theirs.damage.pods, table.read_text()
-    assert sum(each.outcomes["workload-aware"].damage.pods for each in run.compared) > sum(
-        each.outcomes["extender"].damage.pods for each in run.compared
+        assert set(each.ours) == {"default", "fewest-pods"}
+        for order, ours in each.ours.items():
+            plan = each.plans[order]
+            assert ours.ran, table.read_text()
+            assert plan.proof == "optimal", each.name
+            assert ours.damage.cost(order) == plan.damage.cost(order), table.read_text()
+            assert ours.damage.half_broken == 0, each.name
+            assert ours.damage.cost(order) <= theirs.damage.cost(order), table.read_text()
+        assert each.ours["fewest-pods"].damage.pods <= theirs.damage.pods, table.read_text()
+        assert each.anatomy is not None
+        assert each.anatomy.least <= each.anatomy.least_there <= each.anatomy.evicted
+    assert sum(each.rivals["workload-aware"].damage.pods for each in run.compared) > sum(
+        each.ours["default"].damage.pods for each in run.compared
     )
     assert status == 0, table.read_text()
