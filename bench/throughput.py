@@ -1,4 +1,4 @@
-"""Pods of no gang scheduled per second, with the extender, without, and without prioritize.
+"""Pods of no gang scheduled per second, with the extender and without it.
 
     python -m bench.throughput --nodes 500 --pods 2000 --rounds 3
 
@@ -6,7 +6,8 @@ On a real control plane of the newest release. All pods wait before kube-schedul
 starts; the rate is taken between the first and the last binding a watch sees, so
 start-up does not count. Ways take turns within a round, and the ratio is to
 ``none`` of the same run. Everything, kwok's status updates and the watch included,
-shares this machine's cores, so a ratio says more than a rate.
+shares this machine's cores, so a ratio says more than a rate, and the CPU time that
+each process spends on a pod says more than both.
 """
 
 from __future__ import annotations
@@ -14,18 +15,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import Struct
+
+from bench.report import write_section
 from bench.rival.bed import Bed
 from bench.rival.comparison import machine
 from bench.rival.serving import serving
-from bench.state import Amounts, NodeState, PodState, State, gang_of
+from bench.state import GPU, Amounts, NodeState, PodState, State, gang_of
 from tests.controlplane.build import BuildError
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.releases import release
@@ -36,8 +41,29 @@ MINOR = "1.37"
 OUT = Path(__file__).parent / "out" / "throughput.json"
 PRIORITY = 100
 
-Way = Literal["none", "extender", "extender without prioritize"]
-WAYS: tuple[Way, ...] = ("none", "extender", "extender without prioritize")
+Way = Literal["none", "extender", "extender without prioritize", "extender for GPUs only"]
+WAYS: tuple[Way, ...] = (
+    "none",
+    "extender",
+    "extender without prioritize",
+    "extender for GPUs only",
+)
+ENTRY: dict[Way, dict[str, Any]] = {
+    "extender": {},
+    "extender without prioritize": {"prioritizeVerb": None, "weight": None},
+    # kube-scheduler does not ask about pods that want none of these: see docs/operations.md.
+    "extender for GPUs only": {"managedResources": [{"name": GPU}]},
+}
+"""Changes to the documented extender entry."""
+
+
+class Measured(Struct, frozen=True):
+    """One way, measured once."""
+
+    rate: float
+    """Pods per second."""
+    cpu: dict[str, float]
+    """Process -> milliseconds of CPU a pod, from the first binding seen to the last."""
 
 
 def waiting(nodes: int, pods: int) -> State:
@@ -65,24 +91,24 @@ class Road:
         self.bed.create(state.node_documents())
         self.bed.wait_nodes()
 
-    def measure(self, way: Way, timeout: float) -> float:
-        """Schedule all pods once; return pods per second. Raises TimeoutError."""
+    def measure(self, way: Way, timeout: float) -> Measured:
+        """Schedule all pods once. Raises TimeoutError."""
         client = self.bed.client
         self.bed.create(self.state.pod_documents())
         watch = Watch(client)
         try:
-            with self._scheduler(way):
-                bound = self._bound(watch, timeout)
+            with self._scheduler(way) as pids:
+                return self._bound(watch, pids, timeout)
         finally:
             watch.stop()
             client.delete_all("Pod", grace=0)
             client.wait_for(lambda: not client.list("Pod"), timeout, "pods removed")
-        return (len(bound) - 1) / (bound[-1] - bound[0])
 
-    def _bound(self, watch: Watch, timeout: float) -> list[float]:
-        """When each pod was first seen with a node, in order."""
+    def _bound(self, watch: Watch, pids: Mapping[str, int], timeout: float) -> Measured:
+        """Wait until every pod has been seen with a node."""
         first: dict[str, float] = {}
-        seen = 0
+        seen = before = 0
+        began: dict[str, float] = {}
         end = time.monotonic() + timeout
         while len(first) < len(self.state.pods):
             events = watch.events
@@ -90,57 +116,82 @@ class Road:
                 if event.object["spec"].get("nodeName"):
                     first.setdefault(event.name, event.at)
             seen = len(events)
+            if first and not began:
+                before, began = len(first), cpu_seconds(pids)
             if time.monotonic() > end:
                 raise TimeoutError(f"{len(first)} pods bound in {timeout:g} s")
             time.sleep(0.1)
-        return sorted(first.values())
+        spent, pods = cpu_seconds(pids), len(first) - before
+        bound = sorted(first.values())
+        return Measured(
+            rate=(len(bound) - 1) / (bound[-1] - bound[0]),
+            cpu={name: (spent[name] - began[name]) * 1000 / max(1, pods) for name in spent},
+        )
 
     @contextlib.contextmanager
-    def _scheduler(self, way: Way) -> Iterator[None]:
+    def _scheduler(self, way: Way) -> Iterator[Mapping[str, int]]:
+        """Run kube-scheduler, with the extender unless the way is none; give process ids."""
         plane = self.control_plane
         with contextlib.ExitStack() as stack:
-            config = scheduler_config()
+            config, extender = scheduler_config(), {}
             if way != "none":
-                url = stack.enter_context(
-                    serving(plane.workdir, plane.extender_kubeconfig, self.bed.client.namespace)
+                namespace = self.bed.client.namespace
+                served = stack.enter_context(
+                    serving(plane.workdir, plane.extender_kubeconfig, namespace)
                 )
-                without = {} if way == "extender" else {"prioritizeVerb": None, "weight": None}
-                config = scheduler_config(url, **without)
+                config = scheduler_config(served.url, **ENTRY[way])
+                extender = {"extender": served.pid}
             plane.restart_scheduler(config, gates=())
             stack.callback(plane.stop_scheduler)
-            yield
+            yield {**plane.pids, **extender, "benchmark": os.getpid()}
+
+
+def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
+    """CPU time that each process has spent so far, user and system (Linux)."""
+    tick = os.sysconf("SC_CLK_TCK")
+    found: dict[str, float] = {}
+    for name, pid in pids.items():
+        # The command, in parentheses, may hold blanks; user and system ticks are 12 fields on.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        found[name] = (int(fields[11]) + int(fields[12])) / tick
+    return found
 
 
 def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, Any]:
     """Measure all ways in turns and return the document to print."""
     road = Road(control_plane, waiting(options.nodes, options.pods))
-    rates: dict[Way, list[float]] = {way: [] for way in WAYS}
+    found: dict[Way, list[Measured]] = {way: [] for way in WAYS}
     try:
         for number in range(options.rounds):
             # Who comes first changes, so that a slow drift of the machine hits all alike.
             turn = number % len(WAYS)
             for way in (*WAYS[turn:], *WAYS[:turn]):
-                rates[way].append(road.measure(way, options.timeout))
-                print(f"round {number + 1}: {way}: {rates[way][-1]:.0f} pods/s", file=sys.stderr)
+                found[way].append(one := road.measure(way, options.timeout))
+                print(f"round {number + 1}: {way}: {one.rate:.0f} pods/s", file=sys.stderr)
     finally:
         road.bed.close()
-    middle = {way: statistics.median(found) for way, found in rates.items()}
+    middle = {way: statistics.median(one.rate for one in ones) for way, ones in found.items()}
     return {
         "command": f"python -m bench.throughput --nodes {options.nodes} --pods {options.pods} "
         f"--rounds {options.rounds}",
         "machine": machine(),
         "kubernetes": release(MINOR).version,
-        "pods per second": {way: [round(rate, 1) for rate in rates[way]] for way in WAYS},
+        "pods per second": {way: [round(one.rate, 1) for one in found[way]] for way in WAYS},
         "median": {way: round(middle[way], 1) for way in WAYS},
         "share of none": {way: round(middle[way] / middle["none"], 3) for way in WAYS},
+        "CPU ms a pod": {
+            way: {
+                name: round(statistics.median(one.cpu[name] for one in ones), 2)
+                for name in ones[0].cpu
+            }
+            for way, ones in found.items()
+        },
     }
 
 
 def table(done: dict[str, Any]) -> str:
     """The document as Markdown."""
     lines = [
-        "# Pods of no gang, with and without the extender",
-        "",
         f"- Machine: {done['machine']}",
         f"- Kubernetes {done['kubernetes']}, kwok instead of kubelets, gates of kube-scheduler off",
         f"- Command: `{done['command']}`",
@@ -156,6 +207,18 @@ def table(done: dict[str, Any]) -> str:
         rounds = ", ".join(f"{rate:.0f}" for rate in done["pods per second"][way])
         share = done["share of none"][way]
         lines.append(f"| {way} | {rounds} | {done['median'][way]:.0f} | {share:.2f} |")
+    names = list(dict.fromkeys(name for way in WAYS for name in done["CPU ms a pod"][way]))
+    lines += [
+        "",
+        "Milliseconds of CPU a pod in that time, medians; `benchmark` is the watch that counts.",
+        "",
+        "| way | " + " | ".join(names) + " | all |",
+        "| --- |" + " ---: |" * (len(names) + 1),
+    ]
+    for way in WAYS:
+        spent = done["CPU ms a pod"][way]
+        cells = [f"{spent[name]:.2f}" if name in spent else "" for name in names]
+        lines.append(f"| {way} | " + " | ".join(cells) + f" | {sum(spent.values()):.2f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -167,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one way")
     parser.add_argument("--out", type=Path, default=OUT, help="where the JSON goes")
-    parser.add_argument("--report", type=Path, help="write a table to this file as well")
+    parser.add_argument("--report", type=Path, help="put the tables into this page as well")
     options = parser.parse_args(arguments)
     if options.nodes < 1 or options.rounds < 1 or not 2 <= options.pods <= options.nodes * 100:
         print("error: at least one node and round, 2 to 100 pods a node", file=sys.stderr)
@@ -183,10 +246,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     text = json.dumps(done, indent=2) + "\n"
     print(text, end="")
-    for path, content in ((options.out, text), (options.report, table(done))):
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(text)
+    if options.report is not None:
+        write_section("throughput", table(done), options.report)
     return 0
 
 

@@ -128,8 +128,8 @@ class Bed:
             self.control_plane.extender_kubeconfig,
             NAMESPACE,
             contender.order,
-        ) as url:
-            self.control_plane.restart_scheduler(scheduler_config(url), gates=())
+        ) as served:
+            self.control_plane.restart_scheduler(scheduler_config(served.url), gates=())
             yield
             self.control_plane.stop_scheduler()
 

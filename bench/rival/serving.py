@@ -14,17 +14,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from extender.model.settings import PlanSettings, SeatSettings, ServerSettings, Settings
 
 READY_SECONDS = 60.0
 
 
+class Served(Struct, frozen=True):
+    """A running extender."""
+
+    url: str
+    pid: int
+
+
 @contextlib.contextmanager
 def serving(
     folder: Path, kubeconfig: Path, record_namespace: str, order: str = "default"
-) -> Iterator[str]:
-    """Run ``serve`` and give its URL once it is ready, which includes that its cache is full.
+) -> Iterator[Served]:
+    """Run ``serve`` and tell where once it is ready, which includes that its cache is full.
 
     Its log is ``extender.log`` in ``folder``. Raises RuntimeError with the end of the
     log when it does not become ready.
@@ -44,7 +52,7 @@ def serving(
     url = f"http://127.0.0.1:{port}"
     try:
         _wait_ready(url, process, log)
-        yield url
+        yield Served(url, process.pid)
     finally:
         process.terminate()
         try:
