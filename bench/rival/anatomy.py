@@ -4,10 +4,13 @@ A scheduler that takes a placement first and prunes the victims for it afterward
 lose in two ways. Either its placement needs more victims than the best one does, or
 more went than its own placement needs. ``least_there`` tells the two apart: the fewest
 pods that have to go when the members may sit on no other nodes than those it chose.
+``at_random`` says what a placement costs that does not look at victims at all.
 """
 
 from __future__ import annotations
 
+import random
+import statistics
 from collections import Counter
 from collections.abc import Iterable
 
@@ -17,6 +20,7 @@ from bench.rival.outcome import Outcome, optimum
 from bench.state import Amounts, State
 
 ORDER = "fewest-pods"
+DRAWS = 20
 
 
 class Anatomy(Struct, frozen=True):
@@ -31,6 +35,8 @@ class Anatomy(Struct, frozen=True):
     """Seats for members without any eviction, at most as many as the gang has members."""
     free_used: int
     """Members that the rival put on such seats."""
+    at_random: float
+    """Fewest pods for a gang on nodes drawn at random, mean of DRAWS draws (``at_random``)."""
 
 
 def anatomy(state: State, outcome: Outcome) -> Anatomy | None:
@@ -48,14 +54,33 @@ def anatomy(state: State, outcome: Outcome) -> Anatomy | None:
         least=optimum(state, ORDER).damage.pods,
         free_seats=min(len(state.members), sum(free.values())),
         free_used=sum(min(count, free[node]) for node, count in used.items()),
+        at_random=at_random(state),
     )
 
 
-def free_seats(state: State) -> Counter[str]:
-    """How many members each node takes as it is; the members are all alike."""
+def at_random(state: State) -> float:
+    """Fewest pods when each member has a node to itself, drawn evenly, mean of DRAWS draws.
+
+    From the nodes that take a member once everybody less urgent has gone. Where these are
+    fewer than the members, all of them are taken.
+    """
+    rng = random.Random(state.name)
+    nodes = [name for name, seats in free_seats(state, least=state.gang.priority).items() if seats]
+    size = min(len(nodes), len(state.members))
+    drawn = (rng.sample(nodes, size) for _ in range(DRAWS))
+    return statistics.mean(optimum(state, ORDER, only=only).damage.pods for only in drawn)
+
+
+def free_seats(state: State, least: int = 0) -> Counter[str]:
+    """How many members each node takes beside pods of priority ``least`` and more.
+
+    The members are all alike.
+    """
     room = {node.name: node.size for node in state.nodes}
     places = {node.name: node.pods for node in state.nodes}
     for pod in state.pods:
+        if pod.priority < least:
+            continue
         room[pod.node] = room[pod.node].minus(pod.wants)
         places[pod.node] -= 1
     wants = state.members[0].wants
@@ -76,6 +101,7 @@ class Losses(Struct, frozen=True):
     least: int
     free_seats: int
     free_used: int
+    at_random: float
 
     @classmethod
     def of(cls, found: Iterable[Anatomy]) -> Losses:
@@ -88,6 +114,7 @@ class Losses(Struct, frozen=True):
             least=sum(part.least for part in parts),
             free_seats=sum(part.free_seats for part in parts),
             free_used=sum(part.free_used for part in parts),
+            at_random=sum(part.at_random for part in parts),
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench.rival import tables
+from bench.rival.anatomy import DRAWS
 from bench.rival.comparison import (
     FEWEST,
     WAP,
@@ -78,7 +79,9 @@ def _anatomy() -> list[str]:
         "to go when the members may sit on no other nodes than those it chose (proved). What lies",
         "between `least` and that is its placement (`placement`: times more); what lies between",
         "that and `evicted` could have stayed at its own placement (`pruning`: times more).",
-        "`free seats`: members that would sit without any eviction, at most the gang's number.",
+        "`least on random nodes`: the same for nodes drawn evenly from those that take a member",
+        f"once everybody less urgent has gone, mean of {DRAWS} draws. `free seats`: members that",
+        "would sit without any eviction, at most the gang's number.",
     ]
 
 

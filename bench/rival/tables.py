@@ -176,9 +176,9 @@ def losses(compared: Sequence[Compared]) -> Iterator[str]:
     """Where GenericWorkload's pods come from, by share of gangs."""
     yield (
         "| share of GPUs in gangs | cases with evictions | free seats for members | of them used "
-        "| least | least on its nodes | evicted | placement | pruning |"
+        "| least | least on random nodes | least on its nodes | evicted | placement | pruning |"
     )
-    yield "| --- |" + " ---: |" * 8
+    yield "| --- |" + " ---: |" * 9
     groups: dict[str, list[Compared]] = {}
     for each in compared:
         if each.drawn is not None and each.anatomy is not None and each.anatomy.evicted:
@@ -188,6 +188,6 @@ def losses(compared: Sequence[Compared]) -> Iterator[str]:
         lost = Losses.of(each.anatomy for each in found if each.anatomy is not None)
         yield (
             f"| {name} | {lost.cases} | {lost.free_seats} | {lost.free_used} | {lost.least} "
-            f"| {lost.least_there} | {lost.evicted} | {lost.by_placement:.2f} "
-            f"| {lost.by_pruning:.2f} |"
+            f"| {lost.at_random:.0f} | {lost.least_there} | {lost.evicted} "
+            f"| {lost.by_placement:.2f} | {lost.by_pruning:.2f} |"
         )
