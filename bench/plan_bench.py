@@ -24,9 +24,10 @@ from msgspec.structs import replace
 from extender.gang.assemble import assemble
 from extender.gang.planner import Planner
 from extender.groups.resolver import Resolver
+from extender.model.cost_order import ORDERS
 from extender.model.objects import GroupObject, Node, Pod, Requests
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import Settings
+from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.search.solver import BACKEND
 
@@ -158,9 +159,11 @@ def main() -> None:
     parser.add_argument("--gang", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cost-order", default="default", choices=ORDERS)
     args = parser.parse_args()
     state, resolver = cluster(args.nodes, args.pods, args.gang, args.seed)
-    planner = Planner(Settings(), resolver)
+    settings = Settings(plan=PlanSettings(cost_order=args.cost_order))
+    planner = Planner(settings, resolver)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rng = random.Random(args.seed)
     times: list[float] = []

@@ -77,8 +77,8 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     seconds: float = 3.0
     """Wall-clock limit of one search; well under kube-scheduler's httpTimeout."""
     cost_order: str = "default"
-    """What is spared first: default, fewest-gangs, fewest-gpus, least-work, or one of
-    cost_orders."""
+    """What is spared first: default, fewest-pods, fewest-gangs, fewest-gpus, least-work, or
+    one of cost_orders."""
     cost_orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Orders of one's own: name -> levels, what weighs most first (model.cost_order)."""
     pdb_policy: Literal["respect", "prefer"] = "respect"
