@@ -21,6 +21,7 @@ MODULES = (
     "answers",
     "pricing",
     "kernel",
+    "census",
 )
 
 FLAGS = ["-O3", "-g0", "-fno-strict-aliasing"]

@@ -2,15 +2,15 @@
 
 Only resources the members ask for, nodes that can seat a member, and units that
 can make a seat there enter the problem: the rest cannot change the answer
-(extender.gang.offers). Nor can units above the least priority at which enough
-seats are sure (extender.gang.reach).
+(extender.search.census). Nor can units above the least priority at which enough
+seats are sure.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, compress, islice
+from itertools import compress
 
 from msgspec import Struct
 
@@ -22,20 +22,19 @@ from extender.gang.book import Hold
 from extender.gang.classes import allowed_nodes, class_name, classes_of
 from extender.gang.cost_levels import CostLevels
 from extender.gang.ledger import Ledger
-from extender.gang.offers import SHUT, Offer, Question, count_gains, offer_of, plus
-from extender.gang.reach import Reach, least_priority, reached
 from extender.gang.regions import blockers_of, domain_keys, partition
-from extender.gang.units import Gathered, Gatherer, Releases, ways
+from extender.gang.units import Units, units_of, ways
 from extender.gang.victims import Candidate
 from extender.model.cost_order import order_of, spares_by_priority
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.search.census import FREE, STAYS, Question, Releases, Seatings, plus
 from extender.search.problem import Budget, Cap, ElasticGang, MemberClass, Problem, Unit, Vector
 
 ENDLESS = 1 << 30
-NOBODY = Gathered((), (), ())
+NOBODY = Units()
 MOST_STAYS = 20
 
 
@@ -53,8 +52,6 @@ class Built(Struct, frozen=True):
     """Units above this priority were left out: they are not needed. None: none were."""
     stays: int
     """Pods on usable nodes that may not be evicted."""
-    first_stays: tuple[tuple[Pod, str], ...]
-    """Some of them, by node and uid, with the reason."""
 
 
 class Build:
@@ -82,93 +79,65 @@ class Build:
         self._ledger = ledger
         self.classes = classes_of(gang.pending)
         self._need = min(gang.missing, len(gang.pending))
-        names, nodes = ledger.names, ledger.nodes
-        masked = [allowed_nodes(group, names, nodes, view, gang, masks) for group in self.classes]
+        masked = [allowed_nodes(group, ledger, view, gang, masks) for group in self.classes]
         union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
-        self._usable = list(compress(names, union))
-        self._allowed = [set(compress(names, mask)) for mask in masked]
+        self._usable = ledger.usable(union)
+        self._allowed = [bytes(compress(mask, union)) for mask in masked]
         self._blocked = [blocked_nodes(group[0], view) for group in self.classes]
         self._caps = self_caps(self.classes, view).caps
         self._keys = domain_keys(gang, view)
-        self._question = _question(self.classes, gang, snapshot)
-        offers = ledger.offers(self._question)
-        self._gains = offers.gains
-        self._kept_offers = offers.by_node
-        self._offers: Mapping[str, Offer] = offers.by_node
-        self._held: set[str] = set()
-        self._verdicts = offers.verdicts
+        self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
+        self._requests = tuple(
+            _vector(group[0].requests, self._resources) for group in self.classes
+        )
+        self._below = gang.preemptor_priority if gang.preempts else FREE + 1
         self._taken_over: dict[GangKey, list[Hold]] = {}
-        self._add_holds([hold for hold in holds if hold.gang != gang.key])
+        held = self._seatings([hold for hold in holds if hold.gang != gang.key])
+        question = Question(
+            ledger.numbers(self._resources), self._requests, self._below, ledger.own_number(gang)
+        )
+        self._offers = ledger.census.offers(question, self._usable.slots, held)
         plan = settings.plan
         self._order = order_of(plan.cost_order, plan.cost_orders)
         self.cut = self._reach() if spares_by_priority(self._order) else None
 
-    def _add_holds(self, holds: Sequence[Hold]) -> None:
-        """Make the offers of nodes with seats of other gangs anew, less these."""
-        gang, resources = self._gang, self._question.resources
+    def _seatings(self, holds: Sequence[Hold]) -> dict[int, Seatings]:
+        """What seats of other gangs take, by the nodes' place among the usable ones."""
+        gang, resources = self._gang, self._resources
         none: Vector = (0,) * len(resources)
-        held: dict[str, Vector] = {}
-        spare: dict[str, Vector] = {}
+        found: dict[int, Seatings] = {}
         for hold in holds:
-            if hold.node not in self._offers:
+            at = self._usable.index.get(hold.node)
+            if at is None:
                 continue
             amounts = _vector(hold.requests, resources)
-            held[hold.node] = plus(held.get(hold.node, none), amounts)
+            held, spare = found.get(at, (none, none))
             if hold.priority < gang.preemptor_priority and gang.preempts:
-                spare[hold.node] = plus(spare.get(hold.node, none), amounts)
+                spare = plus(spare, amounts)
                 self._taken_over.setdefault(hold.gang, []).append(hold)
-        if held:
-            self._held = set(held)
-            self._offers = {
-                **self._offers,
-                **{
-                    name: offer_of(
-                        self._ledger.sums[name],
-                        self._question,
-                        self._verdicts,
-                        self._snapshot.now,
-                        held[name],
-                        spare.get(name, ()),
-                    )
-                    for name in held
-                },
-            }
+            found[at] = Seatings(plus(held, amounts), spare)
+        return found
 
     def _reach(self) -> int | None:
         """The priority up to which units are needed at most; None when that is not known."""
-        usable, offers = self._usable, self._offers
-        if not (self._caps or self._keys or any(self._blocked)):
-            # Sums of all nodes are kept; take back those of nodes that are out.
-            gains = dict(self._gains)
-            everyone = self._allowed[0].intersection(*self._allowed[1:])
-            if len(everyone) < len(offers):
-                for name in self._kept_offers.keys() - everyone:
-                    count_gains(gains, self._kept_offers[name], -1)
-            for name in self._held & everyone:
-                count_gains(gains, self._kept_offers[name], -1)
-                count_gains(gains, offers[name], 1)
-            return reached(gains, self._need)
-        limits: dict[str, int] = {}
+        usable = self._usable.names
+        inside = bytes(map(min, *self._allowed)) if len(self._allowed) > 1 else self._allowed[0]
+        if any(self._blocked):
+            shut = bytearray(inside)
+            for name in set().union(*self._blocked) & self._usable.index.keys():
+                shut[self._usable.index[name]] = 0
+            inside = bytes(shut)
+        limits: array[int] | None = None
         for cap in self._caps:
             domain = partition((cap.topology_key,), usable, self._snapshot, ())
             counted = [value for value in domain if value >= 0]
             if len(set(counted)) < len(counted):
                 return None  # binds over several nodes: not a matter of sums
-            for name, value in zip(usable, domain, strict=True):
+            limits = limits or array("i", (ENDLESS for _ in usable))
+            for at, value in enumerate(domain):
                 if value >= 0:
-                    limits[name] = min(limits.get(name, ENDLESS), cap.limit)
-        domains = self._domain(usable)
-        everyone = self._allowed[0].intersection(*self._allowed[1:])
-        for found in self._blocked:
-            everyone.difference_update(found)
-        return least_priority(
-            (
-                Reach(offers[name], limits.get(name, ENDLESS), domains[i] if domains else 0)
-                for i, name in enumerate(usable)
-                if name in everyone and (not domains or domains[i] >= 0)
-            ),
-            self._need,
-        )
+                    limits[at] = min(limits[at], cap.limit)
+        return self._offers.least_priority(self._need, inside, limits, self._domain(usable))
 
     def _domain(self, names: Sequence[str]) -> array[int] | None:
         if not self._keys:
@@ -177,38 +146,45 @@ class Build:
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""
-        offers = [self._offers[name] for name in self._usable]
-        return self._built(self._usable, [offer.total for offer in offers], NOBODY, ())
+        return self._built(self._usable.names, self._allowed, self._offers.total_room(), NOBODY, ())
 
     def full(self) -> Built:
         """Return the problem with every unit that may be needed."""
-        blocked = {name for found in self._blocked for name in found}
-        offers = self._offers
-        most = SHUT - 1 if self.cut is None else self.cut
-        names = [name for name in self._usable if name in blocked or offers[name].opens <= most]
-        gatherer = Gatherer(self._verdicts, self._snapshot.now, self.cut)
-        alone = len(self.classes) == 1
-        for i, name in enumerate(names):
-            gatherer.add_node(i, offers[name], alone=alone)
-        in_the_way = ways(self._blocked)
-        if in_the_way:
-            for node in self._ledger.sums.values():
-                for pod, key in node.pods:
-                    if pod.uid in in_the_way and pod.uid not in self._question.own:
-                        gatherer.add_way(pod, key)
+        usable = self._usable
+        blocked = bytearray(len(usable.names))
+        for name in set().union(*self._blocked) & usable.index.keys():
+            blocked[usable.index[name]] = 1
+        most = min(self._below, STAYS) - 1 if self.cut is None else self.cut
+        places = self._offers.opening(most, bytes(blocked))
+        gathered = self._offers.gather(places, most, alone=len(self.classes) == 1)
+        in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._ledger)
+        names = tuple([usable.names[at] for at in places])
         return self._built(
-            names, [offers[name].free for name in names], gatherer.gathered(), self._blocked
+            names,
+            [bytes([mask[at] for at in places]) for mask in self._allowed],
+            self._offers.free_room(places),
+            units_of(gathered, in_the_way, self._ledger, most),
+            self._blocked,
         )
+
+    def stayers(self) -> list[tuple[Pod, str]]:
+        """Return some of those that may not be evicted, by node and uid, with the reason."""
+        found: list[tuple[Pod, str]] = []
+        for name in compress(self._usable.names, self._offers.stays()):
+            found += self._ledger.why_stays(name, self._gang)
+            if len(found) >= MOST_STAYS:
+                break
+        return found[:MOST_STAYS]
 
     def _built(
         self,
-        names: list[str],
-        room: list[Vector],
-        gathered: Gathered,
+        names: tuple[str, ...],
+        masks: Sequence[bytes],
+        room: tuple[array[int], ...],
+        gathered: Units,
         blocked: Sequence[Mapping[str, tuple[str, ...]]],
     ) -> Built:
-        resources = self._question.resources
-        index = {name: i for i, name in enumerate(names)}
+        resources = self._resources
         priorities = [candidate.priority for candidate, _ in gathered.candidates]
         priorities += [entry.priority for entry in gathered.elastic]
         costs = CostLevels(self._order, priorities, self._snapshot)
@@ -232,27 +208,23 @@ class Build:
         for pod, releases in gathered.leaving:
             units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))
             subjects.append(pod)
-        if gathered is not NOBODY:
+        if gathered is not NOBODY and self._taken_over:
             for key, held in sorted(self._taken_over.items()):
-                released = _releases(held, index, resources)
+                released = _releases(held, names, resources)
                 if released:
                     cost = costs.one("reservations")
                     uid = f"reservation {key}"
                     units.append(Unit(uid=uid, releases=released, cost=cost, pods=0))
                     subjects.append(key)
-        allowed = [bytearray(name in mask for name in names) for mask in self._allowed]
-        blockers = blockers_of(blocked, index, subjects, allowed)
+        allowed = [bytearray(mask) for mask in masks]
+        blockers = blockers_of(blocked, names, subjects, allowed)
         problem = Problem(
             resources=resources,
-            nodes=tuple(names),
-            free=tuple(array("q", column) for column in zip(*room, strict=True))
-            if room
-            else tuple(array("q") for _ in resources),
+            nodes=names,
+            free=room,
             classes=tuple(
                 MemberClass(class_name(group), request, len(group), bytes(mask))
-                for group, request, mask in zip(
-                    self.classes, self._question.requests, allowed, strict=True
-                )
+                for group, request, mask in zip(self.classes, self._requests, allowed, strict=True)
             ),
             need=self._need,
             units=tuple(units),
@@ -281,28 +253,14 @@ class Build:
             domain=self._domain(names),
             fill=len(self._gang.pending) > self._need,
         )
-        stays = [self._offers[name].stays for name in self._usable]
         return Built(
             problem=problem,
             classes=self.classes,
             subjects=tuple(subjects),
-            usable=len(self._usable),
+            usable=len(self._usable.names),
             cut=self.cut,
-            stays=sum(map(len, stays)),
-            first_stays=tuple(islice(chain.from_iterable(stays), MOST_STAYS)),
+            stays=sum(self._offers.stays()),
         )
-
-
-def _question(classes: tuple[tuple[Pod, ...], ...], gang: Gang, snapshot: Snapshot) -> Question:
-    resources = tuple(sorted({name for group in classes for name, _ in group[0].requests}))
-    return Question(
-        resources=resources,
-        requests=tuple(_vector(group[0].requests, resources) for group in classes),
-        priority=gang.preemptor_priority,
-        preempts=gang.preempts,
-        own=frozenset(member.uid for member in gang.members if member.node),
-        budgets=tuple((budget.namespace, budget.selector) for budget in snapshot.budgets),
-    )
 
 
 def _vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> Vector:
@@ -310,9 +268,8 @@ def _vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> 
     return tuple(amounts.get(resource, 0) for resource in resources)
 
 
-def _releases(
-    holds: Iterable[Hold], index: Mapping[str, int], resources: tuple[str, ...]
-) -> Releases:
+def _releases(holds: Iterable[Hold], names: Sequence[str], resources: tuple[str, ...]) -> Releases:
+    index = {name: at for at, name in enumerate(names)}
     total: dict[int, Vector] = {}
     for hold in holds:
         if hold.node in index:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from extender.fit.member_rules import affinity_mask
-from extender.fit.static import static_mask
 from extender.fit.view import ClusterView
+from extender.gang.ledger import Ledger
 from extender.model.gang import Gang
-from extender.model.objects import Node, Pod
+from extender.model.objects import Pod
 from extender.model.quantity import format_resource
 
 PER_POD_LABELS = frozenset(
@@ -53,18 +53,20 @@ def classes_of(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
 
 def allowed_nodes(
     group: tuple[Pod, ...],
-    names: tuple[str, ...],
-    nodes: tuple[Node, ...],
+    ledger: Ledger,
     view: ClusterView,
     gang: Gang,
     masks: Mapping[str, frozenset[str]],
 ) -> bytes:
     """Return one byte a node, 1 where nothing but room, caps and blockers can be against it."""
-    mask = static_mask(group[0], nodes)
+    names = ledger.names
+    mask = ledger.mask(group[0])
     if group[0].shape.affinity:
         near = affinity_mask(group[0], view, names, gang.pending)
         mask = bytes(ok and close for ok, close in zip(mask, near, strict=True))
-    refused = frozenset().union(*(masks.get(pod.uid, frozenset()) for pod in group))
+    refused = (
+        frozenset().union(*(masks.get(pod.uid, frozenset()) for pod in group)) if masks else ()
+    )
     if refused:
         mask = bytes(ok and name not in refused for ok, name in zip(mask, names, strict=True))
     return mask

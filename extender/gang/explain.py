@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from extender.gang.build import Built
-from extender.gang.verdicts import FREE
 from extender.gang.victims import Candidate
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
+from extender.search.census import FREE
 from extender.search.problem import Infeasible
 
 
@@ -77,9 +78,14 @@ def _proof_line(plan: Plan) -> str:
 
 
 def explain_refusal(
-    gang: Gang, built: Built, answer: Infeasible, snapshot: Snapshot, struck: bool
+    gang: Gang,
+    built: Built,
+    answer: Infeasible,
+    stayers: Sequence[tuple[Pod, str]],
+    snapshot: Snapshot,
+    struck: bool,
 ) -> Refusal:
-    """Return why the gang cannot run now, naming who stands in the way."""
+    """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why."""
     if not built.usable:
         message = "no node accepts any member (node selector, taints or size)"
     elif not gang.preempts:
@@ -88,9 +94,7 @@ def explain_refusal(
         message = "cannot fit even with every allowed victim gone: " + "; ".join(answer.reasons)
     else:
         message = "no solution was found: " + "; ".join(answer.reasons)
-    stays = [
-        f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}" for pod, why in built.first_stays
-    ]
+    stays = [f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}" for pod, why in stayers]
     if built.stays > len(stays):
         stays.append(f"and {built.stays - len(stays)} more pods that stay")
     return Refusal(

@@ -1,84 +1,219 @@
-"""What survives from one snapshot to the next: per-node sums, gangs, offers.
+"""What survives from one snapshot to the next: the census of pods, gangs, masks.
 
 A snapshot shares every node and every node's pod tuple with the snapshot before
-it unless they changed, so identity tells what must be summed again. The result
+it unless they changed, so identity tells what must be looked at again. The result
 never depends on what was kept: an empty ledger gives the same answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Mapping
+from itertools import compress
+from math import inf
 
+from extender.fit.selectors import matches
+from extender.fit.static import static_mask
 from extender.gang.gangs import Gangs
-from extender.gang.nodesum import NodeSum
-from extender.gang.offers import Offers, Question
+from extender.gang.verdicts import Verdicts
+from extender.gang.victims import Candidate
 from extender.groups.resolver import Resolver
-from extender.model.objects import Node
+from extender.model.gang import Gang
+from extender.model.objects import LabelSelector, Node, Pod, PodShape, Requests
 from extender.model.settings import Settings
-from extender.model.snapshot import Snapshot
+from extender.model.snapshot import Snapshot, differing
+from extender.search.census import FREE, Amounts, Census, Holder
+from extender.search.solver import open_census
 
-MOST_QUESTIONS = 4
-"""Kinds of preemptor whose offers are kept; a few gangs compete at a time."""
+MOST_AMOUNTS = 20_000
+"""Different requests and node sizes that are remembered."""
+MOST_MASKS = 200
+
+Budgets = dict[str, tuple[LabelSelector | None, ...]]
+"""Namespace -> selectors of its disruption budgets."""
+
+
+class Usable:
+    """Some nodes by name, as a problem numbers them."""
+
+    def __init__(self, names: tuple[str, ...], slots: array[int]) -> None:
+        self.names = names
+        self.slots = slots
+        self.index = {name: at for at, name in enumerate(names)}
 
 
 class Ledger:
-    """Sums and offers by node name, brought up to date per snapshot."""
+    """Who is on each node and at what priority they go, brought up to date per snapshot."""
 
     def __init__(self, resolver: Resolver, settings: Settings) -> None:
-        self._member_key = resolver.member_key
-        self._settings = settings
-        self._offers: dict[Question, Offers] = {}
-        self._asked: dict[Question, int] = {}
-        """The version of the sums that each was last brought up to."""
-        self._last: Mapping[str, Node] = {}
-        self.sums: dict[str, NodeSum] = {}
-        """Every node of the last snapshot, by name."""
+        self.member_key = resolver.member_key
+        self.census = open_census()
+        self.gangs = Gangs(resolver)
+        self.verdicts = Verdicts(settings)
         self.names: tuple[str, ...] = ()
-        """Their names, sorted."""
+        """Every node of the last snapshot, sorted."""
         self.nodes: tuple[Node, ...] = ()
         """Their records, in the same order."""
-        self.gangs = Gangs(resolver)
         self.now = 0.0
-        self._version = 0
-        self._changed: set[str] = set()
-        """Names of nodes that came, changed or went with the last renew."""
+        self._last = Snapshot(generation=-1)
+        self._young = bool(settings.plan.min_runtime_seconds)
+        self._slots: dict[str, int] = {}
+        self._unused: list[int] = []
+        self._until: dict[str, float] = {}
+        """Nodes whose pods' verdicts hold for a while only."""
+        self._numbers: dict[str, int] = {}
+        """Resource name -> its number in the census."""
+        self._amounts: dict[Requests, Amounts] = {}
+        self._budgets: Budgets = {}
+        # By what depends on the nodes' records alone.
+        self._masks: dict[tuple[PodShape, Requests], bytes] = {}
+        self._usable: dict[bytes, Usable] = {}
 
     def renew(self, snapshot: Snapshot) -> None:
         """Bring everything up to this snapshot."""
-        self.now = snapshot.now
-        old, new = self.sums, {}
-        bound = snapshot.bound
-        changed: set[str] = set()
-        for name, node in snapshot.nodes.items():
-            source = bound.get(name, ())
-            kept = old.get(name)
-            if kept is None or kept.source is not source or kept.node is not node:
-                kept = NodeSum(node, source, self._member_key)
-                changed.add(name)
-            new[name] = kept
-        if len(old) + len(changed - old.keys()) != len(new):
-            changed |= old.keys() - new.keys()
-        self.sums, self._changed = new, changed
-        self._version += 1
-        if snapshot.nodes is not self._last:
-            self._last = snapshot.nodes
-            self.names = tuple(sorted(new))
-            self.nodes = tuple(snapshot.nodes[name] for name in self.names)
+        last, now = self._last, snapshot.now
+        nodes = snapshot.nodes
+        dirty = differing(last.nodes, nodes) | differing(last.bound, snapshot.bound)
+        if nodes is not last.nodes:
+            self._take_nodes(nodes)
+        dirty |= self._take_budgets(snapshot)
         self.gangs.renew(snapshot)
+        dirty |= self.verdicts.renew(self.gangs, now)
+        dirty |= {name for name, until in self._until.items() if now >= until}
+        if now < self.now:
+            # The clock went back: what was over may hold again.
+            dirty |= {
+                name
+                for name, pods in snapshot.bound.items()
+                if self._young or any(pod.deleting for pod in pods)
+            }
+        self._last, self.now = snapshot, now
+        try:
+            self._put(dirty)
+        except OverflowError:
+            # Amounts beyond what the compiled census takes: go on in plain Python.
+            self.census = Census()
+            self._put(nodes)
 
-    def offers(self, question: Question) -> Offers:
-        """Return what every node offers to such a preemptor, as of the last renew."""
-        kept = self._offers.pop(question, None) or Offers(question, self._settings)
-        self._offers[question] = kept
-        if len(self._offers) > MOST_QUESTIONS:
-            oldest = next(iter(self._offers))
-            del self._offers[oldest]
-            del self._asked[oldest]
-        last = self._asked.pop(question, -1)
-        self._asked[question] = self._version
-        if last == self._version:
-            changed: set[str] | None = set()
-        else:
-            changed = self._changed if last == self._version - 1 else None
-        kept.renew(self.sums, changed, self.gangs, self.now)
-        return kept
+    def mask(self, pod: Pod) -> bytes:
+        """Return one byte a node, 1 where the pod could be by what node and pod alone say."""
+        key = (pod.shape, pod.requests)
+        found = self._masks.get(key)
+        if found is None:
+            if len(self._masks) >= MOST_MASKS:
+                self._masks.clear()
+            found = self._masks[key] = static_mask(pod, self.nodes)
+        return found
+
+    def usable(self, mask: bytes) -> Usable:
+        """Return the nodes with a 1."""
+        found = self._usable.get(mask)
+        if found is None:
+            if len(self._usable) >= MOST_MASKS:
+                self._usable.clear()
+            names = tuple(compress(self.names, mask))
+            slots = array("i", map(self._slots.__getitem__, names))
+            found = self._usable[mask] = Usable(names, slots)
+        return found
+
+    def numbers(self, resources: Iterable[str]) -> tuple[int, ...]:
+        """Return the census' numbers of these resources."""
+        numbers = self._numbers
+        return tuple([numbers.setdefault(name, len(numbers)) for name in resources])
+
+    def own_number(self, gang: Gang) -> int:
+        """Return the number of the gang's pods in the census; -1 when none is on a node."""
+        if any(member.node for member in gang.members):
+            return self.verdicts.of_gang(gang.key, self.now).number
+        return -1
+
+    def why_stays(self, name: str, preemptor: Gang) -> list[tuple[Pod, str]]:
+        """Return the pods on a node that do not go for this preemptor, and why."""
+        found = []
+        for pod in self._last.bound.get(name, ()):
+            key = self.member_key(pod)
+            if key != preemptor.key:
+                why = self.verdicts.why_stays(pod, key, preemptor, self.now)
+                if why:
+                    found.append((pod, why))
+        return found
+
+    def _take_nodes(self, nodes: Mapping[str, Node]) -> None:
+        gone = self._slots.keys() - nodes.keys()
+        for name in gone:
+            slot = self._slots.pop(name)
+            self.census.drop(slot)
+            self._unused.append(slot)
+            self._until.pop(name, None)
+        for name in nodes:
+            if name not in self._slots:
+                fresh = len(self._slots) + len(self._unused)
+                self._slots[name] = self._unused.pop() if self._unused else fresh
+        self.names = tuple(sorted(nodes))
+        self.nodes = tuple([nodes[name] for name in self.names])
+        self._masks.clear()
+        self._usable.clear()
+
+    def _take_budgets(self, snapshot: Snapshot) -> set[str]:
+        """Note which selectors there are; return nodes with pods they may newly concern."""
+        if snapshot.budgets is self._last.budgets:
+            return set()
+        budgets: Budgets = {}
+        for budget in snapshot.budgets:
+            budgets[budget.namespace] = (*budgets.get(budget.namespace, ()), budget.selector)
+        old, self._budgets = self._budgets, budgets
+        changed = {
+            namespace
+            for namespace in old.keys() | budgets.keys()
+            if old.get(namespace) != budgets.get(namespace)
+        }
+        if not changed:
+            return set()
+        return {
+            name
+            for name, pods in snapshot.bound.items()
+            if any(pod.namespace in changed for pod in pods)
+        }
+
+    def _put(self, names: Iterable[str]) -> None:
+        nodes, bound, now = self._last.nodes, self._last.bound, self.now
+        of_pod, member_key = self.verdicts.of_pod, self.member_key
+        for name in names:
+            node = nodes.get(name)
+            if node is None:
+                continue
+            holders: list[tuple[int, str, Holder]] = []
+            soonest = inf
+            for pod in bound.get(name, ()):
+                key = member_key(pod)
+                priority, until, gang, whole = of_pod(pod, key, now)
+                soonest = min(soonest, until)
+                subject: Pod | Candidate = pod
+                if key is not None and not whole and priority != FREE:
+                    subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=key)
+                number = -1 if gang is None else gang.number
+                amounts = self._amounts.get(pod.requests) or self._number(pod.requests)
+                covered = pod.namespace in self._budgets and self._covered(pod)
+                holder = Holder(priority, number, whole, covered, amounts, subject)
+                holders.append((priority, pod.uid, holder))
+            holders.sort()
+            self.census.put(
+                self._slots[name],
+                self._amounts.get(node.allocatable) or self._number(node.allocatable),
+                [holder for _, _, holder in holders],
+            )
+            if soonest < inf:
+                self._until[name] = soonest
+            else:
+                self._until.pop(name, None)
+
+    def _covered(self, pod: Pod) -> bool:
+        return any(matches(selector, pod.labels) for selector in self._budgets[pod.namespace])
+
+    def _number(self, amounts: Requests) -> Amounts:
+        if len(self._amounts) >= MOST_AMOUNTS:
+            self._amounts.clear()
+        numbers = self.numbers(name for name, _ in amounts)
+        found = tuple(zip(numbers, (amount for _, amount in amounts), strict=True))
+        self._amounts[amounts] = found
+        return found

@@ -81,16 +81,17 @@ class Planner:
         strikes = 0
         while True:
             draft = Build(gang, snapshot, view, self._ledger, others, self._settings, struck)
+            # Where enough room is not sure, a "no" is seen at once with everybody gone.
+            answer: Solution | Infeasible | None = None
             if draft.cut is None:
-                # Enough room is not sure. A "no" is seen at once with everybody gone.
                 built = draft.emptied()
                 answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
-                if isinstance(answer, Infeasible) and answer.proved:
-                    return explain_refusal(gang, built, answer, snapshot, strikes > 0)
-            built = draft.full()
-            answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
+            if not (isinstance(answer, Infeasible) and answer.proved):
+                built = draft.full()
+                answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
             if isinstance(answer, Infeasible):
-                return explain_refusal(gang, built, answer, snapshot, strikes > 0)
+                stayers = draft.stayers()
+                return explain_refusal(gang, built, answer, stayers, snapshot, strikes > 0)
             seats = _assign(built, answer)
             leaving, taken_over = _leaving(built, answer)
             after = _view_after(view, snapshot, leaving, others, taken_over)

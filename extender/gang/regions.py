@@ -45,13 +45,14 @@ def partition(
 
 def blockers_of(
     blocked: Sequence[Mapping[str, tuple[str, ...]]],
-    index: Mapping[str, int],
+    names: Sequence[str],
     subjects: list[Candidate | Pod | GangKey],
     allowed: list[bytearray],
 ) -> tuple[Blocker, ...]:
     """Turn pods in the way into units in the way; a pod that stays closes the node."""
     if not any(blocked):
         return ()
+    index = {name: at for at, name in enumerate(names)}
     unit_of: dict[str, int] = {}
     for i, subject in enumerate(subjects):
         if isinstance(subject, Candidate):

@@ -1,100 +1,86 @@
-"""Victim units of a problem, gathered from the offers of its nodes."""
+"""Victim units of a problem, from what the census gathered and who stands in the way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from extender.gang.offers import Entry, Offer, plus
-from extender.gang.verdicts import FREE, Verdicts
+from extender.gang.ledger import Ledger
 from extender.gang.victims import Candidate, ElasticCandidate
 from extender.model.objects import GangKey, Pod
-from extender.search.problem import Vector
+from extender.model.snapshot import Snapshot
+from extender.search.census import FREE, Gathered, Releases
 
-Releases = tuple[tuple[int, Vector], ...]
 
-
-class Gathered(Struct, frozen=True):
+class Units(Struct, frozen=True):
     """Candidates and leaving pods, each with what it releases, by uid."""
 
-    candidates: tuple[tuple[Candidate, Releases], ...]
-    leaving: tuple[tuple[Pod, Releases], ...]
+    candidates: tuple[tuple[Candidate, Releases], ...] = ()
+    leaving: tuple[tuple[Pod, Releases], ...] = ()
     """Pods that terminate in time anyway."""
-    elastic: tuple[ElasticCandidate, ...]
+    elastic: tuple[ElasticCandidate, ...] = ()
     """Gangs of which candidates are single pods."""
 
 
-class Gatherer:
-    """Takes nodes one by one; a whole gang is one candidate, wherever its pods are."""
+def units_of(
+    gathered: Gathered, in_the_way: Iterable[tuple[Pod, GangKey | None]], ledger: Ledger, most: int
+) -> Units:
+    """Return the units; pods in the way are some even if their room is not needed.
 
-    def __init__(self, verdicts: Verdicts, now: float, cut: int | None) -> None:
-        self._verdicts = verdicts
-        self._now = now
-        self._cut = cut
-        self._whole: dict[GangKey, dict[int, Vector]] = {}
-        self._alone: dict[str, tuple[Candidate, Releases]] = {}
-        self._leaving: dict[str, tuple[Pod, Releases]] = {}
-
-    def add_node(self, index: int, offer: Offer, *, alone: bool) -> None:
-        """Take the entries of the problem's node ``index``.
-
-        ``alone``: there is one class only; where it gains no member nobody need go.
-        """
-        cut = self._cut
-        if alone and offer.most_at(cut) == offer.now:
-            return
-        for entry in offer.entries:
-            if cut is not None and entry.priority > cut:
-                break
-            self._add(entry, index)
-
-    def add_way(self, pod: Pod, key: GangKey | None) -> None:
-        """Take a pod because it is in the way, even if its room is not needed."""
-        verdict, _ = self._verdicts.of_pod(pod, key, self._now)
-        if (
-            isinstance(verdict, int)
-            and (self._cut is None or verdict <= self._cut)
-            and pod.uid not in self._alone
-            and pod.uid not in self._leaving
-        ):
-            self._add(Entry(verdict, pod, key, ()), None)
-
-    def _add(self, entry: Entry, index: int | None) -> None:
-        pod, key = entry.pod, entry.key
-        releases = () if index is None else ((index, entry.amounts),)
-        if entry.priority == FREE:
-            self._leaving[pod.uid] = (pod, releases)
-            return
-        if key is not None and self._verdicts.of_gang(key, self._now).whole is not None:
-            parts = self._whole.setdefault(key, {})
-            if index is not None:
-                before = parts.get(index)
-                parts[index] = entry.amounts if before is None else plus(before, entry.amounts)
-            return
-        candidate = Candidate(uid=pod.uid, pods=(pod,), priority=entry.priority, gang=key)
-        self._alone[pod.uid] = (candidate, releases)
-
-    def gathered(self) -> Gathered:
-        """Return everything taken so far."""
-        candidates = list(self._alone.values())
-        for key, parts in self._whole.items():
-            whole = self._verdicts.of_gang(key, self._now).whole
-            assert whole is not None
-            candidates.append((whole, tuple(sorted(parts.items()))))
-        keys = {unit.gang for unit, _ in self._alone.values() if unit.gang is not None}
-        verdicts = [self._verdicts.of_gang(key, self._now) for key in sorted(keys)]
-        return Gathered(
-            tuple(sorted(candidates, key=_uid)),
-            tuple(self._leaving[uid] for uid in sorted(self._leaving)),
-            tuple(verdict.elastic for verdict in verdicts if verdict.elastic is not None),
-        )
+    ``most`` is the highest priority at which pods may go.
+    """
+    verdicts, now = ledger.verdicts, ledger.now
+    whole: dict[int, Releases] = dict(gathered.whole)
+    candidates = [(_alone(subject), releases) for subject, releases in gathered.alone]
+    leaving: list[tuple[Pod, Releases]] = list(gathered.leaving)
+    alone = {candidate.uid for candidate, _ in candidates} if in_the_way else set()
+    leaves = {pod.uid for pod, _ in leaving} if in_the_way else set()
+    for pod, key in in_the_way:
+        priority, _, gang, together = verdicts.of_pod(pod, key, now)
+        if priority > most or pod.uid in alone or pod.uid in leaves:
+            continue
+        if priority == FREE:
+            leaving.append((pod, ()))
+        elif together and gang is not None:
+            whole.setdefault(gang.number, ())
+        else:
+            unit = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=key)
+            candidates.append((unit, ()))
+    keys = {unit.gang for unit, _ in candidates if unit.gang is not None}
+    for number, releases in whole.items():
+        everybody = verdicts.by_number[number].whole
+        assert everybody is not None
+        candidates.append((everybody, releases))
+    found = [verdicts.of_gang(key, now).elastic for key in sorted(keys)]
+    return Units(
+        tuple(sorted(candidates, key=lambda entry: entry[0].uid)),
+        tuple(sorted(leaving, key=lambda entry: entry[0].uid)),
+        tuple(elastic for elastic in found if elastic is not None),
+    )
 
 
-def _uid(entry: tuple[Candidate, Releases]) -> str:
-    return entry[0].uid
+def _alone(subject: Pod | Candidate) -> Candidate:
+    """A pod of no gang; the ledger hands pods of a gang in as candidates."""
+    if isinstance(subject, Candidate):
+        return subject
+    return Candidate(uid=subject.uid, pods=(subject,), priority=subject.priority)
 
 
-def ways(blocked: Iterable[dict[str, tuple[str, ...]]]) -> set[str]:
-    """Return the uids of all pods in the way of some class on some node."""
-    return {uid for found in blocked for uids in found.values() for uid in uids}
+def ways(
+    blocked: Iterable[Mapping[str, tuple[str, ...]]],
+    own: GangKey,
+    snapshot: Snapshot,
+    ledger: Ledger,
+) -> list[tuple[Pod, GangKey | None]]:
+    """Return all pods of other gangs in the way of some class on some node."""
+    uids = {uid for found in blocked for uids in found.values() for uid in uids}
+    if not uids:
+        return []
+    found = [
+        (pod, ledger.member_key(pod))
+        for name in ledger.names
+        for pod in snapshot.bound.get(name, ())
+        if pod.uid in uids
+    ]
+    return [(pod, key) for pod, key in found if key != own]

@@ -1,13 +1,15 @@
-"""Which bound pods may go for one preemptor, and as part of what.
+"""Which bound pods may go, at what priority of the preemptor, and as part of what.
 
 Promise 4 lives here: a pod of equal or higher priority, a protected pod, or a
-gang that holds one of these never goes. A pod that stays does so for a reason
-in words, so that a refusal can name who stands in the way.
+gang that holds one of these never goes. What a pod's end needs is the same for
+every preemptor but for the priority it must have; who stays for which reason is
+told in words, so that a refusal can name who stands in the way.
 """
 
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -16,24 +18,23 @@ from extender.gang.victims import Candidate, ElasticCandidate, leaves_in_time, p
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings
+from extender.search.census import FREE, STAYS
 
-FREE = -(1 << 40)
-"""Stands for the priority of room that costs no eviction: pods that terminate already."""
 NEVER = "preemptionPolicy of the gang is Never"
-
-Verdict = int | str
-"""The priority at which the pod goes, or why it stays."""
+NOT_IN_TIME = "terminates, but not within the patience"
 
 
 class GangVerdict(Struct, frozen=True):
-    """What the preemptor may do to one gang."""
+    """What may be done to one gang by a preemptor that is urgent enough."""
 
     gang: Gang
+    number: int
+    """Unique among the verdicts of one process."""
     since: float
     until: float
     """Holds for since <= now < until."""
     stays: str = ""
-    """Why the whole gang stays."""
+    """Why the whole gang stays, whoever asks."""
     stayer: str = ""
     """Uid of the pod that makes it stay, when it is one pod."""
     stayer_name: str = ""
@@ -41,16 +42,28 @@ class GangVerdict(Struct, frozen=True):
     elastic: ElasticCandidate | None = None
 
 
-class Verdicts:
-    """Verdicts for one priority; what gangs rest on is looked at again when it changes."""
+class Leave(NamedTuple):
+    """At what priority a pod goes."""
 
-    def __init__(self, priority: int, preempts: bool, settings: Settings) -> None:
-        self._priority = priority
-        self._preempts = preempts
+    priority: int
+    """FREE: its room comes by itself. STAYS: it never goes."""
+    until: float
+    """It holds until then (excluded) at least."""
+    gang: GangVerdict | None
+    whole: bool
+    """It goes with its gang only."""
+
+
+class Verdicts:
+    """Verdicts; what gangs rest on is looked at again when it changes."""
+
+    def __init__(self, settings: Settings) -> None:
         self._plan = settings.plan
         self._seats = settings.seats
         self._gangs: Gangs | None = None
         self._kept: dict[GangKey, GangVerdict] = {}
+        self._last_number = -1
+        self.by_number: dict[int, GangVerdict] = {}
 
     def renew(self, gangs: Gangs, now: float) -> set[str]:
         """Take a new state of the gangs; return the nodes whose pods' verdicts may differ."""
@@ -60,8 +73,9 @@ class Verdicts:
             gang = gangs[key]
             if gang is old.gang and old.since <= now < old.until:
                 continue
-            changed.update(pod.node for pod in (*old.gang.bound, *gang.bound))
+            changed.update(pod.node for pod in (*old.gang.members, *gang.members) if pod.node)
             del self._kept[key]
+            del self.by_number[old.number]
         return changed
 
     def of_gang(self, key: GangKey, now: float) -> GangVerdict:
@@ -69,61 +83,71 @@ class Verdicts:
         found = self._kept.get(key)
         if found is None:
             assert self._gangs is not None
-            found = self._kept[key] = self._judge(self._gangs[key], now)
+            self._last_number += 1
+            found = self._judge(self._gangs[key], now)
+            self._kept[key] = self.by_number[found.number] = found
         return found
 
-    def of_pod(self, pod: Pod, key: GangKey | None, now: float) -> tuple[Verdict, float]:
-        """Return the verdict on a bound pod, and until when (excluded) it holds at least."""
+    def of_pod(self, pod: Pod, key: GangKey | None, now: float) -> Leave:
+        """Return at what priority a bound pod goes."""
+        gang = None if key is None else self.of_gang(key, now)
         if pod.deleting:
-            return self._leaving(pod, now)
-        if key is None:
-            found, until = self._alone(pod, pod.priority, now)
-        else:
-            gang = self.of_gang(key, now)
-            until = gang.until
-            if gang.stays:
-                return (gang.stays if pod.uid == gang.stayer else self._together(gang)), until
-            if gang.whole is not None:
-                found = gang.whole.priority
-            else:
-                most = max(pod.priority, gang.gang.victim_priority)
-                found, own = self._alone(pod, most, now)
-                until = min(until, own)
-        if not self._preempts and isinstance(found, int):
-            return NEVER, until
-        return found, until
+            return self._leaving(pod, gang, now)
+        if gang is None:
+            why, until = self._protected(pod, now)
+            return Leave(STAYS if why else pod.priority, until, None, False)
+        if gang.stays:
+            return Leave(STAYS, gang.until, gang, False)
+        if gang.whole is not None:
+            return Leave(gang.whole.priority, gang.until, gang, True)
+        why, until = self._protected(pod, now)
+        most = STAYS if why else max(pod.priority, gang.gang.victim_priority)
+        return Leave(most, min(until, gang.until), gang, False)
 
-    def _together(self, verdict: GangVerdict) -> str:
-        if not verdict.stayer:
-            return verdict.stays
-        return (
-            f"its gang {verdict.gang.key} goes whole or stays, and "
-            f"{verdict.stayer_name} stays: {verdict.stays}"
-        )
+    def why_stays(self, pod: Pod, key: GangKey | None, preemptor: Gang, now: float) -> str:
+        """Return in words why the pod does not go for this preemptor; "" when it goes."""
+        asked = preemptor.preemptor_priority
+        if pod.deleting:
+            return "" if leaves_in_time(pod, now, self._plan, self._seats) else NOT_IN_TIME
+        least = pod.priority
+        if key is not None:
+            verdict = self.of_gang(key, now)
+            if verdict.stays:
+                if verdict.stayer in ("", pod.uid):
+                    return verdict.stays
+                return _together(verdict, verdict.stayer_name, verdict.stays)
+            least = max(least, verdict.gang.victim_priority)
+            if verdict.whole is not None and verdict.whole.priority >= asked > least:
+                higher = max(verdict.whole.pods, key=lambda member: member.priority)
+                return _together(verdict, higher.name, _too_high(higher.priority, asked))
+        if least >= asked:
+            return _too_high(least, asked)
+        why, _ = self._protected(pod, now)
+        return why or ("" if preemptor.preempts else NEVER)
 
-    def _leaving(self, pod: Pod, now: float) -> tuple[Verdict, float]:
+    def _leaving(self, pod: Pod, gang: GangVerdict | None, now: float) -> Leave:
         moments = (
             pod.deleting - self._plan.patience_seconds,
             pod.deleting + self._seats.victim_slack_seconds,
         )
         until = min((moment for moment in moments if moment >= now), default=inf)
-        if leaves_in_time(pod, now, self._plan, self._seats):
-            return FREE, until
-        return "terminates, but not within the patience", until
+        in_time = leaves_in_time(pod, now, self._plan, self._seats)
+        return Leave(FREE if in_time else STAYS, until, gang, False)
 
-    def _alone(self, pod: Pod, priority: int, now: float) -> tuple[Verdict, float]:
-        if priority >= self._priority:
-            return f"priority {priority} is not below {self._priority}", inf
+    def _protected(self, pod: Pod, now: float) -> tuple[str, float]:
+        """Why the pod stays, "" when it need not, and until when that holds at least."""
         why = protected(pod, self._plan, now)
         if why is None:
-            return priority, inf
-        # The reason tells the pod's age where that is what protects it.
-        return why, now if self._plan.min_runtime_seconds else inf
+            return "", inf
+        if protected(pod, self._plan, inf) is None:
+            return why, pod.started + self._plan.min_runtime_seconds
+        return why, inf
 
     def _judge(self, victim: Gang, now: float) -> GangVerdict:
+        number = self._last_number
         if victim.problems:
             why = f"its gang {victim.key} has a problem: {victim.problems[0]}"
-            return GangVerdict(victim, now, inf, stays=why)
+            return GangVerdict(victim, number, now, inf, stays=why)
         bound = victim.bound
         if victim.unit != UNIT_ALL:
             surplus = len(bound) - victim.min_count
@@ -133,11 +157,13 @@ class Verdicts:
                 if surplus >= 0
                 else None
             )
-            return GangVerdict(victim, now, inf, elastic=elastic)
+            return GangVerdict(victim, number, now, inf, elastic=elastic)
         for pod in bound:
-            stays, until = self._alone(pod, max(pod.priority, victim.victim_priority), now)
-            if isinstance(stays, str):
-                return GangVerdict(victim, now, until, stays, pod.uid, pod.name)
+            stays, until = self._protected(pod, now)
+            if stays:
+                # What stays for its youth tells its age, so it is judged anew each time.
+                until = inf if until == inf else now
+                return GangVerdict(victim, number, now, until, stays, pod.uid, pod.name)
         broken_already = any(member.deleting and member.disrupted for member in victim.members)
         whole = Candidate(
             uid=str(victim.key),
@@ -147,4 +173,12 @@ class Verdicts:
             whole=True,
             breaks_gang=not broken_already,
         )
-        return GangVerdict(victim, now, inf, whole=whole)
+        return GangVerdict(victim, number, now, inf, whole=whole)
+
+
+def _together(verdict: GangVerdict, name: str, why: str) -> str:
+    return f"its gang {verdict.gang.key} goes whole or stays, and {name} stays: {why}"
+
+
+def _too_high(priority: int, asked: int) -> str:
+    return f"priority {priority} is not below {asked}"

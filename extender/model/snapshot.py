@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from itertools import compress
+from operator import is_not
 from types import MappingProxyType
 from typing import Any
 
@@ -64,3 +66,17 @@ class Snapshot(Struct, frozen=True):
     columns: Columns | None = None
     """The same amounts as ``nodes`` and ``bound`` hold, kept up to date per event; None
     when the snapshot does not come from a cache."""
+
+
+def differing(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
+    """Return the keys that came, went, or stand for another object than before.
+
+    Snapshots share what did not change, so identity is enough; that they mostly have
+    the same keys in the same order makes it quick for many thousands.
+    """
+    if before is after:
+        return set()
+    if len(before) == len(after) and list(before) == list(after):
+        return set(compress(after, map(is_not, after.values(), before.values())))
+    found = {key for key, value in after.items() if before.get(key) is not value}
+    return found | (before.keys() - after.keys())

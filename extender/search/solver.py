@@ -7,10 +7,15 @@ search, which is the specification of both.
 
 from __future__ import annotations
 
-from extender.search import reference
+from typing import TYPE_CHECKING
+
+from extender.search import census, reference
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.reference import Flag
 from extender.search.validate import check_frame, check_units
+
+if TYPE_CHECKING:
+    from extender.search.core.census import Census as CompiledCensus
 
 try:
     from extender.search import compiled, mixed
@@ -57,3 +62,12 @@ def backend_for(problem: Problem) -> str:
     if BACKEND == "reference":
         return BACKEND
     return "compiled" if compiled.takes(problem) else "mixed"
+
+
+def open_census() -> census.Census | CompiledCensus:
+    """An empty census: the compiled one, or the specification where it was not built."""
+    if BACKEND == "reference":
+        return census.Census()
+    from extender.search.core.census import Census
+
+    return Census()

@@ -1,7 +1,7 @@
 """The planner's problem with nothing left out: every usable node, every pod that may go.
 
 A specification to compare with: written from the promises, it shares no code with
-extender.gang.offers, .reach, .units or .verdicts, keeps nothing, and is slow.
+extender.search.census, extender.gang.units or .verdicts, keeps nothing, and is slow.
 """
 
 from __future__ import annotations
