@@ -28,8 +28,10 @@ class NodeState:
 
     def clone(self) -> NodeState:
         """Return an independent copy."""
-        twin = NodeState(self.node, ())
+        twin = NodeState.__new__(NodeState)
+        twin.node = self.node
         twin.source = self.source
+        twin.allocatable = self.allocatable  # never changed
         twin.pods = dict(self.pods)
         twin.used = dict(self.used)
         twin.ports = dict(self.ports)

@@ -16,15 +16,18 @@ from extender.fit.pod_topology_spread import SpreadCounts
 from extender.fit.static import PodClass, pod_class
 from extender.model.errors import InvalidInput
 from extender.model.objects import Node, Pod, PodAffinityTerm, PodShape
-from extender.model.snapshot import Snapshot
+from extender.model.snapshot import Snapshot, differing
 
 _MAX_CONTEXTS = 4096
+_MAX_INHERITED = 16
+"""Kinds of affinity or spread whose counts go from view to view; others are counted anew."""
 
 
 class _Context:
-    """What is looked up once for a pod and asked on every node."""
+    """What is looked up once for pods of one namespace, shape and request, and asked on every
+    node."""
 
-    __slots__ = ("affinity", "anti", "closed", "cls", "pod", "spread", "version")
+    __slots__ = ("affinity", "anti", "cls", "pod", "spread")
 
     def __init__(
         self,
@@ -34,13 +37,11 @@ class _Context:
         spread: SpreadCounts | None,
     ) -> None:
         self.pod = pod
+        """The first of them; keeps the ids that the context is found by from being reused."""
         self.cls: PodClass = pod_class(pod)
         self.affinity = affinity
         self.anti = anti
         self.spread = spread
-        self.closed: Mapping[Domain, PodAffinityTerm] = {}
-        self.version = -1
-        """RefusalCounts.version that ``closed`` was read at."""
 
 
 class ClusterView:
@@ -70,7 +71,9 @@ class ClusterView:
         self._affinity: dict[tuple[PodAffinityTerm, ...], TermCounts] = {}
         self._spread: dict[tuple[str, PodShape], SpreadCounts] = {}
         self._refusals: RefusalCounts | None = None
-        self._contexts: dict[str, _Context] = {}
+        self._contexts: dict[tuple[str, int, int], _Context] = {}
+        # Pod uid -> the pod, RefusalCounts.version, and the domains closed to it then.
+        self._closed: dict[str, tuple[Pod, int, Mapping[Domain, PodAffinityTerm]]] = {}
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot, previous: ClusterView | None = None) -> ClusterView:
@@ -81,13 +84,41 @@ class ClusterView:
         """
         view = cls(snapshot.nodes, snapshot.bound, namespaces_of(snapshot))
         if previous is not None:
-            nodes, bound = snapshot.nodes, snapshot.bound
-            view._base = {
-                name: state
-                for name, state in previous._base.items()
-                if nodes.get(name) is state.node and bound.get(name, ()) is state.source
-            }
+            view._inherit(previous)
         return view
+
+    def _inherit(self, previous: ClusterView) -> None:
+        """Take over what ``previous`` summed up, brought up to what has changed since."""
+        changed = differing(previous.nodes, self.nodes)
+        changed |= differing(previous._bound, self._bound)
+        self._base = dict(previous._base)
+        for name in changed:
+            self._base.pop(name, None)
+        if previous._moved or previous.namespaces != self.namespaces:
+            return
+        if previous._refusals is not None:
+            self._refusals = previous._refusals.clone()
+        if len(previous._affinity) <= _MAX_INHERITED:
+            self._affinity = {key: counts.clone() for key, counts in previous._affinity.items()}
+        if len(previous._spread) <= _MAX_INHERITED and previous.nodes is self.nodes:
+            self._spread = {key: counts.clone() for key, counts in previous._spread.items()}
+        if self._refusals is not None or self._affinity or self._spread:
+            for name in changed & previous.nodes.keys():
+                self._count(previous.state(name), -1)
+            for name in changed & self.nodes.keys():
+                self._count(self.state(name), 1)
+
+    def _count(self, state: NodeState, delta: int) -> None:
+        """Count all pods of a node in or out of what is kept."""
+        node = state.node
+        if self._refusals is not None:
+            for guard in state.guards.values():
+                self._refusals.update(guard, node, delta)
+        for pod in state.pods.values() if self._affinity or self._spread else ():
+            for counts in self._affinity.values():
+                counts.update(pod, node, delta)
+            for spread in self._spread.values():
+                spread.update(pod, node, delta)
 
     def copy(self) -> ClusterView:
         """Return an independent view in the same condition, with an empty undo log."""
@@ -191,11 +222,11 @@ class ClusterView:
         """
         here = self.where(pod)
         if here is None:
-            return self._judge(self._context(pod), self.state(node_name))
+            return self._judge(pod, self._context(pod), self._closed_to(pod), self.state(node_name))
         start = self.mark()
         self.remove(pod)
         try:
-            return self._judge(self._context(pod), self.state(node_name))
+            return self._judge(pod, self._context(pod), self._closed_to(pod), self.state(node_name))
         finally:
             self.rollback(start)
 
@@ -205,16 +236,24 @@ class ClusterView:
         if self.where(pod) is not None:
             self.remove(pod)
         try:
-            context = self._context(pod)
+            context, closed = self._context(pod), self._closed_to(pod)
             return sorted(
-                state.node.name for state in self.states() if self._judge(context, state) is None
+                state.node.name
+                for state in self.states()
+                if self._judge(pod, context, closed, state) is None
             )
         finally:
             self.rollback(start)
 
-    def _judge(self, context: _Context, state: NodeState) -> str | None:
+    def _judge(
+        self,
+        pod: Pod,
+        context: _Context,
+        closed: Mapping[Domain, PodAffinityTerm],
+        state: NodeState,
+    ) -> str | None:
         """Ask the plugins in kube-scheduler's order."""
-        pod, node = context.pod, state.node
+        node = state.node
         shape = pod.shape
         reason = node_name.why_not(pod, node) if pod.node else None
         reason = reason or context.cls.why_not(node)
@@ -233,29 +272,38 @@ class ClusterView:
             reason = inter_pod_affinity.why_not_affinity(pod, node, context.affinity)
         if reason is None and context.anti:
             reason = inter_pod_affinity.why_not_anti_affinity(node, context.anti)
-        if reason is None and context.closed:
-            reason = inter_pod_affinity.why_not_refused(node, context.closed)
+        if reason is None and closed:
+            reason = inter_pod_affinity.why_not_refused(node, closed)
         return reason
 
     # --- indexes, built when a pod first needs them --------------------------------
 
     def _context(self, pod: Pod) -> _Context:
-        context = self._contexts.get(pod.uid)
-        if context is None or context.pod is not pod:
+        key = (pod.namespace, id(pod.shape), id(pod.requests))
+        context = self._contexts.get(key)
+        if context is None:
             if len(self._contexts) >= _MAX_CONTEXTS:
                 self._contexts.clear()
             shape = pod.shape
-            context = self._contexts[pod.uid] = _Context(
+            context = self._contexts[key] = _Context(
                 pod,
                 self.term_counts(shape.affinity) if shape.affinity else None,
                 tuple(self.term_counts((term,)) for term in shape.anti_affinity),
                 self.spread_counts(pod) if shape.spread else None,
             )
-        refusals = self.refusals()
-        if context.version != refusals.version:
-            context.closed = refusals.refused(pod)
-            context.version = refusals.version
         return context
+
+    def _closed_to(self, pod: Pod) -> Mapping[Domain, PodAffinityTerm]:
+        """Return the domains that anti-affinity of the pods here closes to the pod."""
+        refusals = self.refusals()
+        if not refusals.by_term:
+            return {}
+        known = self._closed.get(pod.uid)
+        if known is None or known[0] is not pod or known[1] != refusals.version:
+            if len(self._closed) >= _MAX_CONTEXTS:
+                self._closed.clear()
+            known = self._closed[pod.uid] = (pod, refusals.version, refusals.refused(pod))
+        return known[2]
 
     def term_counts(self, terms: tuple[PodAffinityTerm, ...]) -> TermCounts:
         """Return the counts of pods that match all ``terms``, kept up to date by moves."""

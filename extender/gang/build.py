@@ -187,7 +187,7 @@ class Build:
         resources = self._resources
         priorities = [candidate.priority for candidate, _ in gathered.candidates]
         priorities += [entry.priority for entry in gathered.elastic]
-        costs = CostLevels(self._order, priorities, self._snapshot)
+        costs = CostLevels(self._order, priorities, self._snapshot, self._ledger.tolls)
         budgets = self._snapshot.budgets if gathered.candidates else ()
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []

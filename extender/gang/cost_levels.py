@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.gang.victims import Candidate, ElasticCandidate, disrupted_work
-from extender.model.objects import Pod
+from extender.gang.tolls import Tolls
+from extender.gang.victims import Candidate, ElasticCandidate
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Vector
 
@@ -18,7 +18,11 @@ class CostLevels:
     """Names of the levels and the vectors of units."""
 
     def __init__(
-        self, order: tuple[str, ...], priorities: Iterable[int], snapshot: Snapshot
+        self,
+        order: tuple[str, ...],
+        priorities: Iterable[int],
+        snapshot: Snapshot,
+        tolls: Tolls,
     ) -> None:
         names: list[str] = []
         for level in order:
@@ -30,6 +34,7 @@ class CostLevels:
         self.names = tuple(names)
         self._index = {name: at for at, name in enumerate(names)}
         self._snapshot = snapshot
+        self._tolls = tolls
         self._runs = "work" in self._index
         self._gpus = "gpus" in self._index
 
@@ -45,16 +50,13 @@ class CostLevels:
     def candidate(self, unit: Candidate) -> Vector:
         """Return the cost of evicting a unit."""
         counts = self._broken(unit.priority) if unit.breaks_gang else {}
+        now, toll = self._snapshot.now, self._tolls.of(unit)
         pods = len(unit.pods)
-        counts |= {f"pods@{unit.priority}": pods, "pods": pods, "age": 0}
-        now = self._snapshot.now
-        for pod in unit.pods:
-            counts["age"] += max(0, int(now - pod.started)) if pod.started else 0
-            if self._runs:
-                node = self._snapshot.nodes.get(pod.node)
-                counts["work"] = counts.get("work", 0) + disrupted_work(pod, node, now)
-            if self._gpus:
-                counts["gpus"] = counts.get("gpus", 0) + extended(pod)
+        counts |= {f"pods@{unit.priority}": pods, "pods": pods, "age": toll.age(unit, now)}
+        if self._runs:
+            counts["work"] = toll.work(unit, self._snapshot.nodes, now)
+        if self._gpus:
+            counts["gpus"] = toll.gpus
         return self._vector(counts)
 
     def breaking(self, gang: ElasticCandidate) -> Vector:
@@ -71,12 +73,3 @@ class CostLevels:
             if at is not None:
                 vector[at] = value
         return tuple(vector)
-
-
-def extended(pod: Pod) -> int:
-    """Return how many extended resources the pod asks for, all kinds together."""
-    return sum(
-        amount
-        for name, amount in pod.requests
-        if "/" in name and not name.startswith("kubernetes.io/")
-    )

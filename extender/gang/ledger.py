@@ -15,6 +15,7 @@ from math import inf
 from extender.fit.selectors import matches
 from extender.fit.static import static_mask
 from extender.gang.gangs import Gangs
+from extender.gang.tolls import Tolls
 from extender.gang.verdicts import Verdicts
 from extender.gang.victims import Candidate
 from extender.groups.resolver import Resolver
@@ -50,6 +51,7 @@ class Ledger:
         self.census = open_census()
         self.gangs = Gangs(resolver)
         self.verdicts = Verdicts(settings)
+        self.tolls = Tolls()
         self.names: tuple[str, ...] = ()
         """Every node of the last snapshot, sorted."""
         self.nodes: tuple[Node, ...] = ()
@@ -77,6 +79,7 @@ class Ledger:
         if nodes is not last.nodes:
             self._take_nodes(nodes)
         dirty |= self._take_budgets(snapshot)
+        self.tolls.renew(nodes)
         self.gangs.renew(snapshot)
         dirty |= self.verdicts.renew(self.gangs, now)
         dirty |= {name for name, until in self._until.items() if now >= until}

@@ -80,11 +80,16 @@ def disrupted_work(pod: Pod, node: Node | None, now: float) -> int:
     Dominant share of the node's allocatable, times the time since the pod
     started or, when it says so by annotation, since its last checkpoint.
     """
-    if not pod.started or node is None:
-        return 0
-    share = _share(pod.requests, node.allocatable)
-    since = max(pod.started, _checkpoint(pod.annotations)) if pod.annotations else pod.started
+    share, since = work_terms(pod, node)
     return share * max(0, int(now - since))
+
+
+def work_terms(pod: Pod, node: Node | None) -> tuple[int, float]:
+    """Return the pod's share of its node, in thousandths, and since when work may be lost."""
+    if not pod.started or node is None:
+        return 0, 0.0
+    since = max(pod.started, _checkpoint(pod.annotations)) if pod.annotations else pod.started
+    return _share(pod.requests, node.allocatable), since
 
 
 @lru_cache(maxsize=4096)

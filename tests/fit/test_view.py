@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 from msgspec.structs import replace
 
@@ -417,6 +419,47 @@ def test_next_view_takes_over_what_has_not_changed() -> None:
     second = ClusterView.from_snapshot(new, first)
     assert second.feasible_nodes(pod("p")) == ["a1", "a2"]
     assert second.state("a2") is first.copy()._base["a2"]
+
+
+def test_a_chain_of_views_answers_as_views_from_nothing() -> None:
+    """Counts of affinity, anti-affinity and spread go from view to view."""
+    rng = random.Random(4)
+    shapes = [
+        PodShape(),
+        PodShape(anti_affinity=(term("zone", app="x"),)),
+        PodShape(affinity=(term("zone", app="y"),)),
+        spread(1),
+    ]
+    asked = [
+        pod(f"ask-{i}-{app}", labels={"app": app}, shape=shape)
+        for i, shape in enumerate(shapes)
+        for app in "xyz"
+    ]
+    world = snapshot(ZONED, [])
+    kept = ClusterView.from_snapshot(world)
+    differ = 0
+    for step in range(400):
+        nodes, bound = dict(world.nodes), dict(world.bound)
+        name = rng.choice(sorted(nodes))
+        pods = list(bound.get(name, ()))
+        if pods and rng.random() < 0.5:
+            pods.pop(rng.randrange(len(pods)))
+        else:
+            one = rng.choice(shapes[:2])
+            pods.append(pod(f"p{step}", name, labels={"app": rng.choice("xyz")}, shape=one))
+        bound[name] = tuple(pods)
+        if rng.random() < 0.05:
+            moved = rng.choice(sorted(nodes))
+            labels = {**nodes[moved].labels, "zone": rng.choice("abc")}
+            nodes[moved] = replace(nodes[moved], labels=labels)
+        world = replace(world, nodes=nodes, bound=bound)
+        kept = ClusterView.from_snapshot(world, kept)
+        fresh = ClusterView.from_snapshot(world)
+        for each in rng.sample(asked, 4):
+            answer = kept.feasible_nodes(each)
+            assert answer == fresh.feasible_nodes(each), (step, each.name)
+            differ += len(answer) < len(world.nodes)
+    assert differ > 400  # otherwise no rule was ever at work
 
 
 def test_many_pods_asked_about_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:

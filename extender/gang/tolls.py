@@ -1,0 +1,95 @@
+"""What the end of a victim unit costs, as sums that hold from one moment to the next.
+
+Age and lost work grow with the clock: a unit's age is n * now - (sum of the starts),
+its lost work (sum of the shares) * now - (sum of share * start). The sums are kept while
+the unit and the nodes stay the same, so that a gang of hundreds is added up once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from extender.gang.victims import Candidate, disrupted_work, work_terms
+from extender.model.objects import Node, Pod
+
+MOST_KEPT = 100_000
+
+
+class Toll(NamedTuple):
+    """Sums over a unit's pods."""
+
+    started: int
+    """Pods whose start is known."""
+    starts: int
+    """Sum of their starts, in seconds."""
+    shares: int
+    """Sum of their shares of a node, in thousandths."""
+    share_starts: int
+    """Sum of share times start or last checkpoint."""
+    steady_from: float
+    """The sums hold from here on; infinite where some moment is no whole second."""
+    gpus: int
+
+    def age(self, unit: Candidate, now: float) -> int:
+        """Seconds that the pods have run, all together."""
+        if now < self.steady_from:
+            return sum(max(0, int(now - pod.started)) for pod in unit.pods if pod.started)
+        return self.started * int(now) - self.starts
+
+    def work(self, unit: Candidate, nodes: Mapping[str, Node], now: float) -> int:
+        """disrupted_work of all pods together."""
+        if now < self.steady_from:
+            return sum(disrupted_work(pod, nodes.get(pod.node), now) for pod in unit.pods)
+        return self.shares * int(now) - self.share_starts
+
+
+class Tolls:
+    """Tolls by unit, kept while unit and nodes are the same objects."""
+
+    def __init__(self) -> None:
+        self._nodes: Mapping[str, Node] = {}
+        self._kept: dict[int, tuple[object, Toll]] = {}
+
+    def renew(self, nodes: Mapping[str, Node]) -> None:
+        """Take the nodes as they are now; shares depend on what they can allocate."""
+        if nodes is not self._nodes:
+            self._nodes = nodes
+            self._kept.clear()
+
+    def of(self, unit: Candidate) -> Toll:
+        """Return the toll of a unit; ``renew`` must have been called."""
+        # A whole gang's candidate lives as long as its verdict, a single pod's does not.
+        same: object = unit if unit.whole else unit.pods[0]
+        known = self._kept.get(id(same))
+        if known is None or known[0] is not same:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            known = self._kept[id(same)] = (same, self._sum(unit.pods))
+        return known[1]
+
+    def _sum(self, pods: tuple[Pod, ...]) -> Toll:
+        started = starts = shares = share_starts = gpus = 0
+        steady_from = 0.0
+        for pod in pods:
+            gpus += extended(pod)
+            if not pod.started:
+                continue
+            share, since = work_terms(pod, self._nodes.get(pod.node))
+            steady_from = max(steady_from, since, pod.started)
+            if since % 1 or pod.started % 1:
+                steady_from = float("inf")
+            started += 1
+            starts += int(pod.started)
+            shares += share
+            share_starts += share * int(since)
+        return Toll(started, starts, shares, share_starts, steady_from, gpus)
+
+
+def extended(pod: Pod) -> int:
+    """Return how many extended resources the pod asks for, all kinds together."""
+    return sum(
+        amount
+        for name, amount in pod.requests
+        if "/" in name and not name.startswith("kubernetes.io/")
+    )
