@@ -162,15 +162,17 @@ class ClusterView:
 
     def remove(self, pod: Pod) -> None:
         """Take the pod away. One whose node is gone already held no room: nothing happens."""
-        name = self.where(pod)
-        if name is None:
-            if pod.node and pod.node not in self.nodes:
+        moved = self._moved.get(pod.uid)
+        name = pod.node if moved is None else moved
+        state = self._changeable(name) if name in self.nodes else None
+        # The record on the node decides: the caller's may be older.
+        there = None if state is None else state.pods.get(pod.uid)
+        if state is None or there is None:
+            if moved is None and name and state is None:
                 return
             raise InvalidInput(f"pod {pod.key} ({pod.uid}) is not on a node in this view")
-        # The record on the node decides: the caller's may be older.
-        there = self.state(name).pods[pod.uid]
-        self._log.append((False, there, name, self._moved.get(pod.uid)))
-        self._apply(there, name, -1)
+        self._log.append((False, there, name, moved))
+        self._move(there, state, -1)
         self._moved[pod.uid] = ""
 
     def add(self, pod: Pod, node_name: str) -> None:
@@ -178,9 +180,9 @@ class ClusterView:
         already = self.where(pod)
         if already is not None:
             raise InvalidInput(f"pod {pod.key} ({pod.uid}) is already on node {already}")
-        self.state(node_name)
+        state = self._changeable(node_name)
         self._log.append((True, pod, node_name, self._moved.get(pod.uid)))
-        self._apply(pod, node_name, 1)
+        self._move(pod, state, 1)
         self._moved[pod.uid] = node_name
 
     def mark(self) -> int:
@@ -191,16 +193,20 @@ class ClusterView:
         """Undo every move since ``mark``, newest first."""
         while len(self._log) > mark:
             added, pod, name, moved = self._log.pop()
-            self._apply(pod, name, -1 if added else 1)
+            self._move(pod, self._changeable(name), -1 if added else 1)
             if moved is None:
                 del self._moved[pod.uid]
             else:
                 self._moved[pod.uid] = moved
 
-    def _apply(self, pod: Pod, name: str, delta: int) -> None:
+    def _changeable(self, name: str) -> NodeState:
+        """Return the node's state for this view alone; InvalidInput when there is none."""
         state = self._own.get(name)
         if state is None:
             state = self._own[name] = self.state(name).clone()
+        return state
+
+    def _move(self, pod: Pod, state: NodeState, delta: int) -> None:
         if delta > 0:
             state.add(pod)
         else:

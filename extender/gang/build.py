@@ -19,7 +19,7 @@ from extender.fit.member_rules import self_caps
 from extender.fit.selectors import matches
 from extender.fit.view import ClusterView
 from extender.gang.book import Hold
-from extender.gang.classes import allowed_nodes, class_name, classes_of
+from extender.gang.classes import allowed_nodes, class_name
 from extender.gang.cost_levels import CostLevels
 from extender.gang.ledger import Ledger
 from extender.gang.regions import blockers_of, domain_keys, partition
@@ -77,14 +77,19 @@ class Build:
         self._settings = settings
         self._view = view
         self._ledger = ledger
-        self.classes = classes_of(gang.pending)
-        self._need = min(gang.missing, len(gang.pending))
-        masked = [allowed_nodes(group, ledger, view, gang, masks) for group in self.classes]
+        self._pending = gang.pending
+        self.classes = ledger.classes(self._pending)
+        self._need = min(gang.missing, len(self._pending))
+        masked = [
+            allowed_nodes(group, ledger.names, ledger.mask(group[0]), view, gang, masks)
+            for group in self.classes
+        ]
         union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
         self._usable = ledger.usable(union)
         self._allowed = [bytes(compress(mask, union)) for mask in masked]
         self._blocked = [blocked_nodes(group[0], view) for group in self.classes]
-        self._caps = self_caps(self.classes, view).caps
+        rules = any(group[0].shape.anti_affinity or group[0].shape.spread for group in self.classes)
+        self._caps = self_caps(self.classes, view).caps if rules else ()
         self._keys = domain_keys(gang, view)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
         self._requests = tuple(
@@ -251,7 +256,7 @@ class Build:
                 for cap in self._caps
             ),
             domain=self._domain(names),
-            fill=len(self._gang.pending) > self._need,
+            fill=len(self._pending) > self._need,
         )
         return Built(
             problem=problem,

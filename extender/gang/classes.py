@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from extender.fit.member_rules import affinity_mask
 from extender.fit.view import ClusterView
-from extender.gang.ledger import Ledger
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.quantity import format_resource
@@ -53,14 +52,16 @@ def classes_of(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
 
 def allowed_nodes(
     group: tuple[Pod, ...],
-    ledger: Ledger,
+    names: tuple[str, ...],
+    mask: bytes,
     view: ClusterView,
     gang: Gang,
     masks: Mapping[str, frozenset[str]],
 ) -> bytes:
-    """Return one byte a node, 1 where nothing but room, caps and blockers can be against it."""
-    names = ledger.names
-    mask = ledger.mask(group[0])
+    """Return one byte a node, 1 where nothing but room, caps and blockers can be against it.
+
+    ``mask`` says so for what node and pod alone decide.
+    """
     if group[0].shape.affinity:
         near = affinity_mask(group[0], view, names, gang.pending)
         mask = bytes(ok and close for ok, close in zip(mask, near, strict=True))

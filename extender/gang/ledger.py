@@ -8,12 +8,14 @@ never depends on what was kept: an empty ledger gives the same answers.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import compress
 from math import inf
 
 from extender.fit.selectors import matches
 from extender.fit.static import static_mask
+from extender.gang.classes import classes_of
 from extender.gang.gangs import Gangs
 from extender.gang.tolls import Tolls
 from extender.gang.verdicts import Verdicts
@@ -29,7 +31,9 @@ from extender.search.solver import open_census
 MOST_AMOUNTS = 20_000
 """Different requests and node sizes that are remembered."""
 MOST_MASKS = 200
+MOST_GANGS = 4
 
+Classes = tuple[tuple[Pod, ...], ...]
 Budgets = dict[str, tuple[LabelSelector | None, ...]]
 """Namespace -> selectors of its disruption budgets."""
 
@@ -67,6 +71,7 @@ class Ledger:
         """Resource name -> its number in the census."""
         self._amounts: dict[Requests, Amounts] = {}
         self._budgets: Budgets = {}
+        self._classes: deque[tuple[tuple[Pod, ...], Classes]] = deque(maxlen=MOST_GANGS)
         # By what depends on the nodes' records alone.
         self._masks: dict[tuple[PodShape, Requests], bytes] = {}
         self._usable: dict[bytes, Usable] = {}
@@ -97,6 +102,15 @@ class Ledger:
             # Amounts beyond what the compiled census takes: go on in plain Python.
             self.census = Census()
             self._put(nodes)
+
+    def classes(self, pending: tuple[Pod, ...]) -> Classes:
+        """Return classes_of these members, of the gangs asked for last at once."""
+        for members, classes in self._classes:
+            if members == pending:  # quick: the same records are told by identity
+                return classes
+        found = classes_of(pending)
+        self._classes.append((pending, found))
+        return found
 
     def mask(self, pod: Pod) -> bytes:
         """Return one byte a node, 1 where the pod could be by what node and pod alone say."""

@@ -16,7 +16,9 @@ from extender.search.problem import Blocker
 
 def domain_keys(gang: Gang, view: ClusterView) -> tuple[str, ...]:
     """Return the labels of which all seats must share one value each."""
-    keys = set(self_affinity_key(gang.pending, view))
+    pending = gang.pending
+    ruled = any(pod.shape.affinity for pod in pending)
+    keys = set(self_affinity_key(pending, view)) if ruled else set()
     if gang.topology_key:
         keys.add(gang.topology_key)
     return tuple(sorted(keys))
