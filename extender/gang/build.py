@@ -194,6 +194,7 @@ class Build:
         priorities += [entry.priority for entry in gathered.elastic]
         costs = CostLevels(self._order, priorities, self._snapshot, self._ledger.tolls)
         budgets = self._snapshot.budgets if gathered.candidates else ()
+        guards = _by_namespace(budgets)
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
         subjects: list[Candidate | Pod | GangKey] = []
@@ -206,7 +207,7 @@ class Build:
                     cost=costs.candidate(candidate),
                     pods=len(candidate.pods),
                     gang=elastic.get(candidate.gang, -1) if candidate.gang and alone else -1,
-                    budgets=_budget_use(candidate.pods, budgets),
+                    budgets=_budget_use(candidate.pods, guards) if guards else (),
                 )
             )
             subjects.append(candidate)
@@ -284,18 +285,21 @@ def _releases(holds: Iterable[Hold], names: Sequence[str], resources: tuple[str,
     return tuple(sorted(total.items()))
 
 
-def _budget_use(
-    pods: tuple[Pod, ...], budgets: tuple[DisruptionBudget, ...]
-) -> tuple[tuple[int, int], ...]:
-    use: list[tuple[int, int]] = []
-    for i, budget in enumerate(budgets):
-        count = sum(
-            1
-            for pod in pods
-            if pod.namespace == budget.namespace
-            and pod.name not in budget.disrupted
-            and matches(budget.selector, pod.labels)
-        )
-        if count:
-            use.append((i, count))
-    return tuple(use)
+Guards = Mapping[str, Sequence[tuple[int, DisruptionBudget]]]
+"""Namespace -> its disruption budgets with their place in the problem."""
+
+
+def _by_namespace(budgets: Iterable[DisruptionBudget]) -> Guards:
+    found: dict[str, list[tuple[int, DisruptionBudget]]] = {}
+    for at, budget in enumerate(budgets):
+        found.setdefault(budget.namespace, []).append((at, budget))
+    return found
+
+
+def _budget_use(pods: Iterable[Pod], guards: Guards) -> tuple[tuple[int, int], ...]:
+    use: dict[int, int] = {}
+    for pod in pods:
+        for at, budget in guards.get(pod.namespace, ()):
+            if pod.name not in budget.disrupted and matches(budget.selector, pod.labels):
+                use[at] = use.get(at, 0) + 1
+    return tuple(sorted(use.items()))

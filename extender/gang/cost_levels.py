@@ -25,18 +25,22 @@ class CostLevels:
         tolls: Tolls,
     ) -> None:
         names: list[str] = []
+        self._at_priority: dict[int, int] = {}
+        """Priority -> index of its gangs; its pods come next."""
         for level in order:
             if level == "by-priority":
                 for priority in sorted(set(priorities), reverse=True):
+                    self._at_priority[priority] = len(names)
                     names += [f"gangs@{priority}", f"pods@{priority}"]
             else:
                 names.append(level)
         self.names = tuple(names)
         self._index = {name: at for at, name in enumerate(names)}
+        self._pods, self._gpus, self._work, self._age = map(
+            self._index.get, ("pods", "gpus", "work", "age")
+        )
         self._snapshot = snapshot
         self._tolls = tolls
-        self._runs = "work" in self._index
-        self._gpus = "gpus" in self._index
 
     @property
     def budget_level(self) -> int:
@@ -45,31 +49,41 @@ class CostLevels:
 
     def one(self, level: str) -> Vector:
         """Return the vector that counts 1 at a level."""
-        return self._vector({level: 1})
+        vector = self._nothing()
+        if level in self._index:
+            vector[self._index[level]] = 1
+        return tuple(vector)
 
     def candidate(self, unit: Candidate) -> Vector:
         """Return the cost of evicting a unit."""
-        counts = self._broken(unit.priority) if unit.breaks_gang else {}
         now, toll = self._snapshot.now, self._tolls.of(unit)
-        pods = len(unit.pods)
-        counts |= {f"pods@{unit.priority}": pods, "pods": pods, "age": toll.age(unit, now)}
-        if self._runs:
-            counts["work"] = toll.work(unit, self._snapshot.nodes, now)
-        if self._gpus:
-            counts["gpus"] = toll.gpus
-        return self._vector(counts)
+        vector = self._nothing()
+        at = self._at_priority.get(unit.priority)
+        if at is not None:
+            vector[at + 1] = len(unit.pods)
+        if unit.breaks_gang:
+            self._break(vector, unit.priority)
+        if self._pods is not None:
+            vector[self._pods] = len(unit.pods)
+        if self._gpus is not None:
+            vector[self._gpus] = toll.gpus
+        if self._work is not None:
+            vector[self._work] = toll.work(unit, self._snapshot.nodes, now)
+        if self._age is not None:
+            vector[self._age] = toll.age(unit, now)
+        return tuple(vector)
 
     def breaking(self, gang: ElasticCandidate) -> Vector:
         """Return what is paid once when more than a gang's surplus goes."""
-        return self._vector(self._broken(gang.priority))
-
-    def _broken(self, priority: int) -> dict[str, int]:
-        return {f"gangs@{priority}": 1, "gangs": 1}
-
-    def _vector(self, counts: dict[str, int]) -> Vector:
-        vector = [0] * len(self.names)
-        for level, value in counts.items():
-            at = self._index.get(level)
-            if at is not None:
-                vector[at] = value
+        vector = self._nothing()
+        self._break(vector, gang.priority)
         return tuple(vector)
+
+    def _break(self, vector: list[int], priority: int) -> None:
+        """Count one gang broken."""
+        for at in (self._at_priority.get(priority), self._index.get("gangs")):
+            if at is not None:
+                vector[at] = 1
+
+    def _nothing(self) -> list[int]:
+        return [0] * len(self.names)
