@@ -110,12 +110,21 @@ class PodClass:
 
     def mask(self, nodes: Sequence[Node]) -> bytes:
         """Return one byte a node, 1 where the class is allowed."""
-        get = self._by_id.get
+        if self._named:
+            return bytes([self.why_not(node) is None for node in nodes])
+        # By identity: equal records are mostly one object, and unequal ones cost a look more.
+        seen: dict[tuple[object, ...], bool] = {}
+        keys = self._keys
         answer = bytearray(len(nodes))
         for i, node in enumerate(nodes):
-            known = get(id(node))
-            if (self.why_not(node) if known is None else known[1]) is None:
-                answer[i] = 1
+            kind: tuple[object, ...] = (node.unschedulable, id(node.taints), id(node.allocatable))
+            if keys:
+                labels = node.labels
+                kind += tuple([labels.get(key) for key in keys])
+            allowed = seen.get(kind)
+            if allowed is None:
+                allowed = seen[kind] = self.why_not(node) is None
+            answer[i] = allowed
         return bytes(answer)
 
 

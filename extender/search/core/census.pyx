@@ -93,6 +93,7 @@ cdef class Asked:
 
     cdef int R, C
     cdef vector[int] numbers
+    cdef vector[int] column  # resource number -> its place in the question, -1 for none
     cdef vector[i64] requests, largest
     cdef i64 below, own
     cdef vector[Offer] kept
@@ -102,14 +103,18 @@ cdef class Asked:
     cdef vector[Ratio] ratios
 
     def __init__(self, question):
-        cdef int r
+        cdef int r, number
         cdef i64 ask
         self.R = len(question.resources)
         self.C = len(question.requests)
         self.below = question.below
         self.own = question.own
+        r = 0
         for number in question.resources:
             self.numbers.push_back(number)
+            self.column.resize(max(<int>self.column.size(), number + 1), -1)
+            self.column[number] = r
+            r += 1
         self.largest.assign(self.R, 0)
         for request in question.requests:
             for r in range(self.R):
@@ -145,7 +150,7 @@ cdef class Asked:
         cdef int r, i, k, e
         cdef i64 at
         cdef bint spared = False
-        cdef Step step
+        cdef i64* held_by
         cdef int R = self.R
         cdef int resources = <int>node.whole.size()
         offer.version = node.version
@@ -168,8 +173,11 @@ cdef class Asked:
         if R and self.all_fit(self.room.data()) == 0:
             return
         # Who may go, with what each holds of the resources in question.
+        if <int>self.column.size() < resources:
+            self.column.resize(resources, -1)
         self.entries.clear()
-        self.amounts.clear()
+        self.amounts.assign(node.who.size() * R, 0)
+        held_by = self.amounts.data()
         for i in range(<int>node.who.size()):
             if node.who[i].gang == self.own and self.own >= 0:
                 continue
@@ -177,12 +185,11 @@ cdef class Asked:
                 offer.stays += 1
                 continue
             self.entries.push_back(i)
-            e = <int>self.amounts.size()
-            self.amounts.resize(e + R, 0)
             for k in range(node.who[i].first, node.who[i].last):
-                for r in range(R):
-                    if self.numbers[r] == node.number[k]:
-                        self.amounts[e + r] = node.amount[k]
+                r = self.column[node.number[k]]
+                if r >= 0:
+                    held_by[r] = node.amount[k]
+            held_by += R
         self.room = offer.free
         if spare != NULL:
             for r in range(R):
