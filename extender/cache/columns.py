@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from extender.model.objects import Requests
 from extender.model.quantity import INT64_MAX
-from extender.model.snapshot import Columns
 
 
 class ColumnStore:
@@ -29,8 +28,6 @@ class ColumnStore:
         self._size = 0
         self._huge: dict[tuple[int, int], int] = {}
         """(resource, slot) -> the exact sum where it does not fit."""
-        self._view: Columns | None = None
-        self._slots_view: dict[str, int] | None = None
 
     def set_node(self, name: str, old: Requests | None, new: Requests | None) -> None:
         """Note a node's allocatable amounts; None is for no node."""
@@ -40,7 +37,6 @@ class ColumnStore:
         for resource, amount in new or ():
             self._allocatable[self._column(resource)][slot] = amount
         self._hold(name, (new is not None) - (old is not None))
-        self._view = None
 
     def add(self, name: str, requests: Requests, sign: int) -> None:
         """Count a pod's requests on a node in (sign 1) or out (sign -1)."""
@@ -58,7 +54,6 @@ class ColumnStore:
             except OverflowError:
                 self._add_huge(index, slot, sign * amount)
         self._hold(name, sign)
-        self._view = None
 
     def free(self, name: str) -> dict[str, int] | None:
         """Return allocatable minus used of one node (may be negative), None when unknown."""
@@ -85,19 +80,6 @@ class ColumnStore:
                 return resource
         return None
 
-    def view(self) -> Columns:
-        """Return a copy that stays as it is; the same one while nothing changes."""
-        if self._slots_view is None:
-            self._slots_view = dict(self._slots)
-        if self._view is None:
-            self._view = Columns(
-                resources=tuple(self._resources),
-                slots=self._slots_view,
-                allocatable=tuple(column[:] for column in self._allocatable),
-                used=tuple(column[:] for column in self._used),
-            )
-        return self._view
-
     def _add_huge(self, index: int, slot: int, amount: int) -> None:
         exact = self._huge.pop((index, slot), self._used[index][slot]) + amount
         self._used[index][slot] = max(-INT64_MAX, min(INT64_MAX, exact))
@@ -123,7 +105,6 @@ class ColumnStore:
                 for column in self._columns():
                     column.append(0)
             self._slots[name] = slot
-            self._slots_view = None
             self._holders[name] = 0
         return slot
 
@@ -135,7 +116,6 @@ class ColumnStore:
         # Nobody left: every amount is back to zero, so the slot is clean for the next.
         del self._holders[name]
         self._unused.append(self._slots.pop(name))
-        self._slots_view = None
 
     def _columns(self) -> Iterable[array[int]]:
         yield from self._allocatable

@@ -71,7 +71,6 @@ class Store:
             priority_classes=self.priority_classes.snapshot(),
             budgets=self._sorted_budgets(),
             namespaces=self._namespace_labels(),
-            columns=self.columns.view(),
             server_version=self.server_version,
         )
         return self._last

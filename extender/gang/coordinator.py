@@ -13,6 +13,7 @@ import time
 from array import array
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from typing import Protocol
 
 import structlog
@@ -42,6 +43,8 @@ log = structlog.get_logger("gang")
 
 SINGLE = "pod"
 """Dialect name of a plan for one pod of no gang."""
+SEE_SECONDS = 1.0
+"""How often the planner takes in what has changed, whether a gang waits or not."""
 MISSED_SECONDS = 3.0
 """A seat that kube-scheduler does not offer for this long is changed: its own cache
 may be behind ours by a moment, but not by seconds."""
@@ -93,6 +96,8 @@ class Coordinator:
         self._clocks = clocks or Clocks()
         self._decided = decided
         self._planner = Planner(settings, resolver)
+        self._seen = -inf
+        """Monotonic time at which the planner was last shown the cluster."""
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._lock = asyncio.Lock()
         self._masks: dict[GangKey, dict[str, frozenset[str]]] = {}
@@ -371,6 +376,7 @@ class Coordinator:
             overdue = self.flights.overdue(flight)
             if overdue is not None:
                 self.flights.end(flight, "gave-up", overdue, penal=True)
+        await self._see()
         if self.stale() is None:
             for gang in self._unplanned():
                 await self.ensure(gang.key, "loop")
@@ -407,7 +413,19 @@ class Coordinator:
             )
             self._decide(replace(decision, message=message))
             self.flights.start(flight)
+        await self._see()
         self.recovered = True
+
+    async def _see(self) -> None:
+        """Show the planner how things stand: reading 150,000 pods must not wait for a gang."""
+        now = self._clocks.monotonic()
+        if 0 <= now - self._seen < SEE_SECONDS:
+            return
+        self._seen = now
+        snapshot = self._source.snapshot()
+        if snapshot.generation != self._planner.seen:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._pool, self._planner.see, snapshot)
 
     async def close(self) -> None:
         """Stop background work. Plans stay recorded; the next start goes on with them."""

@@ -47,6 +47,16 @@ class Planner:
         self._settings = settings
         self._ledger = Ledger(resolver, settings)
         self._view: ClusterView | None = None
+        self.seen = -1
+        """Generation of the snapshot last taken in."""
+
+    def see(self, snapshot: Snapshot) -> ClusterView:
+        """Take a snapshot in; ahead of the next question, that one finds less to do."""
+        self._ledger.renew(snapshot)
+        self._view = ClusterView.from_snapshot(snapshot, self._view)
+        self._view.refusals()
+        self.seen = snapshot.generation
+        return self._view
 
     def plan(
         self,
@@ -71,9 +81,8 @@ class Planner:
         early = self._refuse_early(gang, snapshot)
         if early is not None:
             return early
-        self._ledger.renew(snapshot)
+        view = self.see(snapshot)
         others = [hold for hold in holds if hold.gang != gang.key]
-        self._view = view = ClusterView.from_snapshot(snapshot, self._view)
         struck: dict[str, frozenset[str]] = dict(masks or {})
         for uid, names in _not_offered(gang, view, offered or {}).items():
             struck[uid] = struck.get(uid, frozenset()) | names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from itertools import compress
 from operator import is_not
@@ -21,23 +20,6 @@ from extender.model.objects import (
 )
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
-
-
-class Columns(Struct, frozen=True):
-    """Amounts per resource and node as int64 arrays ('q'), ready for the search. Read-only.
-
-    Slots are stable while a node exists and reused after it; a slot without a node
-    name in ``slots`` is garbage. Shapes: R resources, S slots.
-    """
-
-    resources: tuple[str, ...]
-    """(R,) names; order of first appearance."""
-    slots: Mapping[str, int]
-    """Node name -> slot. Also of nodes that only pods name: those have nothing allocatable."""
-    allocatable: tuple[array[int], ...]
-    """R arrays of (S,)."""
-    used: tuple[array[int], ...]
-    """R arrays of (S,): requests of the non-finished pods on the node."""
 
 
 class Snapshot(Struct, frozen=True):
@@ -63,9 +45,6 @@ class Snapshot(Struct, frozen=True):
     server_version: str = ""
     """What kube-apiserver calls itself ("v1.36.3"), "" when unknown. The filters follow
     known faults of that release's scheduler."""
-    columns: Columns | None = None
-    """The same amounts as ``nodes`` and ``bound`` hold, kept up to date per event; None
-    when the snapshot does not come from a cache."""
 
 
 def differing(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:

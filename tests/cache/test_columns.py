@@ -10,9 +10,6 @@ def test_sums_beyond_int64_are_held_at_its_end_and_come_back_exactly() -> None:
     columns.set_node("n", None, (("cpu", 10),))
     for _ in range(3):
         columns.add("n", (("cpu", MAX), ("pods", 1)), 1)
-    view = columns.view()
-    slot = view.slots["n"]
-    assert view.used[view.resources.index("cpu")][slot] == MAX
     assert columns.free("n") == {"cpu": 10 - MAX, "pods": -3}
     columns.add("n", (("cpu", 5),), 1)
     for _ in range(3):
@@ -29,22 +26,8 @@ def test_a_slot_is_clean_when_it_is_used_again() -> None:
     columns.add("old", (("cpu", 3),), -1)
     assert columns.free("old") is None
     columns.set_node("new", None, (("cpu", 1),))
-    view = columns.view()
-    assert view.slots == {"new": 0}
     assert columns.free("new") == {"cpu": 1}
-
-
-def test_a_view_stays_as_it_is_and_is_shared_while_nothing_changes() -> None:
-    columns = ColumnStore()
-    columns.set_node("n", None, (("cpu", 10),))
-    view = columns.view()
-    assert columns.view() is view
-    columns.add("n", (("cpu", 3),), 1)
-    columns.set_node("m", None, (("memory", 5),))
-    assert view.used[0][0] == 0
-    assert view.resources == ("cpu",)
-    assert set(view.slots) == {"n"}
-    assert columns.view() is not view
+    assert columns.short("new", (("gpu", 1),)) == "gpu"
 
 
 def test_a_changed_node_keeps_what_is_used_there() -> None:

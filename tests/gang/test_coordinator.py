@@ -231,6 +231,16 @@ async def test_a_victim_that_does_not_die_ends_the_plan_without_a_second_set(rig
     assert await rig.names() == {*LOW, *HIGH}
 
 
+async def test_the_planner_knows_the_cluster_before_the_first_question(rig: Rig) -> None:
+    """Reading all pods takes long; a gang must not be the one to wait for it."""
+    await full_cluster(rig)
+    await rig.restart()
+    planner = rig.coordinator._planner
+    assert planner.seen == rig.cache.snapshot().generation
+    await rig.remove("low-0")
+    await rig.until(lambda: planner.seen == rig.cache.snapshot().generation)
+
+
 async def test_restart_goes_on_where_the_cluster_stands(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])

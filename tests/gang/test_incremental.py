@@ -64,6 +64,8 @@ def test_incremental_equals_from_scratch_after_thousands_of_events(settings: Set
     seen: Counter[str] = Counter()
     for event in range(EVENTS):
         churn.step()
+        if churn.rng.random() < 0.1:
+            veteran.see(churn.snapshot())
         if churn.rng.random() < 0.3:
             state = churn.snapshot()
             gang = resolver.resolve(churn.urgent(), state)
