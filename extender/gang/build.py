@@ -23,8 +23,9 @@ from extender.gang.classes import allowed_nodes, class_name, classes_of
 from extender.gang.cost_levels import CostLevels
 from extender.gang.ledger import Ledger
 from extender.gang.offers import SHUT, Offer, Question, count_gains, offer_of, plus
-from extender.gang.reach import Reach, least_priority, reached
+from extender.gang.reach import Reach, least_priority, least_priority_over, reached
 from extender.gang.regions import blockers_of, domain_keys, partition
+from extender.gang.spreads import Spreading, enough, node_limits
 from extender.gang.units import Gathered, Gatherer, Releases, ways
 from extender.gang.victims import Candidate
 from extender.model.cost_order import order_of, spares_by_priority
@@ -32,7 +33,16 @@ from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.search.problem import Budget, Cap, ElasticGang, MemberClass, Problem, Unit, Vector
+from extender.search.problem import (
+    Budget,
+    Cap,
+    ElasticGang,
+    MemberClass,
+    Problem,
+    Spread,
+    Unit,
+    Vector,
+)
 
 ENDLESS = 1 << 30
 NOBODY = Gathered((), (), ())
@@ -51,6 +61,8 @@ class Built(Struct, frozen=True):
     """Nodes that some member may use, room aside."""
     cut: int | None
     """Units above this priority were left out: they are not needed. None: none were."""
+    unsure: bool
+    """Spread rules count pods that may go: an answer has to be checked for that."""
     stays: int
     """Pods on usable nodes that may not be evicted."""
     first_stays: tuple[tuple[Pod, str], ...]
@@ -88,7 +100,10 @@ class Build:
         self._usable = list(compress(names, union))
         self._allowed = [set(compress(names, mask)) for mask in masked]
         self._blocked = [blocked_nodes(group[0], view) for group in self.classes]
-        self._caps = self_caps(self.classes, view).caps
+        holds = [hold for hold in holds if hold.gang != gang.key]
+        rules = self_caps(self.classes, view)
+        self._caps = rules.caps
+        self._spreading = Spreading(rules.spreads, gang, view, snapshot, holds)
         self._keys = domain_keys(gang, view)
         self._question = _question(self.classes, gang, snapshot)
         offers = ledger.offers(self._question)
@@ -98,7 +113,7 @@ class Build:
         self._held: set[str] = set()
         self._verdicts = offers.verdicts
         self._taken_over: dict[GangKey, list[Hold]] = {}
-        self._add_holds([hold for hold in holds if hold.gang != gang.key])
+        self._add_holds(holds)
         plan = settings.plan
         self._order = order_of(plan.cost_order, plan.cost_orders)
         self.cut = self._reach() if spares_by_priority(self._order) else None
@@ -137,7 +152,7 @@ class Build:
     def _reach(self) -> int | None:
         """The priority up to which units are needed at most; None when that is not known."""
         usable, offers = self._usable, self._offers
-        if not (self._caps or self._keys or any(self._blocked)):
+        if not (self._caps or self._spreading.rules or self._keys or any(self._blocked)):
             # Sums of all nodes are kept; take back those of nodes that are out.
             gains = dict(self._gains)
             everyone = self._allowed[0].intersection(*self._allowed[1:])
@@ -157,18 +172,36 @@ class Build:
             for name, value in zip(usable, domain, strict=True):
                 if value >= 0:
                     limits[name] = min(limits.get(name, ENDLESS), cap.limit)
+        wide: list[Spread] = []
+        for rule in self._spreading.spreads(usable, None, strict=True):
+            here = node_limits(rule)
+            if here is None:
+                wide.append(rule)
+            else:
+                for n, limit in here.items():
+                    limits[usable[n]] = min(limits.get(usable[n], ENDLESS), limit)
         domains = self._domain(usable)
         everyone = self._allowed[0].intersection(*self._allowed[1:])
         for found in self._blocked:
             everyone.difference_update(found)
-        return least_priority(
-            (
-                Reach(offers[name], limits.get(name, ENDLESS), domains[i] if domains else 0)
-                for i, name in enumerate(usable)
-                if name in everyone and (not domains or domains[i] >= 0)
-            ),
-            self._need,
+        if wide:
+            all_classes = set(range(len(self.classes)))
+            spread = wide[0]
+            if (
+                len(wide) > 1
+                or domains
+                or not set(spread.bound) == set(spread.counted) == all_classes
+            ):
+                return None
+            domains = spread.domain
+        nodes = (
+            Reach(offers[name], limits.get(name, ENDLESS), domains[i] if domains else 0)
+            for i, name in enumerate(usable)
+            if name in everyone and (not domains or domains[i] >= 0)
         )
+        if wide:
+            return least_priority_over(nodes, lambda seats: enough(spread, seats, self._need))
+        return least_priority(nodes, self._need)
 
     def _domain(self, names: Sequence[str]) -> array[int] | None:
         if not self._keys:
@@ -178,10 +211,15 @@ class Build:
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""
         offers = [self._offers[name] for name in self._usable]
-        return self._built(self._usable, [offer.total for offer in offers], NOBODY, ())
+        return self._built(
+            self._usable, [offer.total for offer in offers], NOBODY, (), strict=False
+        )
 
-    def full(self) -> Built:
-        """Return the problem with every unit that may be needed."""
+    def full(self, *, strict: bool = False) -> Built:
+        """Return the problem with every unit that may be needed.
+
+        ``strict``: spread rules that hold whichever of the counted pods go.
+        """
         blocked = {name for found in self._blocked for name in found}
         offers = self._offers
         most = SHUT - 1 if self.cut is None else self.cut
@@ -197,7 +235,11 @@ class Build:
                     if pod.uid in in_the_way and pod.uid not in self._question.own:
                         gatherer.add_way(pod, key)
         return self._built(
-            names, [offers[name].free for name in names], gatherer.gathered(), self._blocked
+            names,
+            [offers[name].free for name in names],
+            gatherer.gathered(),
+            self._blocked,
+            strict=strict,
         )
 
     def _built(
@@ -206,6 +248,8 @@ class Build:
         room: list[Vector],
         gathered: Gathered,
         blocked: Sequence[Mapping[str, tuple[str, ...]]],
+        *,
+        strict: bool,
     ) -> Built:
         resources = self._question.resources
         index = {name: i for i, name in enumerate(names)}
@@ -242,6 +286,10 @@ class Build:
                     subjects.append(key)
         allowed = [bytearray(name in mask for name in names) for mask in self._allowed]
         blockers = blockers_of(blocked, index, subjects, allowed)
+        going: set[str | GangKey] | None = None
+        if gathered is not NOBODY:
+            going = {pod.uid for candidate, _ in gathered.candidates for pod in candidate.pods}
+            going |= set(self._taken_over)
         problem = Problem(
             resources=resources,
             nodes=tuple(names),
@@ -278,6 +326,7 @@ class Build:
                 )
                 for cap in self._caps
             ),
+            spreads=self._spreading.spreads(names, going, strict=strict),
             domain=self._domain(names),
             fill=len(self._gang.pending) > self._need,
         )
@@ -288,6 +337,7 @@ class Build:
             subjects=tuple(subjects),
             usable=len(self._usable),
             cut=self.cut,
+            unsure=not strict and self._spreading.unsure(going),
             stays=sum(map(len, stays)),
             first_stays=tuple(islice(chain.from_iterable(stays), MOST_STAYS)),
         )

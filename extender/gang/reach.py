@@ -8,7 +8,7 @@ answer costs nothing there either, so it takes nobody above that priority.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ class Reach(Struct, frozen=True):
     limit: int
     """Members at most, by rules other than room."""
     domain: int
-    """Topology domain; all seats lie in one of them."""
+    """Topology domain: all seats lie in one of them, or are spread over them."""
 
 
 def least_priority(nodes: Iterable[Reach], members: int) -> int | None:
@@ -37,6 +37,27 @@ def least_priority(nodes: Iterable[Reach], members: int) -> int | None:
                 before = seats
     found = [at for gain in gains.values() if (at := reached(gain, members)) is not None]
     return min(found, default=None)
+
+
+def least_priority_over(
+    nodes: Iterable[Reach], enough: Callable[[Mapping[int, int]], bool]
+) -> int | None:
+    """Return the least priority at which the seats that are sure in each domain suffice."""
+    gains: defaultdict[int, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for node in nodes:
+        before = 0
+        for priority, sure, _ in node.offer.steps:
+            seats = min(sure, node.limit)
+            if seats > before:
+                gains[priority][node.domain] += seats - before
+                before = seats
+    seats_in: defaultdict[int, int] = defaultdict(int)
+    for priority in sorted(gains):
+        for domain, more in gains[priority].items():
+            seats_in[domain] += more
+        if enough(seats_in):
+            return priority
+    return None
 
 
 def reached(gain: Mapping[int, int], members: int) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from extender.search import reference
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.reference import Flag
+from extender.search.spread import settled
 from extender.search.validate import check_frame, check_units
 
 try:
@@ -37,6 +38,7 @@ def solve(
     Raises InvalidInput for a malformed problem.
     """
     check_frame(problem)
+    problem = settled(problem)
     if BACKEND == "compiled":
         core = compiled.solve if compiled.takes(problem) else mixed.solve
         try:
@@ -56,4 +58,4 @@ def backend_for(problem: Problem) -> str:
     """
     if BACKEND == "reference":
         return BACKEND
-    return "compiled" if compiled.takes(problem) else "mixed"
+    return "compiled" if compiled.takes(settled(problem)) else "mixed"
