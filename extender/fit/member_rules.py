@@ -16,7 +16,7 @@ from extender.fit.inter_pod_affinity import picks_all, term_picks
 from extender.fit.namespaces import Namespaces
 from extender.fit.pod_topology_spread import counts_for
 from extender.fit.view import ClusterView
-from extender.model.objects import Pod, PodShape
+from extender.model.objects import Pod, PodShape, SpreadConstraint
 
 
 class MemberCap(Struct, frozen=True):
@@ -27,10 +27,31 @@ class MemberCap(Struct, frozen=True):
     limit: int
 
 
+class MemberSpread(Struct, frozen=True):
+    """In no domain with a bound member may there be too many more than in the emptiest."""
+
+    bound: tuple[int, ...]
+    """Classes (indices) that the constraint holds for."""
+    counted: tuple[int, ...]
+    """Classes whose members it counts."""
+    topology_key: str
+    max_skew: int
+    from_zero: bool
+    """The emptiest domain counts as 0: there are fewer than minDomains."""
+    values: tuple[str, ...]
+    """Topology values of the eligible nodes, sorted: the domains."""
+    there: tuple[int, ...]
+    """Pods counted in each domain now."""
+    sample: Pod
+    """A bound member: all of them agree on what is counted where."""
+    constraint: SpreadConstraint
+
+
 class MemberRules(Struct, frozen=True):
     """Limits that every placement keeps, and what they do not say."""
 
     caps: tuple[MemberCap, ...] = ()
+    spreads: tuple[MemberSpread, ...] = ()
     verify: tuple[str, ...] = ()
     """For a person: rules the caps express only in part, or not at all."""
 
@@ -39,17 +60,23 @@ def self_caps(classes: Sequence[Sequence[Pod]], view: ClusterView) -> MemberRule
     """Return the limits that members set for each other by anti-affinity and spread.
 
     ``classes`` are the gang's members, grouped as the search groups them. A cap
-    never forbids a placement that the filters allow; with ``verify`` empty the
-    caps also forbid every placement in which these rules are broken.
+    never forbids a placement that the filters allow; with ``verify`` empty caps and
+    spreads also forbid every placement in which these rules are broken.
+
+    A spread is about the final counts. Where they keep it, kube-scheduler can seat the
+    members in whatever order it tries them, as long as it tries again those that do
+    not fit yet: of those still to be seated, the one whose domain is emptiest fits.
+    Where they do not, the order in which the others come first leaves somebody out.
+    Members bound by the constraint and counted by it are so seated exactly as the
+    filter allows; counted members whom it does not bind may come first.
     """
     keys = _label_keys(pod.shape for pods in classes for pod in pods)
     kinds = [_kinds(pods, keys) for pods in classes]
     caps: list[MemberCap] = []
     verify: list[str] = []
     _anti_affinity(kinds, view.namespaces, caps, verify)
-    for index in range(len(kinds)):
-        _spread(kinds, index, view, caps, verify)
-    return MemberRules(tuple(dict.fromkeys(caps)), tuple(dict.fromkeys(verify)))
+    spreads = _spreads(kinds, view, verify)
+    return MemberRules(tuple(dict.fromkeys(caps)), spreads, tuple(dict.fromkeys(verify)))
 
 
 def self_affinity_key(pods: Sequence[Pod], view: ClusterView) -> tuple[str, ...]:
@@ -181,48 +208,71 @@ def _keep_apart(one: Pod, other: Pod, key: str, namespaces: Namespaces) -> bool:
     )
 
 
-def _spread(
-    kinds: Sequence[Sequence[Kind]],
-    index: int,
-    view: ClusterView,
-    caps: list[MemberCap],
-    verify: list[str],
-) -> None:
-    """A cap for each constraint of one class that counts the class itself.
+def _spreads(
+    kinds: Sequence[Sequence[Kind]], view: ClusterView, verify: list[str]
+) -> tuple[MemberSpread, ...]:
+    """One rule for each constraint of some class, over all classes that share it."""
+    rules: list[tuple[object, ...] | None] = []
+    for group in kinds:
+        found = {_spread_rules(pod) for pod, _ in group}
+        rules.append(found.pop() if len(found) == 1 else None)
+        if found:
+            verify.append("members of one class have different spread constraints")
+    spreads: list[MemberSpread] = []
+    for index, group in enumerate(kinds):
+        if rules[index] is None or rules[index] in rules[:index]:
+            continue
+        sample = group[0][0]
+        for level in view.spread_counts(sample).levels if sample.shape.spread else ():
+            constraint = level.constraint
+            numbers = [
+                sum(n for pod, n in other if counts_for(constraint, sample.namespace, pod))
+                for other in kinds
+            ]
+            whole = [sum(n for _, n in other) for other in kinds]
+            if any(0 < n < most for n, most in zip(numbers, whole, strict=True)):
+                verify.append(f"spread over {constraint.topology_key} counts part of a class only")
+            spreads.append(
+                MemberSpread(
+                    bound=tuple(c for c, rule in enumerate(rules) if rule == rules[index]),
+                    counted=tuple(
+                        c for c, n in enumerate(numbers) if n == whole[c] and whole[c] > 0
+                    ),
+                    topology_key=constraint.topology_key,
+                    max_skew=constraint.max_skew,
+                    from_zero=len(level.counts) < max(1, constraint.min_domains),
+                    values=tuple(sorted(level.counts)),
+                    there=tuple(level.counts[value] for value in sorted(level.counts)),
+                    sample=sample,
+                    constraint=constraint,
+                )
+            )
+    return tuple(spreads)
 
-    The last member put into a domain met count <= minimum + maxSkew, and the
-    minimum can never exceed the average: that bounds every placement. It is the
-    whole rule when the minimum is 0 throughout and nothing else is counted.
-    """
-    rules = {_spread_rules(pod) for pod, _ in kinds[index]}
-    if len(rules) > 1:
-        verify.append("members of one class have different spread constraints")
-        return
-    sample = kinds[index][0][0]
-    same = [
-        c for c, group in enumerate(kinds) if all({_spread_rules(pod)} == rules for pod, _ in group)
+
+def spread_domains(rule: MemberSpread, names: Sequence[str], view: ClusterView) -> list[int]:
+    """Return the rule's domain (an index into ``values``) of each node, -1 where it has none."""
+    counts = view.spread_counts(rule.sample)
+    at = next(i for i, level in enumerate(counts.levels) if level.constraint == rule.constraint)
+    order = {value: i for i, value in enumerate(rule.values)}
+    return [
+        order[view.nodes[name].labels[rule.topology_key]]
+        if at in counts.eligible.get(name, ())
+        else -1
+        for name in names
     ]
-    for level in view.spread_counts(sample).levels if sample.shape.spread else ():
-        constraint = level.constraint
-        counted = [
-            sum(n for pod, n in group if counts_for(constraint, sample.namespace, pod))
-            for group in kinds
-        ]
-        bound = [c for c in same if counted[c] == sum(n for _, n in kinds[c])]
-        existing, domains = sum(level.counts.values()), len(level.counts)
-        total = existing + sum(counted)
-        few = domains < max(1, constraint.min_domains)
-        least = 0 if few else total // domains
-        if index in bound:
-            caps.append(
-                MemberCap(tuple(bound), constraint.topology_key, constraint.max_skew + least)
-            )
-        whole = index in bound and sum(counted[c] for c in bound) == sum(counted)
-        if total and (existing or least or not whole):
-            verify.append(
-                f"spread over {constraint.topology_key} (maxSkew {constraint.max_skew}) depends on "
-                f"the order of placement or on other pods"
-            )
+
+
+def counted_pods(rule: MemberSpread, view: ClusterView) -> tuple[tuple[Pod, int], ...]:
+    """Return the pods that the rule counts in the view now, each with its domain."""
+    names = list(view.nodes)
+    return tuple(
+        (pod, domain)
+        for name, domain in zip(names, spread_domains(rule, names, view), strict=True)
+        if domain >= 0
+        for pod in view.state(name).pods.values()
+        if counts_for(rule.constraint, rule.sample.namespace, pod)
+    )
 
 
 def _spread_rules(pod: Pod) -> tuple[object, ...]:

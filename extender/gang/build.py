@@ -15,14 +15,16 @@ from itertools import compress
 from msgspec import Struct
 
 from extender.fit.blockers import blocked_nodes
-from extender.fit.member_rules import self_caps
+from extender.fit.member_rules import MemberRules, self_caps
 from extender.fit.selectors import matches
 from extender.fit.view import ClusterView
 from extender.gang.book import Hold
 from extender.gang.classes import allowed_nodes, class_name
 from extender.gang.cost_levels import CostLevels
 from extender.gang.ledger import Ledger
+from extender.gang.reach import least_priority, least_priority_over
 from extender.gang.regions import blockers_of, domain_keys, partition
+from extender.gang.spreads import Spreading, enough, node_limits
 from extender.gang.units import Units, units_of, ways
 from extender.gang.victims import Candidate
 from extender.model.cost_order import order_of, spares_by_priority
@@ -31,7 +33,16 @@ from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.census import FREE, STAYS, Question, Releases, Seatings, plus
-from extender.search.problem import Budget, Cap, ElasticGang, MemberClass, Problem, Unit, Vector
+from extender.search.problem import (
+    Budget,
+    Cap,
+    ElasticGang,
+    MemberClass,
+    Problem,
+    Spread,
+    Unit,
+    Vector,
+)
 
 ENDLESS = 1 << 30
 NOBODY = Units()
@@ -50,6 +61,8 @@ class Built(Struct, frozen=True):
     """Nodes that some member may use, room aside."""
     cut: int | None
     """Units above this priority were left out: they are not needed. None: none were."""
+    unsure: bool
+    """Spread rules count pods that may go: an answer has to be checked for that."""
     stays: int
     """Pods on usable nodes that may not be evicted."""
 
@@ -88,8 +101,12 @@ class Build:
         self._usable = ledger.usable(union)
         self._allowed = [bytes(compress(mask, union)) for mask in masked]
         self._blocked = [blocked_nodes(group[0], view) for group in self.classes]
-        rules = any(group[0].shape.anti_affinity or group[0].shape.spread for group in self.classes)
-        self._caps = self_caps(self.classes, view).caps if rules else ()
+        holds = [hold for hold in holds if hold.gang != gang.key]
+        rules = self_caps(self.classes, view) if _ruled(self.classes) else MemberRules()
+        self._caps = rules.caps
+        self._spreading = Spreading(
+            rules.spreads, gang, view, snapshot, holds if rules.spreads else ()
+        )
         self._keys = domain_keys(gang, view)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
         self._requests = tuple(
@@ -97,7 +114,7 @@ class Build:
         )
         self._below = gang.preemptor_priority if gang.preempts else FREE + 1
         self._taken_over: dict[GangKey, list[Hold]] = {}
-        held = self._seatings([hold for hold in holds if hold.gang != gang.key])
+        held = self._seatings(holds)
         question = Question(
             ledger.numbers(self._resources), self._requests, self._below, ledger.own_number(gang)
         )
@@ -132,17 +149,31 @@ class Build:
             for name in set().union(*self._blocked) & self._usable.index.keys():
                 shut[self._usable.index[name]] = 0
             inside = bytes(shut)
-        limits: array[int] | None = None
+        limits = array("i", (ENDLESS for _ in usable))
         for cap in self._caps:
             domain = partition((cap.topology_key,), usable, self._snapshot, ())
             counted = [value for value in domain if value >= 0]
             if len(set(counted)) < len(counted):
                 return None  # binds over several nodes: not a matter of sums
-            limits = limits or array("i", (ENDLESS for _ in usable))
             for at, value in enumerate(domain):
                 if value >= 0:
                     limits[at] = min(limits[at], cap.limit)
-        return self._offers.least_priority(self._need, inside, limits, self._domain(usable))
+        wide: list[Spread] = []
+        for rule in self._spreading.spreads(usable, None, strict=True):
+            here = node_limits(rule)
+            if here is None:
+                wide.append(rule)
+            else:
+                for at, limit in here.items():
+                    limits[at] = min(limits[at], limit)
+        domains = self._domain(usable)
+        if not wide:
+            return least_priority(self._offers.gains(inside, limits, domains), self._need)
+        spread, everybody = wide[0], set(range(len(self.classes)))
+        if len(wide) > 1 or domains or not set(spread.bound) == set(spread.counted) == everybody:
+            return None
+        gains = self._offers.gains(inside, limits, spread.domain)
+        return least_priority_over(gains, lambda seats: enough(spread, seats, self._need))
 
     def _domain(self, names: Sequence[str]) -> array[int] | None:
         if not self._keys:
@@ -151,10 +182,15 @@ class Build:
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""
-        return self._built(self._usable.names, self._allowed, self._offers.total_room(), NOBODY, ())
+        return self._built(
+            self._usable.names, self._allowed, self._offers.total_room(), NOBODY, (), strict=False
+        )
 
-    def full(self) -> Built:
-        """Return the problem with every unit that may be needed."""
+    def full(self, *, strict: bool = False) -> Built:
+        """Return the problem with every unit that may be needed.
+
+        ``strict``: spread rules that hold whichever of the counted pods go.
+        """
         usable = self._usable
         blocked = bytearray(len(usable.names))
         for name in set().union(*self._blocked) & usable.index.keys():
@@ -170,6 +206,7 @@ class Build:
             self._offers.free_room(places),
             units_of(gathered, in_the_way, self._ledger, most),
             self._blocked,
+            strict=strict,
         )
 
     def stayers(self) -> list[tuple[Pod, str]]:
@@ -188,6 +225,8 @@ class Build:
         room: tuple[array[int], ...],
         gathered: Units,
         blocked: Sequence[Mapping[str, tuple[str, ...]]],
+        *,
+        strict: bool,
     ) -> Built:
         resources = self._resources
         priorities = [candidate.priority for candidate, _ in gathered.candidates]
@@ -224,6 +263,10 @@ class Build:
                     subjects.append(key)
         allowed = [bytearray(mask) for mask in masks]
         blockers = blockers_of(blocked, names, subjects, allowed)
+        going: set[str | GangKey] | None = None
+        if gathered is not NOBODY and self._spreading.rules:
+            going = {pod.uid for candidate, _ in gathered.candidates for pod in candidate.pods}
+            going |= set(self._taken_over)
         problem = Problem(
             resources=resources,
             nodes=names,
@@ -256,6 +299,7 @@ class Build:
                 )
                 for cap in self._caps
             ),
+            spreads=self._spreading.spreads(names, going, strict=strict),
             domain=self._domain(names),
             fill=len(self._pending) > self._need,
         )
@@ -265,8 +309,15 @@ class Build:
             subjects=tuple(subjects),
             usable=len(self._usable.names),
             cut=self.cut,
+            unsure=not strict and self._spreading.unsure(going),
             stays=sum(self._offers.stays()),
         )
+
+
+def _ruled(classes: Iterable[tuple[Pod, ...]]) -> bool:
+    """Whether members may set each other rules at all; members of a class share a shape."""
+    shapes = [group[0].shape for group in classes]
+    return any(shape.anti_affinity or shape.spread for shape in shapes)
 
 
 def _vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> Vector:

@@ -8,7 +8,9 @@ Steps
 4. Turn the solution back into seats and victims.
 5. Prove it on the predicates: with the victims gone and all seats taken, every
    member passes every rule on its node. A seat that fails is struck out for its
-   class and the search runs again; such a plan is no longer called optimal.
+   class and the search runs again; such a plan is no longer called optimal. Where
+   topology spread counts pods that may go themselves, a stricter question is asked
+   first (extender.gang.spreads).
 
 Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 """
@@ -32,7 +34,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Cost, Plan, Refusal, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.search.problem import Infeasible, Limits, Solution
+from extender.search.problem import Infeasible, Limits, Solution, Vector
 from extender.search.reference import Flag
 from extender.search.solver import solve
 
@@ -101,12 +103,19 @@ class Planner:
             if isinstance(answer, Infeasible):
                 stayers = draft.stayers()
                 return explain_refusal(gang, built, answer, stayers, snapshot, strikes > 0)
-            seats = _assign(built, answer)
-            leaving, taken_over = _leaving(built, answer)
-            after = _view_after(view, snapshot, leaving, others, taken_over)
-            failed = _failures(after, seats)
+            seats, failed = _try_out(view, snapshot, others, built, answer)
+            bound = answer.bound if strikes == 0 else tuple(0 for _ in answer.cost)
+            if failed and built.unsure:
+                # Pods that spread rules count go or stay with the answer: ask for one that
+                # holds either way. What bounds the looser question bounds this one too.
+                careful = draft.full(strict=True)
+                other = solve(careful.problem, limits, deadline=deadline, cancel=cancel)
+                if isinstance(other, Solution):
+                    placed, wrong = _try_out(view, snapshot, others, careful, other)
+                    if not wrong:
+                        built, answer, seats, failed = careful, other, placed, wrong
             if not failed:
-                return _finish(gang, built, answer, snapshot, seats, exact=strikes == 0)
+                return _finish(gang, built, answer, snapshot, seats, bound)
             strikes += 1
             if strikes > MAX_STRIKES:
                 reasons = tuple(f"{pod.name} on {node}: {why}" for pod, node, why in failed)
@@ -215,16 +224,40 @@ def _view_after(
     return after
 
 
+def _try_out(
+    view: ClusterView,
+    snapshot: Snapshot,
+    others: Iterable[Hold],
+    built: Built,
+    solution: Solution,
+) -> tuple[list[tuple[Pod, str]], list[tuple[Pod, str, str]]]:
+    """Return who sits where under the solution, and which of these seats break a rule."""
+    seats = _assign(built, solution)
+    leaving, taken_over = _leaving(built, solution)
+    after = _view_after(view, snapshot, leaving, others, taken_over)
+    return seats, _failures(after, seats)
+
+
 def _failures(after: ClusterView, seats: Iterable[tuple[Pod, str]]) -> list[tuple[Pod, str, str]]:
-    """Seat everyone in ``after``; return the seats that break a rule, with the rule."""
-    failed: list[tuple[Pod, str, str]] = []
-    for pod, node in seats:
-        why = after.why_not(pod, node)
-        if why is None:
-            after.add(pod, node)
-        else:
-            failed.append((pod, node, why))
-    return failed
+    """Seat everyone in ``after``; return the seats that break a rule, with the rule.
+
+    As kube-scheduler does: a member that does not fit yet is tried again once others
+    sit (topology spread and affinity among members ask for that).
+    """
+    waiting = [(pod, node, "") for pod, node in seats]
+    moved = True
+    while waiting and moved:
+        moved = False
+        failed: list[tuple[Pod, str, str]] = []
+        for pod, node, _ in waiting:
+            why = after.why_not(pod, node)
+            if why is None:
+                after.add(pod, node)
+                moved = True
+            else:
+                failed.append((pod, node, why))
+        waiting = failed
+    return waiting
 
 
 def _finish(
@@ -233,8 +266,7 @@ def _finish(
     solution: Solution,
     snapshot: Snapshot,
     seats: Sequence[tuple[Pod, str]],
-    *,
-    exact: bool,
+    bound: Vector,
 ) -> Plan:
     used_nodes = {node for _, node in seats}
     victims: list[Victim] = []
@@ -252,12 +284,11 @@ def _finish(
         else:
             taken_over.append(subject)
     victims.sort(key=lambda victim: (-victim.priority, victim.uid))
-    bound = solution.bound if exact else tuple(0 for _ in solution.cost)
     costs = tuple(
         Cost(level, value, least)
         for level, value, least in zip(built.problem.levels, solution.cost, bound, strict=True)
     )
-    proof = "optimal" if exact and solution.optimal else "bounded"
+    proof = "optimal" if bound == solution.cost else "bounded"
     plan = Plan(
         gang=gang.key,
         priority=gang.preemptor_priority,

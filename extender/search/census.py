@@ -18,7 +18,6 @@ the pods outside H: they are never needed.
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any, NamedTuple
@@ -159,22 +158,15 @@ class Offers:
         """How many pods may not be evicted, node by node; 0 where no member could ever be."""
         return array("i", (offer.stays for offer in self._offers))
 
-    def least_priority(
-        self,
-        need: int,
-        inside: bytes,
-        limit: array[int] | None = None,
-        domain: array[int] | None = None,
-    ) -> int | None:
-        """The least priority up to which everybody's end makes ``need`` seats surely, or None.
+    def gains(
+        self, inside: bytes, limit: array[int] | None = None, domain: array[int] | None = None
+    ) -> dict[int, dict[int, int]]:
+        """Seats that become sure at each priority, added up by ``domain`` (None: all in 0).
 
-        When all up to some priority that no disruption budget covers make enough
-        seats, those pods are an answer that costs nothing at any level above. The
-        best answer costs nothing there either, so it takes nobody above that priority.
-        Counted are nodes with 1 ``inside``, up to ``limit`` members each, and where a
-        ``domain`` is given in one domain (-1: nowhere).
+        Counted are nodes with 1 ``inside`` and a domain that is not -1, up to ``limit``
+        members each.
         """
-        gains: defaultdict[int, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+        gains: dict[int, dict[int, int]] = {}
         for at, offer in enumerate(self._offers):
             if not inside[at] or (domain is not None and domain[at] < 0):
                 continue
@@ -182,10 +174,10 @@ class Offers:
             for priority, sure, _ in offer.steps:
                 seats = sure if limit is None else min(sure, limit[at])
                 if seats > before:
-                    gains[0 if domain is None else domain[at]][priority] += seats - before
+                    gain = gains.setdefault(0 if domain is None else domain[at], {})
+                    gain[priority] = gain.get(priority, 0) + seats - before
                     before = seats
-        reached = [_reached(gain, need) for gain in gains.values()]
-        return min((priority for priority in reached if priority is not None), default=None)
+        return gains
 
     def opening(self, most: int, always: bytes) -> array[int]:
         """Positions of nodes where a member fits once all up to ``most`` are gone, or that
@@ -230,16 +222,6 @@ class Offers:
                     found.alone.append((holder.subject, ((place, amounts),)))
         found.whole.update((gang, tuple(part.items())) for gang, part in parts.items())
         return found
-
-
-def _reached(gain: Mapping[int, int], members: int) -> int | None:
-    """The least priority up to which the gains add up to ``members``, or None."""
-    seats = 0
-    for priority in sorted(gain):
-        seats += gain[priority]
-        if seats >= members:
-            return priority
-    return None
 
 
 def offer_of(

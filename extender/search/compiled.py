@@ -1,7 +1,7 @@
 """The compiled search behind the same question: which problems it takes, and region by region.
 
 The core (extender/search/core) decides gangs of one class. Several classes that
-share nodes, and caps that bind over more than one node (topology spread), are
+share nodes, and caps and spread rules that bind over more than one node, are
 answered by the plain search.
 """
 
@@ -20,8 +20,8 @@ __all__ = ["Doubtful", "solve", "takes"]
 
 
 def takes(problem: Problem) -> bool:
-    """Whether the core covers every rule of the problem."""
-    if len(problem.classes) != 1:
+    """Whether the core covers every rule of the (settled) problem."""
+    if len(problem.classes) != 1 or problem.spreads:
         return False
     cls = problem.classes[0]
     most = cls.count if problem.fill else max(problem.need, cls.least)

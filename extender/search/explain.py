@@ -42,11 +42,17 @@ def infeasible(problem: Problem, rooms: Sequence[Room]) -> Infeasible:
         )
         for room in rooms
     ]
-    return refusal(problem, offers, proved=proved)
+    skews = _spread_reasons(problem, rooms[0]) if len(rooms) == 1 else []
+    return refusal(problem, offers, proved=proved, more=skews)
 
 
-def refusal(problem: Problem, offers: Sequence[Nearest], *, proved: bool) -> Infeasible:
-    """The refusal in words. With several regions the one that comes nearest speaks."""
+def refusal(
+    problem: Problem, offers: Sequence[Nearest], *, proved: bool, more: Sequence[str] = ()
+) -> Infeasible:
+    """The refusal in words, ``more`` at its end.
+
+    With several regions the one that comes nearest speaks.
+    """
     if not offers:
         return Infeasible(
             proved=True,
@@ -62,6 +68,7 @@ def refusal(problem: Problem, offers: Sequence[Nearest], *, proved: bool) -> Inf
     ]
     reasons += [_class_reason(problem, best.shortages[cls], cls, members) for cls, members in short]
     reasons += _cap_reasons(problem, best.region)
+    reasons += more
     return Infeasible(proved=proved, reasons=tuple(reasons), short=short)
 
 
@@ -131,4 +138,26 @@ def _cap_reasons(problem: Problem, region: Sequence[int]) -> list[str]:
                 f"at most {cap.limit} of {names} in each of {len(domains)} domains "
                 f"(anti-affinity or spread), {wanted} are needed"
             )
+    return reasons
+
+
+def _spread_reasons(problem: Problem, room: Room) -> list[str]:
+    """How full the emptiest domain of each spread rule can get, each node on its own."""
+    reasons = []
+    for rule in problem.spreads:
+        reach = list(rule.fewest)
+        for n in room.region:
+            if rule.domain[n] >= 0:
+                reach[rule.domain[n]] += room.seats_on(n)
+        least = 0 if rule.from_zero else min(reach, default=0)
+        names = ", ".join(problem.classes[c].name for c in rule.bound)
+        emptiest = (
+            "there are fewer domains than minDomains"
+            if rule.from_zero
+            else f"the emptiest of {len(reach)} domains holds {least} at most"
+        )
+        reasons.append(
+            f"topology spread of {names} (skew {rule.max_skew} at most): {emptiest}, "
+            f"so no domain may hold more than {least + rule.max_skew}"
+        )
     return reasons

@@ -78,6 +78,7 @@ def alone(problem: Problem, cls: int, need: int) -> Problem:
         need=need,
         blockers=tuple(Blocker(0, b.node, b.units) for b in problem.blockers if b.cls == cls),
         caps=tuple(Cap((0,), c.domain, c.limit) for c in problem.caps if cls in c.classes),
+        spreads=(),
         domain=None,
         fill=False,
     )
@@ -240,7 +241,7 @@ class MixedRegion(Region):
             count=total,
             allowed=bytes(map(min, *(cls.allowed for cls in classes))),
         )
-        yield Part(replace(problem, classes=(largest,), blockers=(), caps=()), 0, total)
+        yield Part(replace(problem, classes=(largest,), blockers=(), caps=(), spreads=()), 0, total)
         for part in self.parts:
             others = total - part.problem.need
             for more in range(1, min(REPAIRS, others) + 1):

@@ -84,12 +84,37 @@ class Blocker(Struct, frozen=True):
 
 
 class Cap(Struct, frozen=True):
-    """At most ``limit`` members of these classes in each domain (anti-affinity, spread)."""
+    """At most ``limit`` members of these classes in each domain (anti-affinity)."""
 
     classes: tuple[int, ...]
     domain: array[int]
     """(N,) domain of each node ('i'), -1 = the rule does not count there."""
     limit: int
+
+
+class Spread(Struct, frozen=True):
+    """In no domain with a bound member may there be too many more than in the emptiest one.
+
+    With k[d] members of the ``counted`` classes seated in domain d, every domain d in
+    which a member of a ``bound`` class sits has
+    ``most[d] + k[d] - min over e of (fewest[e] + k[e]) <= max_skew``.
+    Source: PodTopologySpread, DoNotSchedule.
+    """
+
+    bound: tuple[int, ...]
+    """Classes that the rule holds for."""
+    counted: tuple[int, ...]
+    """Classes whose members it counts."""
+    domain: array[int]
+    """(N,) domain of each node ('i'), -1 = the rule neither counts nor holds there."""
+    most: tuple[int, ...]
+    """(D,) other pods counted in each domain. All domains, also those without a node here."""
+    fewest: tuple[int, ...]
+    """(D,) the same where they help the emptiest domain: apart from ``most`` only where
+    it is open whether some of them stay."""
+    max_skew: int
+    from_zero: bool = False
+    """True: the emptiest domain counts as 0 (fewer domains than minDomains)."""
 
 
 class Problem(Struct, frozen=True):
@@ -112,6 +137,7 @@ class Problem(Struct, frozen=True):
     budgets: tuple[Budget, ...] = ()
     blockers: tuple[Blocker, ...] = ()
     caps: tuple[Cap, ...] = ()
+    spreads: tuple[Spread, ...] = ()
     domain: array[int] | None = None
     """(N,) topology domain ('i'); when given every seat lies in one domain (not -1)."""
     domain_required: bool = True

@@ -31,6 +31,7 @@ from extender.search.cost import broken_budgets, cost_of, is_free
 from extender.search.explain import infeasible
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.room import Room
+from extender.search.spread import settled
 
 
 class Flag(Protocol):
@@ -86,6 +87,7 @@ def solve(
     (``validate``).
     """
     limits = limits or Limits()
+    problem = settled(problem)
     searches = [
         Region(problem, nodes, scattered=scattered) for nodes, scattered in regions_of(problem)
     ]

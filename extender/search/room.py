@@ -8,25 +8,27 @@ then a sum over the few different patterns, not over thousands of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
-from extender.search.packing import (
-    WIDEST,
-    Counts,
-    Pattern,
-    Sum,
-    all_below,
-    below,
-    join,
-    maximal,
-    node_pattern,
-    times,
-)
-from extender.search.problem import Problem
+from msgspec.structs import replace
 
-Usage = tuple[tuple[tuple[int, int], int], ...]
-"""((cap, domain), members so far) of the domains that still have nodes to come."""
+from extender.search.domains import Chosen, Fold, Key, State
+from extender.search.packing import Counts, Pattern, Sum, join, node_pattern, times
+from extender.search.problem import Cap, Problem, Spread
+from extender.search.spread import Band, Case, cases
+
+
+class Cell(NamedTuple):
+    """Nodes that no rule over several nodes tells apart."""
+
+    domains: tuple[int, ...]
+    """Their domain under each wide cap, then under each spread rule; -1 for none."""
+    total: Sum
+    """What they seat together."""
+    groups: list[tuple[Pattern, int]]
+    """Their patterns, and how many nodes have each."""
 
 
 class Room:
@@ -63,7 +65,8 @@ class Room:
         self._now: dict[int, Pattern] = {}
         self._groups: dict[tuple[tuple[int, ...], Pattern], int] = {}
         self._sums: dict[tuple[Pattern, int], Sum] = {}
-        self._simple = len(problem.classes) == 1 and not self._wide
+        self._cases = cases(problem, self.region)
+        self._simple = len(problem.classes) == 1 and not self._wide and not problem.spreads
         self._seats = 0
         for n in self.region:
             self._refresh(n)
@@ -82,8 +85,15 @@ class Room:
                     if domain in seen and index not in self._wide:
                         self._wide.append(index)
                     seen.add(domain)
-        caps = [self.problem.caps[index] for index in self._wide]
-        self._cell = {n: tuple(cap.domain[n] for cap in caps) for n in self.region}
+        rules: list[Cap | Spread] = [self.problem.caps[index] for index in self._wide]
+        self._bands: dict[Key, Band] = {}
+        for at, index in enumerate(self._wide):
+            cap = self.problem.caps[index]
+            classes = frozenset(cap.classes)
+            band = Band(classes, classes, 0, cap.limit)
+            self._bands |= {(at, cap.domain[n]): band for n in self.region if cap.domain[n] >= 0}
+        rules += self.problem.spreads
+        self._cell = {n: tuple(rule.domain[n] for rule in rules) for n in self.region}
 
     def relevant(self, unit: int) -> bool:
         """Whether choosing the unit can change anything in this region."""
@@ -188,15 +198,24 @@ class Room:
     def fits(self) -> bool:
         """Whether need and every least are met under the units chosen now."""
         wanted = max(self.problem.need, sum(self._least))
-        if self._seats < wanted:
+        if self._seats < wanted or not self._cases:
             return False
         if self._simple:
             return True
-        return self._target(self._best()[-1]) is not None
+        cells = self._cells()
+        return any(self._target(self._fold(cells, case)) is not None for case in self._cases)
 
     def best(self) -> Counts:
-        """The (C,) counts that come nearest to what is wanted, for explanations."""
-        counts = [state[0] for state in self._best()[-1]]
+        """The (C,) counts that come nearest to what is wanted, for explanations.
+
+        Upper limits count, lower limits of spread rules do not.
+        """
+        cells = self._cells()
+        upper: list[Case] = [
+            {key: replace(band, low=0) for key, band in case.items()}
+            for case in self._cases or [{}]
+        ]
+        counts = [state.counts for case in upper for state in self._fold(cells, case).states]
         least = self._least
         return max(
             counts,
@@ -207,17 +226,21 @@ class Room:
             ),
         )
 
-    def _target(self, states: Iterable[tuple[Counts, Usage]]) -> tuple[Counts, Usage] | None:
-        for state in sorted(states, key=lambda s: (sum(s[0]), s), reverse=True):
-            vector = state[0]
-            if sum(vector) >= self.problem.need and all(
-                have >= least for have, least in zip(vector, self._least, strict=True)
-            ):
-                return state
-        return None
+    def _target(self, fold: Fold) -> State | None:
+        """The fullest final state that seats everybody who must sit."""
+        return max(
+            (
+                state
+                for state in fold.states
+                if sum(state.counts) >= self.problem.need
+                and all(a >= b for a, b in zip(state.counts, self._least, strict=True))
+            ),
+            key=lambda state: (sum(state.counts), state),
+            default=None,
+        )
 
-    def _cells(self) -> list[tuple[tuple[int, ...], Sum, list[tuple[Pattern, int]]]]:
-        """Per cell (nodes that the wide caps do not tell apart): the sum of its patterns."""
+    def _cells(self) -> list[Cell]:
+        """The region's nodes, grouped by their domains under the rules over several nodes."""
         order = sorted(self._groups.items(), key=lambda item: (item[0][0], item[0][1]))
         cells = []
         for cell, items in groupby(order, key=lambda item: item[0][0]):
@@ -230,139 +253,103 @@ class Room:
                 total = part if total is None else join(total, part, self._counts)
             assert total is not None
             self.exact = self.exact and total.exact
-            cells.append((cell, total, groups))
+            cells.append(Cell(cell, total, groups))
         return cells
 
-    def _best(self) -> list[dict[tuple[Counts, Usage], tuple[tuple[Counts, Usage], Counts]]]:
-        """Reachable (counts, usage of open domains) after each cell, with where from.
-
-        A wide cap's domain is open from its first to its last cell; outside of
-        that its use no longer matters. Cells whose domains are all their own
-        need only their maximal vectors within the limits.
-        """
-        caps = [self.problem.caps[index] for index in self._wide]
-        cells = self._cells()
-        last: dict[tuple[int, int], int] = {}
-        first: dict[tuple[int, int], int] = {}
-        for position, (cell, _, _) in enumerate(cells):
-            for index, domain in enumerate(cell):
-                if domain >= 0:
-                    last[index, domain] = position
-                    first.setdefault((index, domain), position)
-        zero: tuple[Counts, Usage] = ((0,) * len(self._counts), ())
-        steps: list[dict[tuple[Counts, Usage], tuple[tuple[Counts, Usage], Counts]]] = [
-            {zero: (zero, zero[0])}
-        ]
-        for position, (cell, total, _) in enumerate(cells):
-            keys = [(index, domain) for index, domain in enumerate(cell) if domain >= 0]
-            own = [k for k in keys if first[k] == last[k]]
-            shared = [k for k in keys if first[k] != last[k]]
-            options = below(
-                total.vectors, [(frozenset(caps[i].classes), caps[i].limit) for i, _ in own]
-            )
-            steps.append(
-                self._step(steps[-1], options, shared, {k for k in shared if last[k] == position})
-            )
-        return steps
-
-    def _step(
-        self,
-        states: Iterable[tuple[Counts, Usage]],
-        options: Pattern,
-        shared: Sequence[tuple[int, int]],
-        closing: set[tuple[int, int]],
-    ) -> dict[tuple[Counts, Usage], tuple[tuple[Counts, Usage], Counts]]:
-        caps = [self.problem.caps[index] for index in self._wide]
-        vectors = all_below(options) if shared else options
-        reached: dict[tuple[Counts, Usage], tuple[tuple[Counts, Usage], Counts]] = {}
-        for state in states:
-            counts, usage = state
-            for vector in vectors:
-                used = dict(usage)
-                for key in shared:
-                    more = sum(vector[c] for c in set(caps[key[0]].classes))
-                    used[key] = used.get(key, 0) + more
-                if any(used[key] > caps[key[0]].limit for key in shared):
-                    continue
-                total = tuple(
-                    min(a + b, most)
-                    for a, b, most in zip(counts, vector, self._counts, strict=True)
-                )
-                rest = tuple(sorted((k, v) for k, v in used.items() if k not in closing))
-                reached.setdefault((total, rest), (state, vector))
-        by_usage: dict[Usage, list[Counts]] = {}
-        for counts, usage in reached:
-            by_usage.setdefault(usage, []).append(counts)
-        kept = {
-            (counts, usage): reached[counts, usage]
-            for usage, group in sorted(by_usage.items())
-            for counts in maximal(group)
+    def _fold(self, cells: Sequence[Cell], case: Case) -> Fold:
+        """Everything that the cells seat together under the wide caps and one case."""
+        first = len(self._wide)
+        rules = self._bands | {
+            (first + index, domain): band for (index, domain), band in case.items()
         }
-        if len(kept) > WIDEST:
-            self.exact = False
-            best = sorted(kept, key=lambda s: (-sum(s[0]), s))[:WIDEST]
-            kept = {state: kept[state] for state in best}
-        return kept
+        fold = Fold([(cell.domains, cell.total.vectors) for cell in cells], rules, self._counts)
+        self.exact = self.exact and fold.exact
+        return fold
 
     def place(self) -> tuple[tuple[int, int, int], ...]:
         """Seats (class, node, members) under the units chosen now; ``fits`` holds.
 
-        Exactly as many members as are needed (with ``fill`` all that fit). The
-        nodes that the chosen units leave come first (their room was paid for),
-        then the nodes that seat most, then by index.
+        As many members as are needed (with ``fill`` all that fit; more than needed also
+        where a spread rule asks for them). The nodes that the chosen units leave come
+        first (their room was paid for), then the nodes that seat most, then by index.
         """
-        steps = self._best()
-        state = self._target(steps[-1])
-        if state is None:
+        cells = self._cells()
+        answers = [
+            self._answer(fold, state)
+            for fold in (self._fold(cells, case) for case in self._cases)
+            if (state := self._target(fold)) is not None
+        ]
+        if not answers:
             raise ValueError("place() asks for seats where the gang does not fit")
-        final = state[0]
-        per_cell: list[Counts] = []
-        for step in reversed(steps[1:]):
-            state, vector = step[state]
-            per_cell.append(vector)
+        sign = -1 if self.problem.fill else 1
+        wanted, path = min(answers, key=lambda answer: sign * sum(answer[0]))
+        floors = {cell.domains: chosen.floor for cell, chosen in zip(cells, path, strict=True)}
         seats: dict[int, Counts] = {}
-        for (cell, total, groups), option in zip(self._cells(), reversed(per_cell), strict=True):
+        for cell, chosen in zip(cells, path, strict=True):
             source = next(
-                v for v in total.vectors if all(a >= b for a, b in zip(v, option, strict=True))
+                v
+                for v in cell.total.vectors
+                if all(a >= b for a, b in zip(v, chosen.vector, strict=True))
             )
-            members = {key: [] for key in groups}  # type: dict[tuple[Pattern, int], list[int]]
+            members: dict[tuple[Pattern, int], list[int]] = {key: [] for key in cell.groups}
             for n in self._order():
-                if self._cell[n] == cell:
+                if self._cell[n] == cell.domains:
                     pattern = self._now[n]
-                    members[pattern, self._groups[cell, pattern]].append(n)
-            nodes = [n for group in groups for n in members[group]]
-            inside = dict(zip(nodes, total.leaves(source), strict=True))
-            seats |= self._trim(inside, option)
-        wanted = self._wanted(final)
+                    members[pattern, self._groups[cell.domains, pattern]].append(n)
+            nodes = [n for group in cell.groups for n in members[group]]
+            inside = dict(zip(nodes, cell.total.leaves(source), strict=True))
+            seats |= self._trim(inside, chosen.vector, {})
         return tuple(
             sorted(
                 (cls, n, members)
-                for n, vector in self._trim(seats, wanted).items()
+                for n, vector in self._trim(seats, wanted, floors).items()
                 for cls, members in enumerate(vector)
                 if members
             )
         )
 
-    def _wanted(self, reachable: Counts) -> Counts:
-        """Counts to seat: every least, then classes in order until need is met."""
+    def _answer(self, fold: Fold, state: State) -> tuple[Counts, list[Chosen]]:
+        """(C,) members to seat, what must be first, and what each cell does for it."""
+        path = fold.path(state)
         if self.problem.fill:
-            return reachable
-        wanted = list(self._least)
-        for cls, most in enumerate(reachable):
+            return state.counts, path
+        floors = _sum((chosen.floor for chosen in path), self._least)
+        wanted = [max(a, b) for a, b in zip(self._least, floors, strict=True)]
+        for cls, most in enumerate(state.counts):
             wanted[cls] += max(0, min(most - wanted[cls], self.problem.need - sum(wanted)))
-        return tuple(wanted)
+        return tuple(wanted), path
 
     def _order(self) -> list[int]:
         freed = {n for unit in self.chosen for n in self.touched(unit)}
         return sorted(self.region, key=lambda n: (n not in freed, -self.seats_on(n), n))
 
-    def _trim(self, seats: dict[int, Counts], wanted: Counts) -> dict[int, Counts]:
-        """Drop members beyond ``wanted`` from the least welcome nodes."""
-        left = list(wanted)
+    def _trim(
+        self, seats: dict[int, Counts], wanted: Counts, floors: Mapping[tuple[int, ...], Counts]
+    ) -> dict[int, Counts]:
+        """Drop members beyond ``wanted`` from the least welcome nodes.
+
+        ``floors``: members that each cell keeps, whatever the others could take.
+        """
+        owed = {cell: list(floor) for cell, floor in floors.items()}
+        left = [a - b for a, b in zip(wanted, _sum(floors.values(), wanted), strict=True)]
         kept: dict[int, Counts] = {}
         for n in self._order():
             if n in seats:
-                vector = tuple(map(min, seats[n], left))
-                left = [have - used for have, used in zip(left, vector, strict=True)]
+                mine = owed.get(self._cell[n], [0] * len(left))
+                vector = tuple(
+                    min(have, more + own)
+                    for have, more, own in zip(seats[n], left, mine, strict=True)
+                )
+                for c, used in enumerate(vector):
+                    first = min(used, mine[c])
+                    mine[c] -= first
+                    left[c] -= used - first
                 kept[n] = vector
         return kept
+
+
+def _sum(vectors: Iterable[Counts], like: Counts) -> Counts:
+    total = (0,) * len(like)
+    for vector in vectors:
+        total = tuple(a + b for a, b in zip(total, vector, strict=True))
+    return total

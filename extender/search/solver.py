@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from extender.search import census, reference
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.reference import Flag
+from extender.search.spread import settled
 from extender.search.validate import check_frame, check_units
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def solve(
     Raises InvalidInput for a malformed problem.
     """
     check_frame(problem)
+    problem = settled(problem)
     if BACKEND == "compiled":
         core = compiled.solve if compiled.takes(problem) else mixed.solve
         try:
@@ -61,7 +63,7 @@ def backend_for(problem: Problem) -> str:
     """
     if BACKEND == "reference":
         return BACKEND
-    return "compiled" if compiled.takes(problem) else "mixed"
+    return "compiled" if compiled.takes(settled(problem)) else "mixed"
 
 
 def open_census() -> census.Census | CompiledCensus:

@@ -129,6 +129,20 @@ def _rules(problem: Problem, nodes: int) -> None:
         _length(cap.domain, nodes, f"{where}.domain")
         if cap.limit < 0:
             raise InvalidInput(f"{where}.limit is {cap.limit}, below 0")
+    for index, spread in enumerate(problem.spreads):
+        where = f"spreads[{index}]"
+        for cls in (*spread.bound, *spread.counted):
+            if not 0 <= cls < classes:
+                raise InvalidInput(f"{where} names class {cls}, which is not there")
+        _length(spread.domain, nodes, f"{where}.domain")
+        _length(spread.fewest, len(spread.most), f"{where}.fewest")
+        _not_negative(spread.fewest, f"{where}.fewest")
+        _not_negative(spread.most, f"{where}.most")
+        for domain in set(spread.domain):
+            if not -1 <= domain < len(spread.most):
+                raise InvalidInput(f"{where}.domain names domain {domain} of {len(spread.most)}")
+        if spread.max_skew < 1:
+            raise InvalidInput(f"{where}.max_skew is {spread.max_skew}, below 1")
     if problem.domain is not None:
         _length(problem.domain, nodes, "domain")
         if not problem.domain_required and not 0 <= problem.domain_level < len(problem.levels):

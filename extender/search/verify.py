@@ -88,8 +88,28 @@ def _rules(problem: Problem, solution: Solution, seated: dict[int, dict[int, int
         for domain, members in sorted(per_domain.items()):
             if members > cap.limit:
                 wrong.append(f"caps[{index}]: {members} in domain {domain}, limit {cap.limit}")
+    wrong += _skews(problem, seated)
     if problem.domain is not None and problem.domain_required and _scattered(problem, seated):
         wrong.append("the seats are not inside one topology domain")
+    return wrong
+
+
+def _skews(problem: Problem, seated: dict[int, dict[int, int]]) -> list[str]:
+    wrong: list[str] = []
+    for index, rule in enumerate(problem.spreads):
+        inside = [0] * len(rule.most)
+        held: set[int] = set()
+        for node, by_class in seated.items():
+            domain = rule.domain[node]
+            if domain >= 0:
+                inside[domain] += sum(k for c, k in by_class.items() if c in rule.counted)
+                held |= {domain for c in by_class if c in rule.bound}
+        low = [have + more for have, more in zip(rule.fewest, inside, strict=True)]
+        least = 0 if rule.from_zero else min(low, default=0)
+        for domain in sorted(held):
+            skew = rule.most[domain] + inside[domain] - least
+            if skew > rule.max_skew:
+                wrong.append(f"spreads[{index}]: skew {skew} in domain {domain}")
     return wrong
 
 

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable
 
 from extender.fit.blockers import blocked_nodes
-from extender.fit.member_rules import self_caps
+from extender.fit.member_rules import MemberSpread, counted_pods, self_caps, spread_domains
 from extender.fit.selectors import matches
 from extender.fit.static import static_mask
 from extender.fit.view import ClusterView
@@ -30,6 +30,7 @@ from extender.search.problem import (
     ElasticGang,
     MemberClass,
     Problem,
+    Spread,
     Unit,
     Vector,
 )
@@ -126,6 +127,7 @@ def everything(
                 else:
                     blockers.append(Blocker(c, at[name], tuple(ways)))
     keys = domain_keys(gang, view)
+    rules = self_caps(classes, view)
     return Problem(
         resources=resources,
         nodes=tuple(names),
@@ -148,9 +150,27 @@ def everything(
         blockers=tuple(blockers),
         caps=tuple(
             Cap(cap.classes, partition((cap.topology_key,), names, state, ()), cap.limit)
-            for cap in self_caps(classes, view).caps
+            for cap in rules.caps
         ),
+        spreads=tuple(_spread(rule, names, view, set(unit_of)) for rule in rules.spreads),
         domain=partition(keys, names, state, gang.bound) if keys else None,
+    )
+
+
+def _spread(rule: MemberSpread, names: list[str], view: ClusterView, goes: set[str]) -> Spread:
+    """Pods that may go count only where they keep a domain from being the emptiest."""
+    less = list(rule.there)
+    for pod, domain in counted_pods(rule, view):
+        less[domain] -= pod.uid in goes
+    domains = array("i", spread_domains(rule, names, view))
+    return Spread(
+        rule.bound,
+        rule.counted,
+        domains,
+        tuple(less),
+        rule.there,
+        rule.max_skew,
+        rule.from_zero,
     )
 
 

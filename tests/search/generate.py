@@ -19,6 +19,7 @@ from extender.search.problem import (
     ElasticGang,
     MemberClass,
     Problem,
+    Spread,
     Unit,
     Vector,
 )
@@ -62,6 +63,7 @@ def small(seed: int, *, most_nodes: int = 5, most_units: int = 8) -> Problem:
         budgets=budgets,
         blockers=_blockers(rng, len(classes), nodes, len(units)),
         caps=_caps(rng, len(classes), nodes),
+        spreads=_spreads(random.Random(-1 - seed), len(classes), nodes),
         domain=domain,
         domain_required=required,
         domain_level=-1 if required else rng.randrange(levels),
@@ -170,6 +172,33 @@ def _caps(rng: random.Random, classes: int, nodes: int) -> tuple[Cap, ...]:
     )
 
 
+def _spreads(rng: random.Random, classes: int, nodes: int) -> tuple[Spread, ...]:
+    """Rules over few domains or over nodes; some count others, or classes they do not bind."""
+    if rng.random() < 0.6:
+        return ()
+    found = []
+    for _ in range(rng.choice((1, 1, 1, 2))):
+        domains = rng.choice((1, 2, 2, 3))
+        domain = array("i", [rng.randrange(-1, domains) for _ in range(nodes)])
+        if rng.random() < 0.25:
+            domains, domain = nodes, array("i", range(nodes))
+        most = tuple(rng.choice((0, 0, 1, 2)) for _ in range(domains))
+        every = tuple(range(classes))
+        part = tuple(sorted(rng.sample(every, rng.randint(0, classes))))
+        found.append(
+            Spread(
+                bound=every if rng.random() < 0.6 else part,
+                counted=every if rng.random() < 0.6 else part[:1],
+                domain=domain,
+                most=most,
+                fewest=most if rng.random() < 0.8 else tuple(m + rng.choice((0, 1)) for m in most),
+                max_skew=rng.choice((1, 1, 2)),
+                from_zero=rng.random() < 0.15,
+            )
+        )
+    return tuple(found)
+
+
 def medium(seed: int) -> Problem:
     """A cluster of 10 to 40 nodes of 8 seats: singles, whole gangs, elastic gangs, budgets.
 
@@ -260,7 +289,7 @@ def medium(seed: int) -> Problem:
 
 
 def medium_mixed(seed: int) -> Problem:
-    """A medium cluster for a leader and workers, or for workers spread over zones."""
+    """A medium cluster for a leader and workers, or for workers capped or spread over zones."""
     base = medium(seed)
     rng = random.Random(seed)
     nodes = len(base.nodes)
@@ -269,6 +298,10 @@ def medium_mixed(seed: int) -> Problem:
         leader = MemberClass("leader", (0, rng.choice((1000, 4000, 9000))), 1, worker.allowed, 1)
         return replace(base, classes=(leader, worker), need=base.need + 1)
     zones = rng.choice((2, 3, 4))
-    limit = worker.count // zones + rng.choice((1, 2))
     domain = array("i", [n % zones for n in range(nodes)])
+    if seed % 4 == 2:
+        there = tuple(rng.choice((0, 0, 1, 3)) for _ in range(zones))
+        skew = rng.choice((1, 1, 2))
+        return replace(base, spreads=(Spread((0,), (0,), domain, there, there, skew),))
+    limit = worker.count // zones + rng.choice((1, 2))
     return replace(base, caps=(Cap((0,), domain, limit),))

@@ -97,8 +97,10 @@ def fits(problem: Problem, chosen: tuple[int, ...], nodes: tuple[int, ...]) -> b
         """left: members of each class not laid yet; here: amounts asked on this node."""
         if at == len(slots):
             laid = [problem.classes[c].count - left[c] for c in classes]
-            return sum(laid) >= problem.need and all(
-                laid[c] >= problem.classes[c].least for c in classes
+            return (
+                sum(laid) >= problem.need
+                and all(laid[c] >= problem.classes[c].least for c in classes)
+                and even(problem, dict(used))
             )
         n, c = slots[at]
         asked = here if c else (0,) * len(room[n])
@@ -118,9 +120,30 @@ def fits(problem: Problem, chosen: tuple[int, ...], nodes: tuple[int, ...]) -> b
                     over = over or now[key] > cap.limit
             if over:
                 break
+            for k, spread in enumerate(problem.spreads):
+                if spread.domain[n] >= 0 and members:
+                    for kind, group in enumerate((spread.counted, spread.bound)):
+                        if c in group:
+                            key = -1 - (k * 1000 + spread.domain[n]) * 2 - kind
+                            now[key] = now.get(key, 0) + members
             rest = tuple(x - members if i == c else x for i, x in enumerate(left))
             if lay(at + 1, rest, total, tuple(sorted(now.items()))):
                 return True
         return False
 
     return lay(0, tuple(cls.count for cls in problem.classes), (0,) * len(problem.resources), ())
+
+
+def even(problem: Problem, used: dict[int, int]) -> bool:
+    """Whether the members laid keep every spread rule; ``used`` as ``fits`` counts them."""
+    for k, spread in enumerate(problem.spreads):
+        domains = range(len(spread.most))
+        counted = [used.get(-1 - (k * 1000 + d) * 2, 0) for d in domains]
+        bound = [used.get(-2 - (k * 1000 + d) * 2, 0) for d in domains]
+        least = min((spread.fewest[d] + counted[d] for d in domains), default=0)
+        if spread.from_zero:
+            least = 0
+        for d in domains:
+            if bound[d] and spread.most[d] + counted[d] - least > spread.max_skew:
+                return False
+    return True

@@ -44,6 +44,7 @@ class Model:
         self._members()
         self._room()
         self._rules()
+        self._spreads()
         self.scattered = self._domain()
 
     def _column(self, low: int, high: int | None, *, whole: bool = True) -> int:
@@ -139,6 +140,30 @@ class Model:
                     if c in cap.classes and cap.domain[n] == domain
                 }
                 self._row(None, float(cap.limit), row)
+
+    def _spreads(self) -> None:
+        """The least count per rule is a column; a switch per domain says "bound members here"."""
+        for spread in self.problem.spreads:
+            total = sum(self.problem.classes[c].count for c in set(spread.counted))
+            floor = self._column(0, 0 if spread.from_zero else None)
+            inside: dict[int, Row] = {
+                d: {
+                    x: 1.0
+                    for (c, n), x in self.seats.items()
+                    if c in spread.counted and spread.domain[n] == d
+                }
+                for d in range(len(spread.most))
+            }
+            for d, row in inside.items():
+                self._row(-float(spread.fewest[d]), None, {**row, floor: -1.0})
+                held = self._column(0, 1)
+                for (c, n), x in self.seats.items():
+                    if c in spread.bound and spread.domain[n] == d:
+                        count = float(self.problem.classes[c].count)
+                        self._row(None, 0.0, {x: 1.0, held: -count})
+                slack = float(max(0, spread.most[d] + total - spread.max_skew))
+                limit = float(spread.max_skew - spread.most[d]) + slack
+                self._row(None, limit, {**row, floor: -1.0, held: slack})
 
     def _domain(self) -> int | None:
         """One domain holds every seat, or (preferred) the returned switch is paid for."""

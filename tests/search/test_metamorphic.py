@@ -33,6 +33,7 @@ def with_free_node(problem: Problem) -> Problem:
         free=tuple(array("q", [*column, 1 << 40]) for column in problem.free),
         classes=tuple(replace(c, allowed=c.allowed + b"\1") for c in problem.classes),
         caps=tuple(Cap(c.classes, array("i", [*c.domain, -1]), c.limit) for c in problem.caps),
+        spreads=tuple(replace(s, domain=array("i", [*s.domain, -1])) for s in problem.spreads),
         domain=None if domain is None else array("i", [*domain, 0]),
     )
 
@@ -106,6 +107,9 @@ def shuffled(problem: Problem, seed: int) -> Problem:
         ),
         caps=tuple(
             replace(c, domain=array("i", [c.domain[n] for n in order])) for c in problem.caps
+        ),
+        spreads=tuple(
+            replace(s, domain=array("i", [s.domain[n] for n in order])) for s in problem.spreads
         ),
         domain=None if problem.domain is None else array("i", [problem.domain[n] for n in order]),
     )

@@ -63,6 +63,10 @@ def test_the_generator_reaches_every_feature() -> None:
     assert {b.hard for p in problems for b in p.budgets} == {True, False}
     assert any(p.blockers for p in problems)
     assert any(p.caps for p in problems)
+    spreads = [rule for p in problems for rule in p.spreads]
+    assert {rule.from_zero for rule in spreads} == {True, False}
+    assert any(rule.most != rule.fewest for rule in spreads)
+    assert any(rule.bound != rule.counted for rule in spreads)
     assert {p.domain_required for p in problems if p.domain is not None} == {True, False}
     assert any(len(p.classes) > 1 for p in problems)
     assert any(cls.least for p in problems for cls in p.classes)

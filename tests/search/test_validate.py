@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.model.errors import InvalidInput
-from extender.search.problem import Blocker, Budget, Cap, ElasticGang, Problem, Unit
+from extender.search.problem import Blocker, Budget, Cap, ElasticGang, Problem, Spread, Unit
 from extender.search.solver import solve
 from tests.search.build import cluster, single
 
@@ -16,6 +16,11 @@ GOOD = cluster([1, 1], [single("a", 0, 3), single("b", 1, 3)], need=1, cpu=3)
 UNIT = GOOD.units[0]
 CLASS = GOOD.classes[0]
 HUGE = 1 << 62
+SPREAD = Spread((0,), (0,), array("i", [0, 1]), (0, 0), (0, 0), 1)
+
+
+def spread(**changes: object) -> Problem:
+    return replace(GOOD, spreads=(replace(SPREAD, **changes),))
 
 
 @pytest.mark.parametrize(
@@ -56,6 +61,13 @@ HUGE = 1 << 62
             "twice",
         ),
         (replace(GOOD, gangs=(ElasticGang(0, (1,)),)), "break_cost"),
+        (spread(bound=(1,)), "class 1"),
+        (spread(counted=(-1,)), "class -1"),
+        (spread(domain=array("i", [0])), "spreads[0].domain"),
+        (spread(domain=array("i", [0, 2])), "domain 2 of 2"),
+        (spread(fewest=(0,)), "spreads[0].fewest"),
+        (spread(most=(0, -1)), "negative"),
+        (spread(max_skew=0), "max_skew"),
         (replace(GOOD, gangs=(ElasticGang(-1, (0,) * 5),)), "surplus"),
         (replace(GOOD, budgets=(Budget("b", 1, False, 9),)), "level 9"),
         (replace(GOOD, budgets=(Budget("b", -1, True),)), "allowed"),

@@ -433,7 +433,7 @@ cdef class Offers:
             found.data.as_ints[i] = self.offer(i).stays
         return found
 
-    def least_priority(self, i64 need, inside, limit=None, domain=None):
+    def gains(self, inside, limit=None, domain=None):
         """See the specification."""
         cdef const unsigned char[::1] within = inside
         cdef const int[::1] limits, domains
@@ -442,8 +442,6 @@ cdef class Offers:
         cdef int i, e, where
         cdef i64 before, seats
         cdef Offer* offer
-        cdef bint found = False
-        cdef i64 best = 0
         if len(inside) != self.n:
             raise ValueError("inside")
         if limited:
@@ -467,16 +465,7 @@ cdef class Offers:
                 if seats > before:
                     gains[where][offer.steps[e].priority] += seats - before
                     before = seats
-        for group in gains:
-            seats = 0
-            for gain in group.second:
-                seats += gain.second
-                if seats >= need:
-                    if not found or gain.first < best:
-                        best = gain.first
-                    found = True
-                    break
-        return best if found else None
+        return gains
 
     def opening(self, i64 most, always):
         """See the specification."""
