@@ -24,7 +24,7 @@ from extender.gang.cost_levels import CostLevels
 from extender.gang.ledger import Ledger
 from extender.gang.offers import SHUT, Offer, Question, count_gains, offer_of, plus
 from extender.gang.reach import Reach, least_priority, least_priority_over, reached
-from extender.gang.regions import blockers_of, domain_keys, partition
+from extender.gang.regions import blockers_of, domain_keys, partition, preferred_keys
 from extender.gang.spreads import Spreading, enough, node_limits
 from extender.gang.units import Gathered, Gatherer, Releases, ways
 from extender.gang.victims import Candidate
@@ -105,6 +105,7 @@ class Build:
         self._caps = rules.caps
         self._spreading = Spreading(rules.spreads, gang, view, snapshot, holds)
         self._keys = domain_keys(gang, view)
+        self._wish = preferred_keys(gang, self._keys, snapshot)
         self._question = _question(self.classes, gang, snapshot)
         offers = ledger.offers(self._question)
         self._gains = offers.gains
@@ -115,7 +116,8 @@ class Build:
         self._taken_over: dict[GangKey, list[Hold]] = {}
         self._add_holds(holds)
         plan = settings.plan
-        self._order = order_of(plan.cost_order, plan.cost_orders)
+        order = order_of(plan.cost_order, plan.cost_orders)
+        self._order = tuple(level for level in order if level != "topology" or self._wish)
         self.cut = self._reach() if spares_by_priority(self._order) else None
 
     def _add_holds(self, holds: Sequence[Hold]) -> None:
@@ -207,6 +209,9 @@ class Build:
         if not self._keys:
             return None
         return partition(self._keys, names, self._snapshot, self._gang.bound)
+
+    def _wished(self, names: Sequence[str]) -> array[int]:
+        return partition(self._wish, names, self._snapshot, self._gang.bound)
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""
@@ -327,7 +332,9 @@ class Build:
                 for cap in self._caps
             ),
             spreads=self._spreading.spreads(names, going, strict=strict),
-            domain=self._domain(names),
+            domain=self._wished(names) if self._wish else self._domain(names),
+            domain_required=not self._wish,
+            domain_level=costs.level("topology") if self._wish else -1,
             fill=len(self._gang.pending) > self._need,
         )
         stays = [self._offers[name].stays for name in self._usable]
