@@ -23,7 +23,7 @@ from extender.gang.classes import allowed_nodes, class_name
 from extender.gang.cost_levels import CostLevels
 from extender.gang.ledger import Ledger
 from extender.gang.reach import least_priority, least_priority_over
-from extender.gang.regions import blockers_of, domain_keys, partition
+from extender.gang.regions import blockers_of, domain_keys, partition, preferred_keys
 from extender.gang.spreads import Spreading, enough, node_limits
 from extender.gang.units import Units, units_of, ways
 from extender.gang.victims import Candidate
@@ -108,6 +108,7 @@ class Build:
             rules.spreads, gang, view, snapshot, holds if rules.spreads else ()
         )
         self._keys = domain_keys(gang, view)
+        self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
         self._requests = tuple(
             _vector(group[0].requests, self._resources) for group in self.classes
@@ -120,7 +121,8 @@ class Build:
         )
         self._offers = ledger.census.offers(question, self._usable.slots, held)
         plan = settings.plan
-        self._order = order_of(plan.cost_order, plan.cost_orders)
+        order = order_of(plan.cost_order, plan.cost_orders)
+        self._order = tuple(level for level in order if level != "topology" or self._wish)
         self.cut = self._reach() if spares_by_priority(self._order) else None
 
     def _seatings(self, holds: Sequence[Hold]) -> dict[int, Seatings]:
@@ -179,6 +181,9 @@ class Build:
         if not self._keys:
             return None
         return partition(self._keys, names, self._snapshot, self._gang.bound)
+
+    def _wished(self, names: Sequence[str]) -> array[int]:
+        return partition(self._wish, names, self._snapshot, self._gang.bound)
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""
@@ -300,7 +305,9 @@ class Build:
                 for cap in self._caps
             ),
             spreads=self._spreading.spreads(names, going, strict=strict),
-            domain=self._domain(names),
+            domain=self._wished(names) if self._wish else self._domain(names),
+            domain_required=not self._wish,
+            domain_level=costs.level("topology") if self._wish else -1,
             fill=len(self._pending) > self._need,
         )
         return Built(

@@ -47,6 +47,10 @@ class CostLevels:
         """Where pods beyond a budget count; the first level where the order has none."""
         return self._index.get("pdb-violations", 0)
 
+    def level(self, name: str) -> int:
+        """Return where a level stands; KeyError where the order has none of that name."""
+        return self._index[name]
+
     def one(self, level: str) -> Vector:
         """Return the vector that counts 1 at a level."""
         vector = self._nothing()

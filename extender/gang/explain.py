@@ -55,6 +55,8 @@ def explain_plan(gang: Gang, built: Built, plan: Plan) -> tuple[str, ...]:
         lines.append(f"waits for {len(plan.waits_for)} pods that terminate already")
     for key in plan.takes_over:
         lines.append(f"takes over the seats held for the less urgent {key}")
+    if gang.preferred_topology_key:
+        lines.append(_wish_line(gang, built, plan))
     lines.append(_proof_line(plan))
     unmodelled = sorted({kind for pod in gang.pending for kind in pod.shape.unmodelled})
     if unmodelled:
@@ -63,6 +65,17 @@ def explain_plan(gang: Gang, built: Built, plan: Plan) -> tuple[str, ...]:
             + ", ".join(unmodelled)
         )
     return tuple(lines)
+
+
+def _wish_line(gang: Gang, built: Built, plan: Plan) -> str:
+    """Return whether the preferred topology domain is kept."""
+    wish = f"preferred: all members in one {gang.preferred_topology_key}"
+    problem = built.problem
+    if problem.domain is None or problem.domain_required:
+        return f"{wish}; not counted, members that run already or a required rule decide"
+    level = problem.levels[problem.domain_level]
+    left = any(cost.value for cost in plan.costs if cost.level == level)
+    return f"{wish}; {'not kept' if left else 'kept'}"
 
 
 def _proof_line(plan: Plan) -> str:

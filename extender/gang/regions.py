@@ -24,6 +24,27 @@ def domain_keys(gang: Gang, view: ClusterView) -> tuple[str, ...]:
     return tuple(sorted(keys))
 
 
+def preferred_keys(gang: Gang, required: tuple[str, ...], snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the label that all seats should share one value of, () where none counts.
+
+    None does where another is required, or where members that run already have left
+    every single domain.
+    """
+    key = gang.preferred_topology_key
+    if not key or required or preference_lost(gang, snapshot):
+        return ()
+    return (key,)
+
+
+def preference_lost(gang: Gang, snapshot: Snapshot) -> bool:
+    """Whether members on nodes already lie in no, or in more than one, preferred domain."""
+    key = gang.preferred_topology_key
+    values = {
+        snapshot.nodes[pod.node].labels.get(key) for pod in gang.bound if pod.node in snapshot.nodes
+    }
+    return len(values) > 1 or None in values
+
+
 def partition(
     keys: tuple[str, ...], names: Sequence[str], snapshot: Snapshot, bound: Iterable[Pod]
 ) -> array[int]:

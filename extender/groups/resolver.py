@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.registry import DIALECTS, chosen
+from extender.groups.topology import topology_of
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings
@@ -64,6 +65,7 @@ class Resolver:
         low, high, priority_notes = _priorities(said, members, snapshot)
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in members)
+        topology = topology_of(said.topology_key, members)
         return Gang(
             key=key,
             members=members,
@@ -80,9 +82,14 @@ class Resolver:
             preemptor_priority=low,
             victim_priority=high,
             preempts=said.preempts and all(pod.preempts for pod in members),
-            topology_key=said.topology_key,
-            problems=said.problems + self._membership_problems(key, members, snapshot),
-            notes=said.notes + priority_notes,
+            topology_key=topology.required,
+            preferred_topology_key=topology.preferred,
+            problems=(
+                said.problems
+                + topology.problems
+                + self._membership_problems(key, members, snapshot)
+            ),
+            notes=said.notes + priority_notes + topology.notes,
         )
 
     def resolve_all(self, snapshot: Snapshot) -> list[Gang]:

@@ -35,6 +35,8 @@ class Gang(Struct, frozen=True, gc=False):
     preempts: bool = True
     topology_key: str = ""
     """All members inside one value of this node label ("" = no such rule)."""
+    preferred_topology_key: str = ""
+    """The same as a wish: never a reason to refuse. Only without topology_key."""
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Assumptions worth telling (unknown size, differing priorities)."""

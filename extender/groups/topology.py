@@ -1,0 +1,66 @@
+"""In which topology domain a gang wants to be: required by its group, or wished for by annotation.
+
+Upstream's PodGroup knows one required key and no preference. Annotations on the
+members say both for every dialect. Kueue's own annotation for a preference is read as
+well: its required one is not, since Kueue asks it of each pod set by itself and pins
+the pods to the domain with node selectors before they reach a scheduler. Exclusive
+topology of JobSet and LWS arrives as affinity of the pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from extender.model.objects import Pod
+
+REQUIRED = ("podgroup-extender.io/required-topology",)
+PREFERRED = (
+    "podgroup-extender.io/preferred-topology",
+    "kueue.x-k8s.io/podset-preferred-topology",
+)
+
+
+class Topology(Struct, frozen=True):
+    """Node labels whose value all members share, "" where nothing is said."""
+
+    required: str = ""
+    preferred: str = ""
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def topology_of(group_key: str, members: Iterable[Pod]) -> Topology:
+    """Return what the group object (``group_key``) and the members still to be seated say.
+
+    Members that contradict each other or the group over what is required are a problem;
+    over what is preferred they only lose the preference. A required key leaves no room
+    for a preferred one: seats that share the first are not asked to share the second.
+    """
+    annotated = [pod for pod in members if not pod.node and pod.annotations]
+    required = _stated(annotated, REQUIRED)
+    preferred = _stated(annotated, PREFERRED)
+    wanted = sorted({*required, *([group_key] if group_key else [])})
+    if len(wanted) > 1:
+        return Topology(problems=(f"different topology keys are required: {', '.join(wanted)}",))
+    if wanted:
+        notes = tuple(
+            f"topology {key} is preferred, but {wanted[0]} is required: only that one counts"
+            for key in preferred
+            if key != wanted[0]
+        )
+        return Topology(required=wanted[0], notes=notes)
+    if len(preferred) > 1:
+        text = f"different topology keys are preferred ({', '.join(preferred)}): none counts"
+        return Topology(notes=(text,))
+    return Topology(preferred="".join(preferred))
+
+
+def _stated(pods: Sequence[Pod], names: tuple[str, ...]) -> list[str]:
+    """The values of the first of these annotations that some pod has, sorted."""
+    for name in names:
+        found = {pod.annotations[name] for pod in pods if pod.annotations.get(name)}
+        if found:
+            return sorted(found)
+    return []
