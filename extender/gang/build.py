@@ -243,17 +243,11 @@ class Build:
         units: list[Unit] = []
         subjects: list[Candidate | Pod | GangKey] = []
         for candidate, releases in gathered.candidates:
-            alone = candidate.gang is not None and not candidate.whole
-            units.append(
-                Unit(
-                    uid=candidate.uid,
-                    releases=releases,
-                    cost=costs.candidate(candidate),
-                    pods=len(candidate.pods),
-                    gang=elastic.get(candidate.gang, -1) if candidate.gang and alone else -1,
-                    budgets=_budget_use(candidate.pods, guards) if guards else (),
-                )
-            )
+            key, pods = candidate.gang, candidate.pods
+            gang = -1 if key is None or candidate.whole else elastic.get(key, -1)
+            use = _budget_use(pods, guards) if guards else ()
+            cost = costs.candidate(candidate)
+            units.append(Unit(candidate.uid, releases, cost, len(pods), gang, use))
             subjects.append(candidate)
         for pod, releases in gathered.leaving:
             units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))

@@ -25,7 +25,7 @@ from extender.model.gang import Gang
 from extender.model.objects import LabelSelector, Node, Pod, PodShape, Requests
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot, differing
-from extender.search.census import FREE, Amounts, Census, Holder
+from extender.search.census import FREE, STAYS, Amounts, Census, Holder
 from extender.search.solver import open_census
 
 MOST_AMOUNTS = 20_000
@@ -206,7 +206,7 @@ class Ledger:
                 priority, until, gang, whole = of_pod(pod, key, now)
                 soonest = min(soonest, until)
                 subject: Pod | Candidate = pod
-                if key is not None and not whole and priority != FREE:
+                if priority != FREE and priority != STAYS and not whole:
                     subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=key)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number(pod.requests)

@@ -49,7 +49,7 @@ class Tolls:
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Node] = {}
-        self._kept: dict[int, tuple[object, Toll]] = {}
+        self._kept: dict[int, tuple[Candidate, Toll]] = {}
 
     def renew(self, nodes: Mapping[str, Node]) -> None:
         """Take the nodes as they are now; shares depend on what they can allocate."""
@@ -59,13 +59,12 @@ class Tolls:
 
     def of(self, unit: Candidate) -> Toll:
         """Return the toll of a unit; ``renew`` must have been called."""
-        # A whole gang's candidate lives as long as its verdict, a single pod's does not.
-        same: object = unit if unit.whole else unit.pods[0]
-        known = self._kept.get(id(same))
-        if known is None or known[0] is not same:
+        # Candidates live in the census as long as their node or gang stays the same.
+        known = self._kept.get(id(unit))
+        if known is None or known[0] is not unit:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
-            known = self._kept[id(same)] = (same, self._sum(unit.pods))
+            known = self._kept[id(unit)] = (unit, self._sum(unit.pods))
         return known[1]
 
     def _sum(self, pods: tuple[Pod, ...]) -> Toll:

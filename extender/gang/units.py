@@ -32,7 +32,7 @@ def units_of(
     """
     verdicts, now = ledger.verdicts, ledger.now
     whole: dict[int, Releases] = dict(gathered.whole)
-    candidates = [(_alone(subject), releases) for subject, releases in gathered.alone]
+    candidates: list[tuple[Candidate, Releases]] = list(gathered.alone)
     leaving: list[tuple[Pod, Releases]] = list(gathered.leaving)
     alone = {candidate.uid for candidate, _ in candidates} if in_the_way else set()
     leaves = {pod.uid for pod, _ in leaving} if in_the_way else set()
@@ -54,17 +54,14 @@ def units_of(
         candidates.append((everybody, releases))
     found = [verdicts.of_gang(key, now).elastic for key in sorted(keys)]
     return Units(
-        tuple(sorted(candidates, key=lambda entry: entry[0].uid)),
-        tuple(sorted(leaving, key=lambda entry: entry[0].uid)),
+        tuple(sorted(candidates, key=_uid)),
+        tuple(sorted(leaving, key=_uid)),
         tuple(elastic for elastic in found if elastic is not None),
     )
 
 
-def _alone(subject: Pod | Candidate) -> Candidate:
-    """A pod of no gang; the ledger hands pods of a gang in as candidates."""
-    if isinstance(subject, Candidate):
-        return subject
-    return Candidate(uid=subject.uid, pods=(subject,), priority=subject.priority)
+def _uid(entry: tuple[Candidate | Pod, Releases]) -> str:
+    return entry[0].uid
 
 
 def ways(

@@ -18,17 +18,17 @@ def cost_of(problem: Problem, chosen: Iterable[int], *, scattered: bool = False)
     ``scattered`` says that the seats lie in more than one topology domain (or
     outside every domain); it counts only when the domain is preferred.
     """
-    total = [0] * len(problem.levels)
+    units = [problem.units[index] for index in chosen]
+    total = [sum(level) for level in zip(*(unit.cost for unit in units), strict=True)]
+    total = total or [0] * len(problem.levels)
     taken_of_gang = [0] * len(problem.gangs)
     taken_of_budget = [0] * len(problem.budgets)
-    for index in chosen:
-        unit = problem.units[index]
-        for level, amount in enumerate(unit.cost):
-            total[level] += amount
-        if unit.gang >= 0:
-            taken_of_gang[unit.gang] += 1
-        for budget, pods in unit.budgets:
-            taken_of_budget[budget] += pods
+    if problem.gangs or problem.budgets:
+        for unit in units:
+            if unit.gang >= 0:
+                taken_of_gang[unit.gang] += 1
+            for budget, pods in unit.budgets:
+                taken_of_budget[budget] += pods
     for taken, gang in zip(taken_of_gang, problem.gangs, strict=True):
         if taken > gang.surplus:
             for level, amount in enumerate(gang.break_cost):
