@@ -20,13 +20,18 @@ MODULES = (
     "elimination",
     "answers",
     "pricing",
+    "basis",
+    "master",
+    "ties",
+    "program",
+    "stages",
     "kernel",
     "census",
 )
 
-FLAGS = ["-O3", "-g0", "-fno-strict-aliasing"]
+FLAGS = ["-O3", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]
 if os.environ.get("PODGROUP_CHECKED_BUILD"):
-    FLAGS = ["-O1", "-fno-strict-aliasing", "-D_GLIBCXX_ASSERTIONS"]
+    FLAGS = ["-O1", "-fno-strict-aliasing", "-ffp-contract=off", "-D_GLIBCXX_ASSERTIONS"]
 
 
 def extensions() -> list[Extension]:

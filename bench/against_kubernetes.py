@@ -33,6 +33,7 @@ from bench.rival.cases import LOW, MIDDLE, named_cases
 from bench.rival.comparison import (
     DEFAULT,
     FEWEST,
+    NOT_MEASURED,
     WAP,
     Compared,
     Drawn,
@@ -103,7 +104,7 @@ def compare(
             found = bed.attempt(state, who, quiet=quiet)
         except (RuntimeError, TimeoutError) as problem:
             # One attempt that cannot be made is told in its place; the others still count.
-            found = Outcome(damage(state, ()), 0, False, None, f"not measured: {problem}"[:300])
+            found = Outcome(damage(state, ()), 0, False, None, f"{NOT_MEASURED}: {problem}"[:300])
         print(
             f"  {who.order if isinstance(who, Ours) else who:15} {found.damage.pods:4} pods, "
             f"{found.damage.gangs} gangs, {found.members} of {len(state.members)} members run, "
@@ -145,11 +146,15 @@ def states(options: argparse.Namespace) -> list[tuple[Drawn | None, State]]:
 
 
 def run(
-    options: argparse.Namespace, control_plane: ControlPlane, keep: Callable[[Run], None]
+    options: argparse.Namespace,
+    control_plane: ControlPlane,
+    keep: Callable[[Run], None],
+    earlier: Run | None = None,
 ) -> Run:
     """Compare everything on a running control plane without other users.
 
-    What has been measured so far is handed to ``keep`` after every case.
+    What has been measured so far is handed to ``keep`` after every case. Cases that
+    ``earlier`` has whole are taken from there.
     """
     began = time.monotonic()
     chosen = states(options)
@@ -170,12 +175,18 @@ def run(
         orders=tuple(options.orders),
         compared=(),
     )
+    found = {} if earlier is None else {each.name: each for each in earlier.compared}
+    spent = 0.0 if earlier is None else earlier.seconds
     bed = Bed(control_plane, priorities)
     try:
         for drawn, state in chosen:
-            found = compare(bed, drawn, state, options.orders, rivals, options.quiet)
-            seconds = round(time.monotonic() - began, 1)
-            done = replace(done, compared=(*done.compared, found), seconds=seconds)
+            if state.name not in found or not found[state.name].measured:
+                found[state.name] = compare(
+                    bed, drawn, state, options.orders, rivals, options.quiet
+                )
+            compared = tuple(found[each.name] for _, each in chosen if each.name in found)
+            seconds = round(spent + time.monotonic() - began, 1)
+            done = replace(done, compared=compared, seconds=seconds)
             keep(done)
     finally:
         bed.close()
@@ -223,6 +234,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--without", choices=RIVALS, action="append", default=[], metavar="RIVAL")
     made.add_argument("--traces", type=Path, help="count in these full traces instead")
     made.add_argument("--out", type=Path, default=OUT, help="where the JSON goes")
+    made.add_argument(
+        "--resume", action="store_true", help="go on with the run in --out: what is missing"
+    )
     made.add_argument("--again", type=Path, metavar="JSON", help="run nothing: that run's tables")
     made.add_argument("--report", type=Path, help="put the tables into this page as well")
     return made
@@ -231,11 +245,24 @@ def parser() -> argparse.ArgumentParser:
 def measured(options: argparse.Namespace) -> Run:
     """Start a control plane and compare. Raises ValueError and OSError before it starts."""
     states(options)  # Bad input is to be told before minutes have gone by.
+    earlier = _earlier(options) if options.resume else None
     with (
         tempfile.TemporaryDirectory(prefix="podgroup-bench-") as folder,
         ControlPlane(MINOR, Path(folder)) as control_plane,
     ):
-        return run(options, control_plane, lambda done: _keep(options.out, done))
+        return run(options, control_plane, lambda done: _keep(options.out, done), earlier)
+
+
+def _earlier(options: argparse.Namespace) -> Run:
+    """The run to go on with. Raises ValueError when another command made it."""
+    found = _read(options.out)
+    if found.command != _command(options):
+        raise ValueError(f"{options.out} was made by another command: {found.command}")
+    return found
+
+
+def _read(path: Path) -> Run:
+    return msgspec.json.decode(path.read_bytes(), type=Run)
 
 
 def _keep(path: Path, done: Run) -> None:
@@ -252,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     try:
         if options.again is not None:
-            done = msgspec.json.decode(options.again.read_bytes(), type=Run)
+            done = _read(options.again)
         else:
             done = measured(options)
     except (BuildError, OSError, ValueError) as problem:

@@ -16,6 +16,8 @@ from bench.rival.outcome import Optimum, Outcome
 WAP: Rival = "workload-aware"
 FEWEST = "fewest-pods"
 DEFAULT = "default"
+NOT_MEASURED = "not measured"
+"""How the problem of an attempt begins that could not be made."""
 
 
 class Drawn(Struct, frozen=True):
@@ -48,6 +50,12 @@ class Compared(Struct, frozen=True):
     def possible(self) -> bool:
         """Whether there is a plan; no cost order decides that."""
         return self.plans[DEFAULT].possible
+
+    @property
+    def measured(self) -> bool:
+        """Whether every attempt was made."""
+        attempts = (*self.ours.values(), *self.rivals.values())
+        return not any(each.problem.startswith(NOT_MEASURED) for each in attempts)
 
     def both_ran(self, order: str, rival: Rival) -> bool:
         """Whether the gang ran with the extender in this order, and with the rival."""

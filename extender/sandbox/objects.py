@@ -177,6 +177,16 @@ def _pod(create: Create, actor: str, cls: PodClass) -> Obj:
         spec["priorityClassName"] = create.priority_class
     if create.node_selector:
         spec["nodeSelector"] = dict(create.node_selector)
+    if create.spread:
+        spec["topologySpreadConstraints"] = [
+            {
+                "topologyKey": key,
+                "maxSkew": skew,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {ACTOR: actor}},
+            }
+            for key, skew in create.spread.items()
+        ]
     labels = {ACTOR: actor, **create.labels}
     if create.gang:
         match create.dialect:

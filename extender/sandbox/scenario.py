@@ -95,6 +95,8 @@ class Create(Part, frozen=True, kw_only=True):
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     node_selector: dict[str, str] = field(default_factory=dict)
+    spread: dict[str, int] = field(default_factory=dict)
+    """Topology key -> maxSkew of the actor's own pods (DoNotSchedule)."""
     nodes: list[str] = field(default_factory=list)
     every: float = 0.0
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from bench import against_kubernetes
 from bench.against_kubernetes import main, mixes
 from bench.mix import URGENT, Distributions
 from bench.rival.anatomy import Losses, anatomy, at_random, free_seats
@@ -29,6 +30,7 @@ from bench.rival.comparison import Compared, Drawn, Run, broken_promises, pods_i
 from bench.rival.outcome import Outcome, damage, optimum
 from bench.rival.report import report
 from bench.state import Amounts, NodeState, PodState, State, gang_of
+from tests.controlplane.harness import ControlPlane
 
 
 @pytest.mark.parametrize("case", named_cases(), ids=lambda case: case.state.name)
@@ -262,6 +264,50 @@ def test_a_state_is_drawn_once_for_every_share_of_gangs() -> None:
         Drawn(40, 1.0, "pack", 0.7),
     ]
     assert len({name for _, name in found}) == 4
+
+
+def test_a_run_goes_on_where_it_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def compare(bed: object, drawn: Drawn | None, state: State, *rest: object) -> Compared:
+        asked.append(state.name)
+        story = Story(state)
+        return replace(story.compared(story.outcome(), story.outcome()), drawn=drawn)
+
+    class NoBed:
+        def __init__(self, *given: object) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(against_kubernetes, "compare", compare)
+    monkeypatch.setattr(against_kubernetes, "Bed", NoBed)
+    command = ["--cases", "3", "--no-named", "--out", str(tmp_path / "run.json")]
+    options = against_kubernetes.parser().parse_args(command)
+    plane = ControlPlane("1.37", tmp_path)
+    whole = against_kubernetes.run(options, plane, lambda done: None)
+    assert asked == [each.name for each in whole.compared]
+    assert len(asked) == 3
+    first, second, _ = whole.compared
+    failed = replace(first.ours["default"], ran=False, problem="not measured: too busy")
+    second = replace(second, ours={**second.ours, "default": failed})
+    kept: list[Run] = []
+    asked.clear()
+    earlier = replace(whole, compared=(first, second), seconds=100.0)
+    again = against_kubernetes.run(options, plane, kept.append, earlier)
+    assert asked == [each.name for each in whole.compared[1:]]
+    assert again.compared == whole.compared
+    assert again.seconds >= 100
+    assert [len(each.compared) for each in kept] == [2, 2, 3], "nothing is lost on the way"
+
+
+def test_another_commands_run_is_not_gone_on_with(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(msgspec.json.encode(Run("another", "m", "v", "i", 1.0, ORDERS, ())))
+    assert main(["--resume", "--out", str(path)]) == 2
+    assert "was made by another command: another" in capsys.readouterr().err
+    assert main(["--resume", "--out", str(tmp_path / "nothing.json")]) == 2
 
 
 def test_bad_input_is_told_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -305,3 +305,64 @@ def medium_mixed(seed: int) -> Problem:
         return replace(base, spreads=(Spread((0,), (0,), domain, there, there, skew),))
     limit = worker.count // zones + rng.choice((1, 2))
     return replace(base, caps=(Cap((0,), domain, limit),))
+
+
+def tied(seed: int) -> Problem:
+    """4 to 24 nodes whose pods count in many small budgets and in gangs with surplus.
+
+    What is cheap on a node is seldom allowed everywhere: the rules that tie nodes
+    together decide. A few whole gangs span nodes; budgets are firm, or counted at
+    the first or at the last level but one.
+    """
+    rng = random.Random(seed)
+    nodes = rng.randint(4, 24)
+    levels = ("budget", "gangs", "pods", "late", "work")
+    budgets = tuple(
+        Budget(f"b{i}", rng.randint(0, 3), rng.random() < 0.4, rng.choice((0, 0, 3)))
+        for i in range(rng.randint(1, max(2, nodes // 2)))
+    )
+    gangs = tuple(
+        ElasticGang(rng.randint(0, 3), rng.choice(((0, 1, 0, 0, 0), (0, 2, 1, 0, 7))))
+        for _ in range(rng.randint(0, 4))
+    )
+    units: list[Unit] = []
+    for n in range(nodes):
+        for i in range(rng.randint(2, 6)):
+            cpu = rng.choice((1, 1, 2, 3))
+            units.append(
+                Unit(
+                    f"pod-{n}-{i}",
+                    ((n, (cpu, rng.choice((1, 2)))),),
+                    (0, 0, 1, 0, rng.randint(1, 60)),
+                    gang=rng.randrange(len(gangs)) if gangs and rng.random() < 0.3 else -1,
+                    budgets=tuple(
+                        (b, rng.choice((1, 1, 2)))
+                        for b in sorted(rng.sample(range(len(budgets)), rng.choice((0, 1, 1, 2))))
+                        if b < len(budgets)
+                    )
+                    if len(budgets) > 1
+                    else ((0, 1),),
+                )
+            )
+    for number in range(rng.choice((0, 0, 1, 3))):
+        where = sorted(rng.sample(range(nodes), rng.randint(2, 4)))
+        units.append(
+            Unit(
+                f"gang-{number}",
+                tuple((n, (2, 2)) for n in where),
+                (0, 1, len(where), 0, rng.randint(1, 90)),
+                pods=len(where),
+                budgets=((rng.randrange(len(budgets)), len(where)),),
+            )
+        )
+    return Problem(
+        resources=("cpu", "memory"),
+        nodes=tuple(f"n{n:02}" for n in range(nodes)),
+        free=tuple(array("q", [rng.choice((0, 0, 1)) for _ in range(nodes)]) for _ in range(2)),
+        classes=(MemberClass("worker", (3, 2), (count := rng.randint(2, nodes)), b"\x01" * nodes),),
+        need=count,
+        units=tuple(units),
+        levels=levels,
+        gangs=gangs,
+        budgets=budgets,
+    )

@@ -12,12 +12,13 @@ from functools import cache
 
 import pytest
 
+from bench.hard import budgets
 from extender.search import reference, solver
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.validate import validate
 from extender.search.verify import verify
 from tests.search.build import COMPILED, WORK
-from tests.search.generate import medium, medium_mixed, small
+from tests.search.generate import medium, medium_mixed, small, tied
 from tests.search.oracle_brute import brute, minimal
 
 CASES = int(os.environ.get("PODGROUP_SEARCH_CASES", "1500"))
@@ -121,6 +122,56 @@ def test_the_two_solvers_bound_each_other_on_medium_cases() -> None:
             refused = best if isinstance(best, Infeasible) else plain
             assert isinstance(refused, Infeasible)
             assert not refused.proved, f"seed {seed}: {plain} {best}"
+
+
+@pytest.mark.oracle
+def test_equal_to_highs_where_rules_tie_the_nodes() -> None:
+    """Budgets and surpluses that bind everywhere: proved, every one."""
+    from tests.search.oracle_milp import milp
+
+    for seed in range(max(60, CASES // 50) if COMPILED else 5):
+        problem = tied(seed)
+        answer = solver.solve(problem, WORK)
+        expected = milp(problem)
+        if isinstance(answer, Infeasible):
+            assert expected is None or not answer.proved, f"seed {seed}"
+            assert answer.proved or not COMPILED, f"seed {seed}"
+            continue
+        assert verify(problem, answer) == (), f"seed {seed}"
+        assert expected is not None, f"seed {seed}"
+        assert answer.bound <= expected <= answer.cost, f"seed {seed}: {answer} {expected}"
+        assert answer.optimal or not COMPILED, f"seed {seed}: {answer.bound} {expected}"
+
+
+@pytest.mark.parametrize(
+    ("problem", "least"),
+    [
+        (medium(64), (0, 0, 1, 3, 25, 998)),
+        (tied(89), (3, 2, 8, 0, 256)),
+        (tied(107), (2, 1, 14, 1, 393)),
+        (tied(182), (0, 0, 10, 5, 302)),
+    ],
+)
+def test_once_called_optimal_above_the_least(problem: Problem, least: Vector) -> None:
+    """Problems for which a core in the making gave a wrong proof; ``least`` is by HiGHS."""
+    answer = solver.solve(problem, WORK)
+    assert isinstance(answer, Solution)
+    assert answer.bound <= least <= answer.cost
+    assert answer.optimal == (answer.cost == least)
+    assert answer.optimal or not COMPILED
+
+
+BUDGETS = [(40, (5, 0, 20, 3023)), (100, (3, 0, 50, 6613)), (400, (10, 0, 200, 30106))]
+
+
+@pytest.mark.parametrize(("nodes", "least"), BUDGETS if COMPILED else BUDGETS[:1])
+def test_budgets_over_all_nodes_are_proved(nodes: int, least: Vector) -> None:
+    """A budget for every five nodes, its pods anywhere; ``least`` is by HiGHS."""
+    answer = solver.solve(budgets(nodes, 1), WORK)
+    assert isinstance(answer, Solution)
+    assert verify(budgets(nodes, 1), answer) == ()
+    assert answer.bound <= least <= answer.cost
+    assert answer.optimal or not COMPILED
 
 
 @pytest.mark.oracle

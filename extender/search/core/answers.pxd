@@ -30,3 +30,4 @@ cdef class Answers(Elimination):
     cdef void keep_if_better(self, vector[char]* mine) noexcept nogil
     cdef void all_chosen(self) noexcept nogil
     cdef void count_budgets(self, vector[int]* used) noexcept nogil
+    cdef bint exceeded(self) noexcept nogil

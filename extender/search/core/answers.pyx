@@ -61,7 +61,7 @@ cdef class Answers(Elimination):
                 plus(&self.base[0], &self.eff[u * W], W)
         for g in range(self.G):
             if self.status[self.U + g] == IN:
-                plus(&self.base[0], &self.broken[g * W], W)
+                plus(&self.base[0], &self.crack[g * W], W)
         for b in range(self.c.budgets):
             for w in range(W):
                 self.base[w] -= self.fine[b * W + w] * self.allowed_pods[b]
@@ -115,10 +115,7 @@ cdef class Answers(Elimination):
             put(bound, &self.pick.bound[0], W)
             put(value, &self.pick.value[0], W)
         else:
-            self.pick.picks.clear()
-            self.group_node.clear()
-            self.r_var.clear()
-            self.f_scope.clear()
+            self.forget_groups()
         plus(bound, &self.base[0], W)
         plus(value, &self.base[0], W)
         put(&self.raw[0], bound, W)
@@ -127,7 +124,7 @@ cdef class Answers(Elimination):
 
     cdef void true_cost(self, vector[char]* chosen, i64* into, bint* allowed) noexcept nogil:
         """Cost of the set by definition; allowed False when a hard budget is exceeded."""
-        cdef int u, g, b, i, W = self.W
+        cdef int u, g, b, i, W = self.full
         cdef vector[int] gone, used
         gone.assign(self.G, 0)
         used.assign(self.c.budgets, 0)
@@ -204,7 +201,7 @@ cdef class Answers(Elimination):
 
     cdef void by_price(self, vector[int]* units) noexcept nogil:
         """Merge sort by (price, index)."""
-        cdef int n = <int>units.size(), width = 1, lo, mid, hi, i, j, k, W = self.W
+        cdef int n = <int>units.size(), width = 1, lo, mid, hi, i, j, k, W = self.full
         cdef vector[int] other
         other.resize(n)
         while width < n:
@@ -255,9 +252,9 @@ cdef class Answers(Elimination):
             return
         self.true_cost(mine, &self.scratch[0], &allowed)
         if allowed and (
-            not self.have_best or order(&self.scratch[0], &self.best_cost[0], self.W) < 0
+            not self.have_best or order(&self.scratch[0], &self.best_cost[0], self.full) < 0
         ):
-            put(&self.best_cost[0], &self.scratch[0], self.W)
+            put(&self.best_cost[0], &self.scratch[0], self.full)
             self.best = mine[0]
             self.have_best = True
 
@@ -278,3 +275,21 @@ cdef class Answers(Elimination):
             if self.chosen[u]:
                 for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     used[0][self.c.use_budget[i]] += self.c.use_pods[i]
+
+    cdef bint exceeded(self) noexcept nogil:
+        """Whether the traced answer takes more than a budget or a gang's surplus has left."""
+        cdef int b, g, u
+        cdef vector[int] used, gone
+        self.count_budgets(&used)
+        for b in range(self.c.budgets):
+            if self.budget_state[b] != IN and used[b] > self.allowed_pods[b]:
+                return True
+        self.all_chosen()
+        gone.assign(self.G, 0)
+        for u in range(self.U):
+            if self.chosen[u] and self.c.unit_gang[u] >= 0:
+                gone[self.c.unit_gang[u]] += 1
+        for g in range(self.G):
+            if self.loose[g] and not self.gated[g] and gone[g] > self.surplus[g]:
+                return True
+        return False

@@ -21,6 +21,7 @@ cdef class Elimination(Frontiers):
     cdef Choice pick
     cdef bint was_split
 
+    cdef void forget_groups(self) noexcept nogil
     cdef void eliminate(self) noexcept nogil
     cdef int width_of(self, int v) noexcept nogil
     cdef void eliminate_one(self, int v) noexcept nogil

@@ -22,11 +22,8 @@ cdef enum:
 cdef class Elimination(Frontiers):
     """A region whose couplers can be eliminated."""
 
-    cdef void eliminate(self) noexcept nogil:
-        """Step 4: fill pick's groups; records allow ``trace`` to go back."""
-        cdef int n, i, j, f, v, best, width, best_width, W = self.W
-        cdef vector[int] todo
-        cdef vector[char] inside
+    cdef void forget_groups(self) noexcept nogil:
+        """No factors, no records, no groups."""
         self.f_scope.clear()
         self.f_table.clear()
         self.f_most.clear()
@@ -40,6 +37,14 @@ cdef class Elimination(Frontiers):
         self.group_node.clear()
         self.pick.most.clear()
         self.pick.rows.clear()
+        self.pick.picks.clear()
+
+    cdef void eliminate(self) noexcept nogil:
+        """Step 4: fill pick's groups; records allow ``trace`` to go back."""
+        cdef int n, i, j, f, v, best, width, best_width, W = self.W
+        cdef vector[int] todo
+        cdef vector[char] inside
+        self.forget_groups()
         self.was_split = False
         self.v_factors.resize(self.V)
         inside.assign(self.V, 0)
@@ -150,7 +155,7 @@ cdef class Elimination(Frontiers):
             for i in range(W):
                 cost[i] -= (cost[i] // parts) * self.relaxed_uses[v]
         else:
-            put(&cost[0], &self.broken[(v - self.U) * W], W)
+            put(&cost[0], &self.crack[(v - self.U) * W], W)
         share = cost
         parts = <int>buckets.size()
         if parts > 1:

@@ -214,7 +214,7 @@ cdef class Frontiers(Relations):
             g = self.c.unit_gang[u]
             parts = self.gang_first[g + 1] - self.gang_first[g]
             for i in range(self.W):
-                into[i] += self.broken[g * self.W + i] // parts
+                into[i] += self.crack[g * self.W + i] // parts
 
     cdef void frontier(self, int n, int bits, int kmax, i64* rows) noexcept nogil:
         """rows[k] = least cost of k more seats on n under these couplers' values."""

@@ -1,12 +1,11 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.limbs cimport i64
-from extender.search.core.pricing cimport Pricing
+from extender.search.core.stages cimport Stages
 
 
-cdef class Region(Pricing):
+cdef class Region(Stages):
     cdef void explore(self, const i64* inherited, bint root) noexcept nogil
-    cdef void leave_open(self, const i64* bound) noexcept nogil
     cdef bint freeze(self) noexcept nogil
     cdef bint alone(self, int u) noexcept nogil
     cdef void split(self, const i64* bound) noexcept nogil

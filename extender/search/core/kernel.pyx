@@ -16,10 +16,12 @@ parts are one class on top of the other, a file each:
    wide the bucket is split, which gives a lower bound instead.
 5. The frontiers that remain are independent: a multiple-choice knapsack (choice,
    answers).
-6. When the result is not a true answer (a split bucket, a budget or a gang's
-   surplus exceeded, which steps 4 and 5 ignore), prices make the relaxation aware
-   of it (pricing), and branching decides what is left. Groups of nodes that the
-   root bound decides are fixed first.
+6. Budgets and surpluses, which steps 4 and 5 ignore, are rows of a linear program
+   over what the nodes may do; its prices make the relaxation see them, level by
+   level, and what it splits is branched on (ties, program, stages, master, basis).
+7. Where a bucket was split, prices are shared out over the nodes (pricing), and
+   branching decides what is left. Groups of nodes that the root bound decides are
+   fixed first.
 """
 
 from libcpp.vector cimport vector
@@ -27,14 +29,14 @@ from libcpp.vector cimport vector
 from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, Outcome, settle
 from extender.search.core.columns cimport Columns
 from extender.search.core.limbs cimport i64, minus, order, plus, put, zero
-from extender.search.core.pricing cimport Pricing
+from extender.search.core.stages cimport Stages
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
     LATER_SHARES = 3          # relaxations spent on sharing prices out on later branches
 
 
-cdef class Region(Pricing):
+cdef class Region(Stages):
     """The search inside one set of nodes. See the module's docstring."""
 
     def __init__(self, Columns columns, bytes inside, int extra_level=-1, gone=(), kept=()):
@@ -91,6 +93,8 @@ cdef class Region(Pricing):
             self.offer_greedy()
             if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
                 return
+            if not self.was_split and self.exceeded() and self.staged(bound):
+                return
             if self.tune(bound):
                 return
             if self.was_split and self.share_out(bound):
@@ -103,12 +107,6 @@ cdef class Region(Pricing):
             self.explore(bound, False)
             return
         self.split(bound)
-
-    cdef void leave_open(self, const i64* bound) noexcept nogil:
-        """Remember that answers at or above this bound were not looked at."""
-        if not self.unproved or order(bound, &self.open_bound[0], self.W) < 0:
-            put(&self.open_bound[0], bound, self.W)
-        self.unproved = True
 
     cdef bint freeze(self) noexcept nogil:
         """Fix the nodes whose row the root bound decides; True when nothing can be better.

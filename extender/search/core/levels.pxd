@@ -8,6 +8,7 @@ cdef class Levels(Space):
     cdef vector[int] level_limb, level_shift     # L: where a level lies, -1 = never paid
     cdef vector[i64] level_most                  # L: the most that can be paid there
     cdef vector[i64] extra                       # W: what every answer pays
+    cdef int extra_level                         # and at which level, -1
 
     cdef void pay(self, i64* into, int level, i64 amount) noexcept nogil
     cdef list unpack(self, const i64* value)

@@ -54,7 +54,9 @@ cdef class Levels(Space):
                 self.level_limb[level] = limb
                 self.level_shift[level] = shift
                 shift += bits
-        self.W = max(1, len(limbs))
+        self.full = max(1, len(limbs))
+        self.W = self.full
+        self.extra_level = extra_level
         self.extra.assign(self.W, 0)
         if extra_level >= 0:
             self.pay(&self.extra[0], extra_level, 1)
@@ -66,7 +68,7 @@ cdef class Levels(Space):
     cdef list unpack(self, const i64* value):
         """The (L,) levels of a packed, non-negative cost."""
         levels = [0] * self.c.levels
-        rest = [value[i] for i in range(self.W)]
+        rest = [value[i] for i in range(self.full)]
         for level in range(self.c.levels):
             if self.level_limb[level] >= 0:
                 limb = self.level_limb[level]
@@ -83,13 +85,13 @@ cdef class Levels(Space):
         cdef int level, last = -1
         cdef vector[i64] into
         cdef bint beyond = False
-        into.assign(self.W, 0)
+        into.assign(self.full, 0)
         for level in range(self.c.levels):
             if self.level_limb[level] < 0:
                 beyond = beyond or levels[level] > 0
             elif beyond or levels[level] > self.level_most[level]:
                 self.pay(&into[0], level, self.level_most[level] + 1)
-                return [into[i] for i in range(self.W)]
+                return [into[i] for i in range(self.full)]
             else:
                 self.pay(&into[0], level, levels[level])
                 last = level
@@ -97,7 +99,7 @@ cdef class Levels(Space):
             if last < 0:
                 return None
             self.pay(&into[0], last, 1)
-        return [into[i] for i in range(self.W)]
+        return [into[i] for i in range(self.full)]
 
     cdef void raise_fields(self, i64* value) noexcept nogil:
         """Round a lower bound up to what whole fields can show.
@@ -109,12 +111,12 @@ cdef class Levels(Space):
         cdef int level, limb, last = -1
         cdef i64 low, most_low = 0, unit
         cdef bint beyond
-        for limb in range(self.W):
+        for limb in range(self.full):
             if value[limb] < 0:
                 value[limb] = 0
                 self.clear_after(value, limb)
                 break
-        for limb in range(self.W - 1, -1, -1):
+        for limb in range(self.full - 1, -1, -1):
             most_low = 0
             for level in range(self.c.levels - 1, -1, -1):
                 if self.level_limb[level] != limb:
@@ -132,12 +134,12 @@ cdef class Levels(Space):
 
     cdef void clear_after(self, i64* value, int limb) noexcept nogil:
         cdef int i
-        for i in range(limb + 1, self.W):
+        for i in range(limb + 1, self.full):
             value[i] = 0
 
     cdef bint nothing(self, const i64* value) noexcept nogil:
         cdef int i
-        for i in range(self.W):
+        for i in range(self.full):
             if value[i]:
                 return False
         return True

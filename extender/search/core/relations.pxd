@@ -6,7 +6,7 @@ from extender.search.core.limbs cimport i64
 
 cdef class Relations(Levels):
     cdef vector[i64] price, eff                  # U*W: by definition; under the decisions
-    cdef vector[i64] broken                      # G*W
+    cdef vector[i64] broken, crack               # G*W: by definition; as counted now
     cdef vector[char] budget_state               # OPEN, IN (paid) or OUT (not exceeded)
     cdef vector[i64] fine, tuned                 # budgets*W: price of a pod now; when not IN
     cdef vector[char] gated, loose               # G: a variable; surplus counted afterwards

@@ -71,6 +71,7 @@ cdef class Relations(Levels):
                 last[self.c.unit_gang[u]] += 1
         self.lay_budgets()
         self.eff = self.price
+        self.crack = self.broken
         self.budget_state.assign(self.c.budgets, OPEN)
         self.fine.assign(self.c.budgets * W, 0)
         self.tuned.assign(self.c.budgets * W, 0)

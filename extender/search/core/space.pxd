@@ -7,6 +7,7 @@ from extender.search.core.limbs cimport i64
 cdef class Space:
     cdef Columns c
     cdef int W, R, N, U, G, V                    # limbs, resources, nodes, units, gangs, U + G
+    cdef int full                                # limbs of a true cost; W is 1 within a stage
     cdef int first_level                         # less important levels are the ones paid
     cdef i64 need
     cdef readonly bint possible, settled_free

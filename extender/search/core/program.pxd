@@ -1,0 +1,39 @@
+from libcpp.vector cimport vector
+
+from extender.search.core.choice cimport Outcome
+from extender.search.core.limbs cimport i64
+from extender.search.core.master cimport Master
+from extender.search.core.ties cimport Ties
+
+
+cdef class Program(Ties):
+    cdef Master lp
+    cdef int fraction, stage_now                 # bits behind the point; what is made small
+    cdef vector[i64] level_price                 # stages: price of one unit of cost now
+    cdef vector[i64] tie_price                   # ties: price of one pod now
+    cdef vector[int] tie_column                  # ties: the column of what is too much, -1
+    cdef vector[int] held_first, held_unit       # per column from ``columns`` on: its units
+    cdef int columns                             # first column with units
+    cdef vector[vector[int]] columns_of          # per part
+    cdef vector[int] against                     # per column: decisions that it breaks
+    cdef double scale, most_price
+    cdef vector[double] mass                     # rows: work space
+    cdef vector[int] stamp                       # N: work space
+    cdef int stamps
+
+    cdef void lay_program(self) noexcept nogil
+    cdef double tie_limit(self, int t) noexcept nogil
+    cdef void settle_tie(self, int t, int state) noexcept nogil
+    cdef void aim(self, int stage) noexcept nogil
+    cdef double cost_at(self, int column, int row) noexcept nogil
+    cdef double measure(self, double* missing) noexcept nogil
+    cdef bint add_rows(self) noexcept nogil
+    cdef void take_prices(self, int stage) noexcept nogil
+    cdef Outcome ask(self, vector[i64]* floor, i64* bound, vector[i64]* paid) noexcept nogil
+    cdef int gather(self, vector[i64]* paid, i64 seat_price) noexcept nogil
+    cdef void parts_of_groups(self, vector[int]* into) noexcept nogil
+    cdef int make_columns(self, vector[i64]* total, i64 seat_price, bint every) noexcept nogil
+    cdef bint grow(self, int part, vector[int]* units) noexcept nogil
+    cdef i64 seats_with(self, vector[int]* units) noexcept nogil
+    cdef void weigh(self, int v, vector[int]* rows) noexcept nogil
+    cdef void seed(self, vector[i64]* floor) noexcept nogil

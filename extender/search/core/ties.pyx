@@ -1,0 +1,177 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# distutils: language = c++
+"""What ties nodes together beyond couplers: budgets and surpluses that can be exceeded.
+
+Stages are the cost levels that are paid here, in their order. A part is a set of nodes
+that couplers join; parts have nothing in common but ties and the seats wanted.
+"""
+
+from libcpp.vector cimport vector
+
+from extender.search.core.limbs cimport i64
+from extender.search.core.pricing cimport Pricing
+from extender.search.core.states cimport OPEN, IN, OUT
+
+
+cdef class Ties(Pricing):
+    """A region that knows its stages, parts and ties."""
+
+    cdef bint lay_stages(self) noexcept nogil:
+        """Stages, parts and ties; False when nothing is tied."""
+        cdef int level, u, g, i
+        self.stage_level.clear()
+        self.level_stage.assign(self.c.levels, -1)
+        for level in range(self.c.levels):
+            if self.level_limb[level] >= 0:
+                self.level_stage[level] = <int>self.stage_level.size()
+                self.stage_level.push_back(level)
+        self.stages = <int>self.stage_level.size()
+        self.fixed.assign(self.stages, 0)
+        for level in range(self.c.levels):
+            if self.level_stage[level] >= 0 and self.extra_level == level:
+                self.fixed[self.level_stage[level]] = 1
+        self.owes_first.assign(1, 0)
+        self.owes_stage.clear()
+        self.owes.clear()
+        for u in range(self.U):
+            for i in range(self.c.cost_first[u], self.c.cost_first[u + 1]):
+                if self.level_stage[self.c.cost_level[i]] >= 0:
+                    self.owes_stage.push_back(self.level_stage[self.c.cost_level[i]])
+                    self.owes.push_back(self.c.cost_amount[i])
+            for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                level = self.c.budget_level[self.c.use_budget[i]]
+                if self.budget_state[self.c.use_budget[i]] == IN and self.level_stage[level] >= 0:
+                    self.owes_stage.push_back(self.level_stage[level])
+                    self.owes.push_back(self.c.use_pods[i])
+            self.owes_first.push_back(<int>self.owes.size())
+        for g in range(self.G):
+            for i in range(self.c.broken_first[g], self.c.broken_first[g + 1]):
+                if self.level_stage[self.c.broken_level[i]] >= 0:
+                    self.owes_stage.push_back(self.level_stage[self.c.broken_level[i]])
+                    self.owes.push_back(self.c.broken_amount[i])
+            self.owes_first.push_back(<int>self.owes.size())
+        self.lay_ties()
+        if self.ties == 0 or self.stages == 0:
+            return False
+        self.lay_parts()
+        return True
+
+    cdef void add_tie(self, int gang, int allowed, int divide, bint firm) noexcept nogil:
+        self.tie_gang.push_back(gang)
+        self.tie_state.push_back(OUT if firm else OPEN)
+        self.tie_allowed.push_back(allowed)
+        self.tie_divide.push_back(divide)
+        self.over_first.push_back(<int>self.over.size())
+        self.ties += 1
+
+    cdef void lay_ties(self) noexcept nogil:
+        """Budgets and surpluses that can be exceeded, and the units that count in them."""
+        cdef int b, g, u, i, load, stage
+        cdef vector[int] of_budget, of_gang
+        self.ties = 0
+        self.tie_allowed.clear()
+        self.tie_divide.clear()
+        self.tie_gang.clear()
+        self.tie_state.clear()
+        self.over_first.assign(1, 0)
+        self.over_stage.clear()
+        self.over.clear()
+        of_budget.assign(self.c.budgets, -1)
+        of_gang.assign(self.G, -1)
+        for b in range(self.c.budgets):
+            load = 0
+            for i in range(self.budget_first[b], self.budget_first[b + 1]):
+                u = self.budget_unit[i]
+                load += self.pods_in(u, b)
+            if self.budget_state[b] == IN or load <= self.allowed_pods[b]:
+                continue
+            of_budget[b] = self.ties
+            stage = self.level_stage[self.c.budget_level[b]]
+            if not self.firm[b] and stage >= 0:
+                self.over_stage.push_back(stage)
+                self.over.push_back(1)
+            self.add_tie(-1, self.allowed_pods[b], 1, self.firm[b] != 0)
+        for g in range(self.G):
+            load = self.gang_first[g + 1] - self.gang_first[g]
+            if not self.loose[g] or self.gated[g]:
+                continue
+            of_gang[g] = self.ties
+            for i in range(self.owes_first[self.U + g], self.owes_first[self.U + g + 1]):
+                self.over_stage.push_back(self.owes_stage[i])
+                self.over.push_back(self.owes[i])
+            self.add_tie(g, self.surplus[g], load - self.surplus[g], self.unbreakable[g] != 0)
+        self.uses_first.assign(1, 0)
+        self.uses_tie.clear()
+        self.uses_pods.clear()
+        self.tie_load.assign(self.ties, 0)
+        for u in range(self.U):
+            if self.status[u] == OPEN:
+                for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                    b = of_budget[self.c.use_budget[i]]
+                    if b >= 0:
+                        self.uses_tie.push_back(b)
+                        self.uses_pods.push_back(self.c.use_pods[i])
+                        self.tie_load[b] += self.c.use_pods[i]
+                g = self.c.unit_gang[u]
+                if g >= 0 and of_gang[g] >= 0:
+                    self.uses_tie.push_back(of_gang[g])
+                    self.uses_pods.push_back(1)
+                    self.tie_load[of_gang[g]] += 1
+            self.uses_first.push_back(<int>self.uses_tie.size())
+
+    cdef int pods_in(self, int u, int b) noexcept nogil:
+        cdef int i, pods = 0
+        for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
+            if self.c.use_budget[i] == b:
+                pods += self.c.use_pods[i]
+        return pods
+
+    cdef int root_of(self, vector[int]* above, int v) noexcept nogil:
+        while above[0][v] != v:
+            above[0][v] = above[0][above[0][v]]
+            v = above[0][v]
+        return v
+
+    cdef void lay_parts(self) noexcept nogil:
+        """Nodes joined by couplers are one part."""
+        cdef int n, u, g, i, j, a, b
+        cdef vector[int] above
+        above.resize(self.N)
+        for n in range(self.N):
+            above[n] = n
+        for u in range(self.U):
+            for i in range(self.touch_first[u] + 1, self.touch_first[u + 1]):
+                a = self.root_of(&above, self.touch_node[i])
+                b = self.root_of(&above, self.touch_node[i - 1])
+                above[max(a, b)] = min(a, b)
+        for g in range(self.G):
+            if not self.gated[g]:
+                continue
+            for i in range(self.gang_first[g] + 1, self.gang_first[g + 1]):
+                u = self.gang_unit[i]
+                j = self.gang_unit[i - 1]
+                if self.touch_first[u] < self.touch_first[u + 1] and (
+                    self.touch_first[j] < self.touch_first[j + 1]
+                ):
+                    a = self.root_of(&above, self.touch_node[self.touch_first[u]])
+                    b = self.root_of(&above, self.touch_node[self.touch_first[j]])
+                    above[max(a, b)] = min(a, b)
+        self.parts = 0
+        self.part_of.assign(self.N, -1)
+        for n in range(self.N):
+            if self.active[n]:
+                a = self.root_of(&above, n)
+                if self.part_of[a] < 0:
+                    self.part_of[a] = self.parts
+                    self.parts += 1
+                self.part_of[n] = self.part_of[a]
+        self.unit_part.assign(self.V, -1)
+        for u in range(self.U):
+            if self.status[u] == OPEN and self.touch_first[u] < self.touch_first[u + 1]:
+                self.unit_part[u] = self.part_of[self.touch_node[self.touch_first[u]]]
+                g = self.c.unit_gang[u]
+                if g >= 0 and self.gated[g]:
+                    self.unit_part[self.U + g] = self.unit_part[u]
+        self.root_slots = self.base_slots
+        self.root_room = self.avail
+        self.root_waiting = self.waiting
