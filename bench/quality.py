@@ -16,6 +16,7 @@ Writes the sections "quality-..." of docs/benchmarks/search.md (not with --short
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import statistics
 import sys
@@ -302,6 +303,9 @@ def _plan_all(state: State, fill: float, rounds: int) -> tuple[list[Run], float]
         ask = partial(planner.plan, resolver.resolve(state.key, snapshot))
         _, rise = memory(partial(ask, snapshot))
         most = max(most, rise)
+        # As serve does once the cluster is read.
+        gc.collect()
+        gc.freeze()
         for _ in range(rounds):
             snapshot = drift(snapshot, rng, CHANGES)
             began = time.perf_counter()

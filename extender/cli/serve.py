@@ -148,6 +148,12 @@ def _coordinator(
     )
 
 
+def _settle_memory() -> None:
+    """What was just read or summed up lives long: no collector pass over it again."""
+    gc.collect()
+    gc.freeze()
+
+
 async def _act(cache: Cache, coordinator: Coordinator, stop: asyncio.Event) -> None:
     """Fill the cache, recover, then look after gangs until the stop."""
     await cache.start()
@@ -156,15 +162,14 @@ async def _act(cache: Cache, coordinator: Coordinator, stop: asyncio.Event) -> N
             await cache.wait_synced(SYNC_REPORT)
         except NotReady as reason:
             log.warning("still waiting", reason=str(reason))
-    # What was just read lives as long as the process: no collector pass over it again.
-    gc.collect()
-    gc.freeze()
+    _settle_memory()
     while not coordinator.recovered:
         try:
             await coordinator.recover()
         except ApiError as error:
             log.warning("plan records cannot be read, trying again", error=str(error))
             await asyncio.sleep(RECOVERY_PAUSE)
+    _settle_memory()
     log.info("ready", nodes=len(cache.snapshot().nodes), plans=len(coordinator.book))
     await coordinator.run(stop)
 

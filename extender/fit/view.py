@@ -7,6 +7,7 @@ back. Nothing here is shared with the snapshot it came from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from extender.fit import inter_pod_affinity, node_name, node_ports, node_resources_fit
 from extender.fit.inter_pod_affinity import Domain, RefusalCounts, TermCounts
@@ -76,21 +77,28 @@ class ClusterView:
         self._closed: dict[str, tuple[Pod, int, Mapping[Domain, PodAffinityTerm]]] = {}
 
     @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, previous: ClusterView | None = None) -> ClusterView:
+    def from_snapshot(
+        cls,
+        snapshot: Snapshot,
+        previous: ClusterView | None = None,
+        changed: AbstractSet[str] | None = None,
+    ) -> ClusterView:
         """Return a view of the snapshot as it is.
 
         ``previous`` may be any view of an older snapshot: what it has summed up of nodes
-        whose records have not changed since is taken over, its moves are not.
+        whose records have not changed since is taken over, its moves are not. ``changed``
+        names the nodes that differ between the two, where the caller knows.
         """
         view = cls(snapshot.nodes, snapshot.bound, namespaces_of(snapshot))
         if previous is not None:
-            view._inherit(previous)
+            view._inherit(previous, changed)
         return view
 
-    def _inherit(self, previous: ClusterView) -> None:
+    def _inherit(self, previous: ClusterView, changed: AbstractSet[str] | None) -> None:
         """Take over what ``previous`` summed up, brought up to what has changed since."""
-        changed = differing(previous.nodes, self.nodes)
-        changed |= differing(previous._bound, self._bound)
+        if changed is None:
+            changed = differing(previous.nodes, self.nodes)
+            changed |= differing(previous._bound, self._bound)
         self._base = dict(previous._base)
         for name in changed:
             self._base.pop(name, None)

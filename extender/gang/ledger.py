@@ -76,11 +76,12 @@ class Ledger:
         self._masks: dict[tuple[PodShape, Requests], bytes] = {}
         self._usable: dict[bytes, Usable] = {}
 
-    def renew(self, snapshot: Snapshot) -> None:
-        """Bring everything up to this snapshot."""
+    def renew(self, snapshot: Snapshot) -> set[str]:
+        """Bring everything up to this snapshot; return the nodes that differ from the last."""
         last, now = self._last, snapshot.now
         nodes = snapshot.nodes
-        dirty = differing(last.nodes, nodes) | differing(last.bound, snapshot.bound)
+        changed = differing(last.nodes, nodes) | differing(last.bound, snapshot.bound)
+        dirty = set(changed)
         if nodes is not last.nodes:
             self._take_nodes(nodes)
         dirty |= self._take_budgets(snapshot)
@@ -102,6 +103,7 @@ class Ledger:
             # Amounts beyond what the compiled census takes: go on in plain Python.
             self.census = Census()
             self._put(nodes)
+        return changed
 
     def classes(self, pending: tuple[Pod, ...]) -> Classes:
         """Return classes_of these members, of the gangs asked for last at once."""

@@ -54,8 +54,8 @@ class Planner:
 
     def see(self, snapshot: Snapshot) -> ClusterView:
         """Take a snapshot in; ahead of the next question, that one finds less to do."""
-        self._ledger.renew(snapshot)
-        self._view = ClusterView.from_snapshot(snapshot, self._view)
+        changed = self._ledger.renew(snapshot)
+        self._view = ClusterView.from_snapshot(snapshot, self._view, changed)
         self._view.refusals()
         self.seen = snapshot.generation
         return self._view

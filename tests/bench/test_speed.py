@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import speed
+from bench import large, speed
 from extender.gang import planner
 from extender.search import solver
 
@@ -21,3 +21,13 @@ def test_the_gang_that_is_too_large_is_refused() -> None:
     times = speed.measure(20, 100, 21, 1)
     assert not hasattr(times.answer, "victims")
     assert len(times.wall) == 1
+
+
+def test_large_asks_every_question_on_every_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert large.main(["--short"]) == 0
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if "of" in line]
+    told = [(row[0].strip("| "), row[-1].strip("| ")) for row in rows if len(row) > 5]
+    for question in ("again", "another kind", "no"):
+        assert [proved for name, proved in told if name == question] == ["3 of 3"] * 4 + [
+            "12 of 12"
+        ]
