@@ -7,6 +7,62 @@ from collections.abc import Iterator
 from extender.model.objects import HostPort, Node, Pod
 
 
+class MovedPods:
+    """Pods by uid: those of a node, less some, and some more.
+
+    A plan moves one or two of a node's many pods; copying all of them for that would
+    touch every record in memory.
+    """
+
+    __slots__ = ("_base", "_come", "_gone")
+
+    def __init__(self, base: dict[str, Pod]) -> None:
+        self._base = base
+        """Never changed."""
+        self._gone: set[str] = set()
+        self._come: dict[str, Pod] = {}
+
+    def copy(self) -> MovedPods:
+        """Return an independent copy."""
+        twin = MovedPods(self._base)
+        twin._gone = set(self._gone)
+        twin._come = dict(self._come)
+        return twin
+
+    def __len__(self) -> int:
+        """How many are there now."""
+        return len(self._base) - len(self._gone) + len(self._come)
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether the pod is there now."""
+        return uid in self._come or (uid in self._base and uid not in self._gone)
+
+    def get(self, uid: str) -> Pod | None:
+        """Return the pod, None when it is not there now."""
+        found = self._come.get(uid)
+        if found is None and uid not in self._gone:
+            found = self._base.get(uid)
+        return found
+
+    def values(self) -> Iterator[Pod]:
+        """Yield all that are there now."""
+        for uid, pod in self._base.items():
+            if uid not in self._gone:
+                yield pod
+        yield from self._come.values()
+
+    def __setitem__(self, uid: str, pod: Pod) -> None:
+        """Put a pod there that is not."""
+        self._come[uid] = pod
+
+    def __delitem__(self, uid: str) -> None:
+        """Take a pod away that is there."""
+        if uid in self._come:
+            del self._come[uid]
+        else:
+            self._gone.add(uid)
+
+
 class NodeState:
     """A node's pods by uid, what they use in sum, and who has ports or anti-affinity."""
 
@@ -17,7 +73,7 @@ class NodeState:
         self.source = source
         """The snapshot's tuple of pods this state was built from."""
         self.allocatable: dict[str, int] = dict(node.allocatable)
-        self.pods: dict[str, Pod] = {}
+        self.pods: dict[str, Pod] | MovedPods = {}
         self.used: dict[str, int] = {}
         self.ports: dict[str, Pod] = {}
         """Pods that take host ports."""
@@ -32,7 +88,8 @@ class NodeState:
         twin.node = self.node
         twin.source = self.source
         twin.allocatable = self.allocatable  # never changed
-        twin.pods = dict(self.pods)
+        pods = self.pods
+        twin.pods = pods.copy() if isinstance(pods, MovedPods) else MovedPods(pods)
         twin.used = dict(self.used)
         twin.ports = dict(self.ports)
         twin.guards = dict(self.guards)
