@@ -39,6 +39,7 @@ class CostLevels:
         self._pods, self._gpus, self._work, self._age = map(
             self._index.get, ("pods", "gpus", "work", "age")
         )
+        self._counts: dict[tuple[int, int, bool], list[int]] = {}
         self._snapshot = snapshot
         self._tolls = tolls
 
@@ -60,22 +61,31 @@ class CostLevels:
 
     def candidate(self, unit: Candidate) -> Vector:
         """Return the cost of evicting a unit."""
-        now, toll = self._snapshot.now, self._tolls.of(unit)
-        vector = self._nothing()
-        at = self._at_priority.get(unit.priority)
-        if at is not None:
-            vector[at + 1] = len(unit.pods)
-        if unit.breaks_gang:
-            self._break(vector, unit.priority)
-        if self._pods is not None:
-            vector[self._pods] = len(unit.pods)
+        pods = len(unit.pods)
+        vector = self._counted(unit.priority, pods, unit.breaks_gang).copy()
+        toll = self._tolls.of(unit)
         if self._gpus is not None:
             vector[self._gpus] = toll.gpus
         if self._work is not None:
-            vector[self._work] = toll.work(unit, self._snapshot.nodes, now)
+            vector[self._work] = toll.work(unit, self._snapshot.nodes, self._snapshot.now)
         if self._age is not None:
-            vector[self._age] = toll.age(unit, now)
+            vector[self._age] = toll.age(unit, self._snapshot.now)
         return tuple(vector)
+
+    def _counted(self, priority: int, pods: int, breaks: bool) -> list[int]:
+        """What so many pods of a priority cost, whoever they are; not to be changed."""
+        kind = (priority, pods, breaks)
+        vector = self._counts.get(kind)
+        if vector is None:
+            vector = self._counts[kind] = self._nothing()
+            at = self._at_priority.get(priority)
+            if at is not None:
+                vector[at + 1] = pods
+            if breaks:
+                self._break(vector, priority)
+            if self._pods is not None:
+                vector[self._pods] = pods
+        return vector
 
     def breaking(self, gang: ElasticCandidate) -> Vector:
         """Return what is paid once when more than a gang's surplus goes."""

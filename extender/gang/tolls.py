@@ -8,7 +8,8 @@ the unit and the nodes stay the same, so that a gang of hundreds is added up onc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from extender.gang.victims import Candidate, disrupted_work, work_terms
 from extender.model.objects import Node, Pod
@@ -16,7 +17,7 @@ from extender.model.objects import Node, Pod
 MOST_KEPT = 100_000
 
 
-class Toll(NamedTuple):
+class Toll(Struct, frozen=True, gc=False):
     """Sums over a unit's pods."""
 
     started: int
