@@ -6,7 +6,7 @@ tried on the true problem, exactly (room.py). When the members of all classes fi
 the caps hold, that answer is the optimum of the whole. Otherwise repairs look for
 an answer (ask for a few seats more, let every member ask what the largest asks,
 close a domain that is full), and branch and bound over the units goes on with the
-core as its bound.
+core as its bound. Rules over several nodes are relaxed in a way of their own (zones.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.search.compiled import mask
-from extender.search.core.columns import Columns
+from extender.search.core.columns import Columns, Doubtful
 from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, broken_budgets, cost_of
 from extender.search.problem import (
@@ -32,7 +32,12 @@ from extender.search.problem import (
     Vector,
 )
 from extender.search.reference import Budget, Flag, Incumbent, Region, answer, regions_of
+from extender.search.spread import splits
+from extender.search.zones import Split, Zones
 
+COSTLY_UNITS = 70
+"""From so many units on a branch over zones counts as several: Python moves them all, and
+asks anew for each of them whether it is needed."""
 REPAIRS = 16
 """Domains closed one after the other, and seats asked in addition, at most."""
 
@@ -42,7 +47,9 @@ class Relaxed(Struct, frozen=True):
 
     bound: Vector
     chosen: tuple[frozenset[int], ...]
-    """Per class on its own: the units it chooses."""
+    """Per class on its own, and per rule over several nodes: the units it chooses."""
+    torn: frozenset[int] = frozenset()
+    """Units chosen in some of their domains only."""
 
 
 def solve(
@@ -112,6 +119,31 @@ class MixedRegion(Region):
         self.extra = problem.domain_level if scattered else -1
         self.deadline = deadline or 0.0
         self.cancel = cancel
+        self.zones = [zones for part in parts for zones in self._zones(part)]
+        self.dear: tuple[Vector | None, frozenset[int]] = (None, frozenset())
+        self.price_of_branch = (len(self.units) // COSTLY_UNITS) ** 2 if self.zones else 0
+
+    def _zones(self, part: Part) -> Iterator[Zones]:
+        """One relaxation for each rule that binds this class over several nodes."""
+        problem, cls = self.problem, part.cls
+        rules: list[tuple[array[int], Sequence[Split]]] = [
+            (cap.domain, [{d: (0, cap.limit) for d in set(cap.domain) if d >= 0}])
+            for cap in problem.caps
+            if cls in cap.classes and self._binds_nodes(cap)
+        ]
+        rules += [
+            (rule.domain, splits(problem, index, cls, self.room.cases))
+            for index, rule in enumerate(problem.spreads)
+        ]
+        for domain, ways in rules:
+            try:
+                zones = Zones(
+                    part.problem, domain, ways, self.room.region, self.deadline, self.cancel
+                )
+            except Doubtful:
+                continue  # shares of the costs are too wide: the other bounds remain
+            if zones.worthwhile:
+                yield zones
 
     def first_answers(self, best: Incumbent) -> None:
         """Only the answer without victims; others come from the core (``branch``)."""
@@ -138,11 +170,13 @@ class MixedRegion(Region):
             if not budget.spend():
                 self.open = [at_least, *(entry[2] for entry in stack)]
                 return min(self.open)
+            budget.used += self.price_of_branch
             self._move_to(gone)
             if self.room.fits():
                 taken = frozenset(self.room.chosen)
                 best.offer(self.price(taken), taken, self)
                 continue
+            kept |= self._too_dear(best) - gone
             relaxed = self._relax(gone, kept, budget)
             if relaxed is None:
                 continue
@@ -150,9 +184,13 @@ class MixedRegion(Region):
             if best.beaten_by(at_least):
                 continue
             self._propose(relaxed, best)
-            if first and not best.beaten_by(at_least):
-                self._repair(relaxed, best, budget)
-            first = False
+            if first:
+                first = False
+                if not best.beaten_by(at_least):
+                    self._repair(relaxed, best, budget)
+                if not best.beaten_by(at_least) and not self._too_dear(best) <= kept:
+                    stack.append((gone, kept, at_least))  # once more, with less to look at
+                    continue
             undecided = [u for u in self.units if u not in gone and u not in kept]
             if best.beaten_by(at_least) or not undecided or not self._hopeful(undecided):
                 continue
@@ -162,17 +200,33 @@ class MixedRegion(Region):
                 stack.append((gone | {unit}, kept, at_least))
         return best.cost
 
+    def _too_dear(self, best: Incumbent) -> frozenset[int]:
+        """Units that alone cost more than the best answer: no better one takes them."""
+        if best.cost != self.dear[0]:
+            cost, units = best.cost, self.problem.units
+            dear = frozenset(u for u in self.units if cost is not None and units[u].cost > cost)
+            self.dear = (cost, dear)
+        return self.dear[1]
+
     def _relax(self, gone: frozenset[int], kept: frozenset[int], budget: Budget) -> Relaxed | None:
         """Every class on its own; None when one of them cannot be seated."""
         bound = self.price(gone)
         sets: list[frozenset[int]] = []
+        torn: frozenset[int] = frozenset()
         for part in self.parts:
             found = self._ask(part, gone, kept, budget)
             if found is None:
                 return None
             bound = max(bound, found[0])
             sets.append(found[1])
-        return Relaxed(bound, tuple(sets))
+        for zones in self.zones:
+            over = zones.relax(gone, kept, budget)
+            if over is None:
+                return None
+            bound = max(bound, add(self.price(gone), over.bound))
+            sets.append(gone | over.units)
+            torn |= over.torn
+        return Relaxed(bound, tuple(sets), torn)
 
     def _ask(
         self, part: Part, gone: frozenset[int], kept: frozenset[int], budget: Budget
@@ -202,13 +256,20 @@ class MixedRegion(Region):
             self._try([u for u in units if u not in self.room.chosen], best)
 
     def _pivot(self, undecided: Sequence[int], relaxed: Relaxed, best: Incumbent) -> int:
-        """What to decide next: what the best answer takes and the core does not, before
-        what the core takes, before the rest; the dearest of them."""
+        """What to decide next: what is chosen in some of its domains only, before what the
+        best answer takes and the core does not, before what the core takes, before the
+        rest; the dearest of them."""
         taken: frozenset[int] = frozenset().union(*relaxed.chosen)
         units = self.problem.units
         return max(
             undecided,
-            key=lambda u: (u in best.chosen and u not in taken, u in taken, units[u].cost, u),
+            key=lambda u: (
+                u in relaxed.torn,
+                u in best.chosen and u not in taken,
+                u in taken,
+                units[u].cost,
+                u,
+            ),
         )
 
     def _repair(self, relaxed: Relaxed, best: Incumbent, budget: Budget) -> None:

@@ -65,7 +65,8 @@ class Room:
         self._now: dict[int, Pattern] = {}
         self._groups: dict[tuple[tuple[int, ...], Pattern], int] = {}
         self._sums: dict[tuple[Pattern, int], Sum] = {}
-        self._cases = cases(problem, self.region)
+        self.cases = cases(problem, self.region)
+        """Limits of the spread rules: every answer keeps one of these sets."""
         self._simple = len(problem.classes) == 1 and not self._wide and not problem.spreads
         self._seats = 0
         for n in self.region:
@@ -198,12 +199,12 @@ class Room:
     def fits(self) -> bool:
         """Whether need and every least are met under the units chosen now."""
         wanted = max(self.problem.need, sum(self._least))
-        if self._seats < wanted or not self._cases:
+        if self._seats < wanted or not self.cases:
             return False
         if self._simple:
             return True
         cells = self._cells()
-        return any(self._target(self._fold(cells, case)) is not None for case in self._cases)
+        return any(self._target(self._fold(cells, case)) is not None for case in self.cases)
 
     def best(self) -> Counts:
         """The (C,) counts that come nearest to what is wanted, for explanations.
@@ -212,8 +213,7 @@ class Room:
         """
         cells = self._cells()
         upper: list[Case] = [
-            {key: replace(band, low=0) for key, band in case.items()}
-            for case in self._cases or [{}]
+            {key: replace(band, low=0) for key, band in case.items()} for case in self.cases or [{}]
         ]
         counts = [state.counts for case in upper for state in self._fold(cells, case).states]
         least = self._least
@@ -276,7 +276,7 @@ class Room:
         cells = self._cells()
         answers = [
             self._answer(fold, state)
-            for fold in (self._fold(cells, case) for case in self._cases)
+            for fold in (self._fold(cells, case) for case in self.cases)
             if (state := self._target(fold)) is not None
         ]
         if not answers:

@@ -119,9 +119,29 @@ def cases(problem: Problem, region: Sequence[int]) -> list[Case]:
     ]
 
 
-def highest(rule: Spread, problem: Problem, region: Sequence[int]) -> list[int]:
-    """(D,) the upper limit of each domain at the level that leaves most room."""
-    return [band.high for band in bands(rule, levels(problem, rule, region)[-1])]
+def splits(
+    problem: Problem, index: int, cls: int, every: Sequence[Case]
+) -> list[dict[int, tuple[int, int]]]:
+    """What the bands of one rule say about one class, whatever the others do.
+
+    One entry for each level: domain -> (least, most) members of the class.
+    """
+    rule = problem.spreads[index]
+    count = problem.classes[cls].count
+    others = sum(problem.classes[c].count for c in set(rule.counted) - {cls})
+    found: list[dict[int, tuple[int, int]]] = []
+    for case in every:
+        split = {}
+        for domain in range(len(rule.most)):
+            band = case[index, domain]
+            low = max(0, band.low - others) if cls in band.counted else 0
+            high = count
+            if cls in band.bound:
+                high = max(0, band.high) if cls in band.counted else count * (band.high >= 0)
+            split[domain] = (low, high)
+        if split not in found:
+            found.append(split)
+    return found
 
 
 def settled(problem: Problem) -> Problem:

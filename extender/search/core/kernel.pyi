@@ -13,6 +13,7 @@ class Region:
         extra_level: int = -1,
         gone: Iterable[int] = (),
         kept: Iterable[int] = (),
+        need: int = -1,
     ) -> None: ...
     def search(
         self,

@@ -39,14 +39,17 @@ cdef enum:
 cdef class Region(Stages):
     """The search inside one set of nodes. See the module's docstring."""
 
-    def __init__(self, Columns columns, bytes inside, int extra_level=-1, gone=(), kept=()):
+    def __init__(
+        self, Columns columns, bytes inside, int extra_level=-1, gone=(), kept=(), i64 need=-1
+    ):
         """Prepare the region: ``inside`` (N,) is 1 for its nodes.
 
         ``extra_level`` >= 0 adds 1 at that level to every answer (seats outside
         the preferred domain). ``gone`` units are chosen already: their room is
         free, and answers cost what comes on top of them. ``kept`` units stay.
+        ``need`` >= 0 asks for so many seats instead of the problem's.
         """
-        self.enter(columns, inside, gone, kept)
+        self.enter(columns, inside, gone, kept, need)
         if self.possible and not self.settled_free:
             self.pack_levels(extra_level)
             with nogil:

@@ -16,7 +16,7 @@ from extender.search.core.states cimport OPEN, IN, OUT
 cdef class Space:
     """Nodes, room and units of one region."""
 
-    def enter(self, Columns columns, bytes inside, gone, kept):
+    def enter(self, Columns columns, bytes inside, gone, kept, i64 need):
         """Steps 1 and 2: see Region."""
         cdef const unsigned char[::1] mask = inside
         cdef int n
@@ -26,7 +26,7 @@ cdef class Space:
         self.U = columns.units
         self.G = columns.gangs
         self.V = self.U + self.G
-        self.need = columns.need
+        self.need = columns.need if need < 0 else need
         self.settle_decided(gone, kept)
         self.limit.resize(self.N)
         for n in range(self.N):
