@@ -108,24 +108,37 @@ class PodClass:
         self._by_id[id(node)] = (node, answer)
         return answer
 
-    def mask(self, nodes: Sequence[Node]) -> bytes:
-        """Return one byte a node, 1 where the class is allowed."""
+    def mask(self, nodes: Sequence[Node], kinds: Sequence[int] | None = None) -> bytes:
+        """Return one byte a node, 1 where the class is allowed. ``kinds``: node_kinds(nodes)."""
         if self._named:
             return bytes([self.why_not(node) is None for node in nodes])
-        # By identity: equal records are mostly one object, and unequal ones cost a look more.
-        seen: dict[tuple[object, ...], bool] = {}
+        seen: dict[object, bool] = {}
         keys = self._keys
         answer = bytearray(len(nodes))
-        for i, node in enumerate(nodes):
-            kind: tuple[object, ...] = (node.unschedulable, id(node.taints), id(node.allocatable))
+        for i, kind in enumerate(node_kinds(nodes) if kinds is None else kinds):
+            known: object = kind
             if keys:
-                labels = node.labels
-                kind += tuple([labels.get(key) for key in keys])
-            allowed = seen.get(kind)
+                labels = nodes[i].labels
+                known = (kind, *[labels.get(key) for key in keys])
+            allowed = seen.get(known)
             if allowed is None:
-                allowed = seen[kind] = self.why_not(node) is None
+                allowed = seen[known] = self.why_not(nodes[i]) is None
             answer[i] = allowed
         return bytes(answer)
+
+
+def node_kinds(nodes: Sequence[Node]) -> tuple[int, ...]:
+    """Number the nodes by all that pods can see of them but labels: cordon, taints, size.
+
+    Good for every class of pods as long as the records stay the same.
+    """
+    numbers: dict[object, int] = {}
+    return tuple(
+        [
+            numbers.setdefault((node.unschedulable, node.taints, node.allocatable), len(numbers))
+            for node in nodes
+        ]
+    )
 
 
 _classes: dict[tuple[PodShape, Requests], PodClass] = {}
@@ -142,9 +155,12 @@ def pod_class(pod: Pod) -> PodClass:
     return found
 
 
-def static_mask(pod: Pod, nodes: Sequence[Node]) -> bytes:
-    """Return one byte a node, 1 where ``static_allowed`` has nothing against the pod."""
-    mask = pod_class(pod).mask(nodes)
+def static_mask(pod: Pod, nodes: Sequence[Node], kinds: Sequence[int] | None = None) -> bytes:
+    """Return one byte a node, 1 where ``static_allowed`` has nothing against the pod.
+
+    ``kinds`` is node_kinds(nodes), for a caller who asks about many pods.
+    """
+    mask = pod_class(pod).mask(nodes, kinds)
     if pod.node:
         return bytes(ok and node.name == pod.node for ok, node in zip(mask, nodes, strict=True))
     return mask

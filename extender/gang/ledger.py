@@ -14,7 +14,7 @@ from itertools import compress
 from math import inf
 
 from extender.fit.selectors import matches
-from extender.fit.static import static_mask
+from extender.fit.static import node_kinds, static_mask
 from extender.gang.classes import classes_of
 from extender.gang.gangs import Gangs
 from extender.gang.tolls import Tolls
@@ -72,7 +72,8 @@ class Ledger:
         self._amounts: dict[Requests, Amounts] = {}
         self._budgets: Budgets = {}
         self._classes: deque[tuple[tuple[Pod, ...], Classes]] = deque(maxlen=MOST_GANGS)
-        # By what depends on the nodes' records alone.
+        # What depends on the nodes' records alone.
+        self._kinds: tuple[int, ...] = ()
         self._masks: dict[tuple[PodShape, Requests], bytes] = {}
         self._usable: dict[bytes, Usable] = {}
 
@@ -121,7 +122,7 @@ class Ledger:
         if found is None:
             if len(self._masks) >= MOST_MASKS:
                 self._masks.clear()
-            found = self._masks[key] = static_mask(pod, self.nodes)
+            found = self._masks[key] = static_mask(pod, self.nodes, self._kinds)
         return found
 
     def usable(self, mask: bytes) -> Usable:
@@ -170,6 +171,7 @@ class Ledger:
                 self._slots[name] = self._unused.pop() if self._unused else fresh
         self.names = tuple(sorted(nodes))
         self.nodes = tuple([nodes[name] for name in self.names])
+        self._kinds = node_kinds(self.nodes)
         self._masks.clear()
         self._usable.clear()
 

@@ -150,8 +150,17 @@ cdef class Asked:
         cdef int r, i, k, e
         cdef i64 at
         cdef bint spared = False
+        # Plain pointers: through ``self`` and ``node`` every step would read them again.
         cdef i64* held_by
-        cdef int R = self.R
+        cdef i64* room
+        cdef i64* sure
+        cdef const int* column
+        cdef const int* number = node.number.data()
+        cdef const i64* amount = node.amount.data()
+        cdef const Who* who = node.who.data()
+        cdef const Who* one
+        cdef i64 own = self.own, below = self.below
+        cdef int R = self.R, people = <int>node.who.size()
         cdef int resources = <int>node.whole.size()
         offer.version = node.version
         offer.steps.clear()
@@ -175,21 +184,26 @@ cdef class Asked:
         # Who may go, with what each holds of the resources in question.
         if <int>self.column.size() < resources:
             self.column.resize(resources, -1)
-        self.entries.clear()
-        self.amounts.assign(node.who.size() * R, 0)
+        self.entries.resize(people)
+        self.amounts.assign(people * R, 0)
         held_by = self.amounts.data()
-        for i in range(<int>node.who.size()):
-            if node.who[i].gang == self.own and self.own >= 0:
+        column = self.column.data()
+        e = 0
+        for i in range(people):
+            one = &who[i]
+            if one.gang == own and own >= 0:
                 continue
-            if node.who[i].priority >= self.below:
+            if one.priority >= below:
                 offer.stays += 1
                 continue
-            self.entries.push_back(i)
-            for k in range(node.who[i].first, node.who[i].last):
-                r = self.column[node.number[k]]
+            self.entries[e] = i
+            e += 1
+            for k in range(one.first, one.last):
+                r = column[number[k]]
                 if r >= 0:
-                    held_by[r] = node.amount[k]
+                    held_by[r] = amount[k]
             held_by += R
+        self.entries.resize(e)
         self.room = offer.free
         if spare != NULL:
             for r in range(R):
@@ -198,15 +212,20 @@ cdef class Asked:
         self.sure = self.room
         offer.now = self.all_fit(offer.free.data())
         at = NO_COST
+        room = self.room.data()
+        sure = self.sure.data()
+        held_by = self.amounts.data()
         for e in range(<int>self.entries.size()):
-            i = self.entries[e]
-            if node.who[i].priority != at:
+            one = &who[self.entries[e]]
+            if one.priority != at:
                 self.note(at, offer)
-                at = node.who[i].priority
+                at = one.priority
             for r in range(R):
-                self.room[r] += self.amounts[e * R + r]
-                if at == NO_COST or not node.who[i].covered:
-                    self.sure[r] += self.amounts[e * R + r]
+                room[r] += held_by[r]
+            if at == NO_COST or not one.covered:
+                for r in range(R):
+                    sure[r] += held_by[r]
+            held_by += R
         self.note(at, offer)
         offer.total = self.room
         for e in range(<int>offer.steps.size()):
