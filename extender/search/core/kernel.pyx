@@ -67,7 +67,7 @@ cdef class Region(Retries):
         cdef i64 value[6]
         cdef i64 bound[6]
         cdef i64 real[6]
-        cdef bint allowed
+        cdef bint allowed, tied, untried
         if self.halted or self.out_of_time():
             self.halted = True
             self.leave_open(inherited)
@@ -101,12 +101,13 @@ cdef class Region(Retries):
             self.offer_greedy()
             if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
                 return
-            if (
-                not self.was_split and not self.zone_limit.size()
-                and self.exceeded() and self.staged(bound)
-            ):
+            tied = not self.was_split and not self.zone_limit.size() and self.exceeded()
+            untried = self.have_best
+            if not self.have_best and self.tune(bound):
                 return
-            if self.tune(bound):
+            if tied and self.staged(bound):
+                return
+            if untried and self.tune(bound):
                 return
             if self.was_split and self.share_out(bound):
                 return
