@@ -433,7 +433,9 @@ class MixedRegion(Region):
         current = part
         done: set[int] = set()
         for _ in range(REPAIRS):
-            core = Core(current.columns, self.inside, self.extra, (), (), -1, *(current.zones or ()))
+            core = Core(
+                current.columns, self.inside, self.extra, (), (), -1, *(current.zones or ())
+            )
             if not core.possible:
                 return
             chosen: list[int] | None
