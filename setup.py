@@ -18,6 +18,7 @@ MODULES = (
     "relations",
     "frontiers",
     "elimination",
+    "zones",
     "answers",
     "pricing",
     "basis",
@@ -25,6 +26,7 @@ MODULES = (
     "ties",
     "program",
     "stages",
+    "retries",
     "kernel",
     "census",
 )

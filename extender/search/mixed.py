@@ -1,18 +1,20 @@
 """Gangs the compiled core does not cover: several classes, caps over several nodes.
 
-Leave all but one class out, and caps count on each node only: what remains is a
-problem of the core, and its optimum is a lower bound. The units it chooses are then
-tried on the true problem, exactly (room.py). When the members of all classes fit, or
-the caps hold, that answer is the optimum of the whole. Otherwise repairs look for
-an answer (ask for a few seats more, let every member ask what the largest asks,
-close a domain that is full), and branch and bound over the units goes on with the
-core as its bound. Rules over several nodes are relaxed in a way of their own (zones.py).
+Leave all but one class out, and of the rules over several nodes keep the one that is
+tightest: what remains is a problem of the core, and its optimum is a lower bound. The
+units it chooses are then tried on the true problem, exactly (room.py). When the members
+of all classes fit, and every rule holds, that answer is the optimum of the whole.
+Otherwise repairs look for an answer (ask for a few seats more, let every member ask what
+the largest asks, close a domain that is full), a class of one member is tried on each of
+its nodes, and branch and bound over the units goes on with the core as its bound.
+Rules over several nodes are relaxed in a way of their own as well (zones.py).
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,6 +42,12 @@ COSTLY_UNITS = 70
 asks anew for each of them whether it is needed."""
 REPAIRS = 16
 """Domains closed one after the other, and seats asked in addition, at most."""
+
+SEATS = 400
+"""Seats of a class of one member that are tried one by one, at most."""
+
+WAYS = 10
+"""Units on a node whose sets are looked at one by one, at most."""
 
 
 class Relaxed(Struct, frozen=True):
@@ -91,6 +99,34 @@ def alone(problem: Problem, cls: int, need: int) -> Problem:
     )
 
 
+def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | None:
+    """Of the rules that limit the class in a domain the one that leaves fewest seats.
+
+    A spread rule lets a domain be so much fuller than each other one; as all members
+    have to sit somewhere, none can be fuller than what then remains for it.
+    """
+    found: list[tuple[array[int], tuple[int, ...]]] = [
+        (cap.domain, (cap.limit,) * (1 + max(cap.domain)))
+        for cap in problem.caps
+        if cls in cap.classes and len(set(cap.domain) - {-1}) < sum(d >= 0 for d in cap.domain)
+    ]
+    for rule in problem.spreads:
+        if cls in rule.bound and cls in rule.counted and rule.most:
+            members = sum(problem.classes[c].count for c in set(rule.counted))
+            slack = [rule.max_skew - most for most in rule.most]
+            limits = (
+                slack
+                if rule.from_zero
+                else [
+                    (members + sum(rule.fewest) - rule.fewest[d] + (len(slack) - 1) * slack[d])
+                    // len(slack)
+                    for d in range(len(slack))
+                ]
+            )
+            found.append((rule.domain, tuple(max(0, limit) for limit in limits)))
+    return min(found, key=lambda rule: sum(rule[1]), default=None)
+
+
 class Part:
     """One class on its own, ready for the core."""
 
@@ -98,6 +134,8 @@ class Part:
         self.cls = cls
         self.problem = alone(problem, cls, need)
         self.columns = Columns(self.problem)
+        self.zones = zones(problem, cls)
+        """The rule over zones that the core keeps: domains, and members in each at most."""
 
 
 class MixedRegion(Region):
@@ -188,6 +226,8 @@ class MixedRegion(Region):
                 first = False
                 if not best.beaten_by(at_least):
                     self._repair(relaxed, best, budget)
+                if not best.beaten_by(at_least):
+                    at_least = max(at_least, self._seat_leaders(at_least, best, budget))
                 if not best.beaten_by(at_least) and not self._too_dear(best) <= kept:
                     stack.append((gone, kept, at_least))  # once more, with less to look at
                     continue
@@ -232,7 +272,7 @@ class MixedRegion(Region):
         self, part: Part, gone: frozenset[int], kept: frozenset[int], budget: Budget
     ) -> tuple[Vector, frozenset[int]] | None:
         """(lower bound, units with ``gone``) for one class; None when it cannot be seated."""
-        core = Core(part.columns, self.inside, self.extra, gone, kept)
+        core = Core(part.columns, self.inside, self.extra, gone, kept, -1, *(part.zones or ()))
         if not core.possible:
             return None
         if core.settled_free:
@@ -248,6 +288,75 @@ class MixedRegion(Region):
         if closed:
             return self.price(every), every
         return add(cost_of(self.problem, gone), bound or self.price(())), every
+
+    def _seat_leaders(self, at_least: Vector, best: Incumbent, budget: Budget) -> Vector:
+        """A bound that knows what a class of one member takes from the other classes.
+
+        The member sits on one of its nodes, with some least set of units gone there; the
+        others are asked for their seats in what is left. The least of these bounds holds
+        for every answer; all is given up once one is no dearer than what is known.
+        """
+        raised, tries = at_least, 0
+        for leader in self.parts:
+            others = [part for part in self.parts if part is not leader]
+            cls = self.problem.classes[leader.cls]
+            if cls.count > 1 or not others:
+                continue
+            lowest: Vector | None = None
+            for n in self.room.region:
+                sets = list(self._ways(n, cls, leader.cls)) if cls.allowed[n] else []
+                rest = [Part(without(self.problem, n, cls), p.cls, p.problem.need) for p in others]
+                for gone in sets:
+                    if best.beaten_by(self.price(gone)):
+                        continue
+                    tries += 1
+                    if tries > SEATS or not budget.spend():
+                        return raised
+                    found = [self._ask(part, gone, frozenset(), budget) for part in rest]
+                    answers = [answer for answer in found if answer is not None]
+                    if len(answers) < len(found):
+                        continue
+                    every = gone.union(*(units for _, units in answers))
+                    self._try([u for u in every if u not in self.room.chosen], best)
+                    dearest = max(bound for bound, _ in answers)
+                    lowest = dearest if lowest is None else min(lowest, dearest)
+                    if lowest <= raised:
+                        return raised
+            raised = lowest or best.cost or raised
+        return raised
+
+    def _ways(self, n: int, cls: MemberClass, index: int) -> Iterator[frozenset[int]]:
+        """The least sets of units that make room for one member of the class on the node;
+        the empty set, which bounds them all, where they are many."""
+        units, asked = self.problem.units, cls.request
+        forced = frozenset(
+            u
+            for b in self.problem.blockers
+            if (b.cls, b.node) == (index, n)
+            for u in b.units
+            if u in self.units
+        )
+        left = [max(0, ask - have) for ask, have in zip(asked, self.room.amounts(n), strict=True)]
+        gives = {u: dict(units[u].releases).get(n, (0,) * len(left)) for u in self.units}
+        items = [
+            u
+            for u, amounts in gives.items()
+            if u not in forced and any(a and b for a, b in zip(amounts, left, strict=True))
+        ]
+        if len(items) > WAYS:
+            yield frozenset()
+            return
+        found: list[frozenset[int]] = []
+        for size in range(len(items) + 1):
+            for some in combinations(items, size):
+                gone = forced.union(some)
+                if any(less <= gone for less in found) or broken_budgets(self.problem, gone):
+                    continue
+                if all(
+                    sum(gives[u][r] for u in gone) >= lack for r, lack in enumerate(left) if lack
+                ):
+                    found.append(gone)
+                    yield gone
 
     def _propose(self, relaxed: Relaxed, best: Incumbent) -> None:
         """Try what each class chooses, and all of it together."""
@@ -324,7 +433,9 @@ class MixedRegion(Region):
         current = part
         done: set[int] = set()
         for _ in range(REPAIRS):
-            core = Core(current.columns, self.inside, self.extra)
+            core = Core(
+                current.columns, self.inside, self.extra, (), (), -1, *(current.zones or ())
+            )
             if not core.possible:
                 return
             chosen: list[int] | None
@@ -350,6 +461,14 @@ class MixedRegion(Region):
                 closed = shut(closed, cap, domain, loads[domain])
             current = Part(closed, 0, closed.need)
             yield current
+
+
+def without(problem: Problem, node: int, rule: MemberClass) -> Problem:
+    """The problem once a member of the class sits on the node."""
+    free = tuple(array("q", column) for column in problem.free)
+    for column, amount in zip(free, rule.request, strict=True):
+        column[node] -= amount
+    return replace(problem, free=free)
 
 
 def shut(problem: Problem, cap: Cap, domain: int, seats: Iterable[tuple[int, int]]) -> Problem:

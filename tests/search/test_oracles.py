@@ -161,6 +161,26 @@ def test_once_called_optimal_above_the_least(problem: Problem, least: Vector) ->
     assert answer.optimal or not COMPILED
 
 
+ZONES = [
+    (2, (0, 0, 0, 0, 28, 2116)),
+    (26, (0, 0, 0, 0, 3, 78)),
+    (34, (0, 0, 0, 0, 10, 449)),
+    (36, (0, 0, 1, 0, 13, 801)),
+    (46, (0, 0, 0, 3, 23, 2220)),
+]
+
+
+@pytest.mark.parametrize(("seed", "least"), ZONES)
+def test_full_zones_are_seen_by_the_bound(seed: int, least: Vector) -> None:
+    """Members spread over zones, some of them full; ``least`` is by HiGHS."""
+    problem = medium_mixed(seed)
+    answer = solver.solve(problem, Limits(branch_nodes=200 if COMPILED else 20))
+    assert isinstance(answer, Solution)
+    assert verify(problem, answer) == ()
+    assert answer.bound <= least <= answer.cost
+    assert answer.optimal or not COMPILED
+
+
 BUDGETS = [(40, (5, 0, 20, 3023)), (100, (3, 0, 50, 6613)), (400, (10, 0, 200, 30106))]
 
 

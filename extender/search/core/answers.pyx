@@ -7,9 +7,9 @@ from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
 from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, Outcome, choose
-from extender.search.core.elimination cimport Elimination
 from extender.search.core.limbs cimport i64, minus, order, plus, put, zero
 from extender.search.core.states cimport IN, OUT
+from extender.search.core.zones cimport Zones
 
 cdef extern from "<time.h>" nogil:
     cdef struct timespec:
@@ -24,7 +24,7 @@ cdef enum:
 cdef i64 CHOICE_PATIENCE = 60000000
 
 
-cdef class Answers(Elimination):
+cdef class Answers(Zones):
     """A region that can relax a branch and keep the best answer."""
 
     cdef void lay_answers(self) noexcept nogil:
@@ -67,11 +67,18 @@ cdef class Answers(Elimination):
                 self.base[w] -= self.fine[b * W + w] * self.allowed_pods[b]
 
     cdef i64 missing(self) noexcept nogil:
-        cdef int n
+        cdef int n, z
         cdef i64 seats = self.frozen_seats
+        cdef vector[i64] inside
+        inside.assign(self.zone_limit.size(), 0)
         for n in range(self.N):
             if self.limit[n] and (self.active[n] or not self.relevant[n]):
-                seats += self.base_slots[n]
+                if inside.size() and self.zone[n] >= 0:
+                    inside[self.zone[n]] += self.base_slots[n]
+                else:
+                    seats += self.base_slots[n]
+        for z in range(<int>inside.size()):
+            seats += min(inside[z], <i64>self.zone_limit[z])
         return self.need - seats
 
     cdef void mark_too_short(self) noexcept nogil:
@@ -104,6 +111,8 @@ cdef class Answers(Elimination):
         if self.demand > 0:
             self.mark_too_short()
             self.eliminate()
+            if self.zone_limit.size():
+                self.merge_zones()
             if self.have_best:
                 put(value, &self.best_cost[0], W)
                 minus(value, &self.base[0], W)
@@ -114,6 +123,8 @@ cdef class Answers(Elimination):
                 return outcome
             put(bound, &self.pick.bound[0], W)
             put(value, &self.pick.value[0], W)
+            if self.zone_limit.size():
+                self.part_zones()
         else:
             self.forget_groups()
         plus(bound, &self.base[0], W)
@@ -154,18 +165,25 @@ cdef class Answers(Elimination):
         cdef vector[i64] room = self.room0
         cdef vector[int] waiting = self.waiting0, order_, nodes
         cdef vector[int] now
-        cdef int u, i, j, n, e, W = self.W
-        cdef i64 seats, less
+        cdef vector[i64] inside, then
+        cdef int u, i, j, n, e, z
+        cdef i64 seats, less, change
         for u in range(self.U):
             if chosen[0][u]:
                 self.move(u, 1, &room, &waiting)
                 order_.push_back(u)
         now.assign(self.N, 0)
+        inside.assign(self.zone_limit.size(), 0)
         seats = 0
         for n in range(self.N):
             if self.limit[n]:
                 now[n] = <int>self.slots(n, &room[n * self.R] if self.R else NULL, waiting[n])
-                seats += now[n]
+                if inside.size() and self.zone[n] >= 0:
+                    inside[self.zone[n]] += now[n]
+                else:
+                    seats += now[n]
+        for z in range(<int>inside.size()):
+            seats += min(inside[z], <i64>self.zone_limit[z])
         if seats < self.need:
             return False
         if not self.settled_free:
@@ -180,15 +198,23 @@ cdef class Answers(Elimination):
                 nodes.push_back(self.c.lift_node[e])
             sort(nodes.begin(), nodes.end())
             less = seats
+            then = inside
             for j in range(<int>nodes.size()):
                 n = nodes[j]
                 if self.limit[n] and (j == 0 or nodes[j - 1] != n):
-                    less += self.slots(
+                    change = self.slots(
                         n, &room[n * self.R] if self.R else NULL, waiting[n]
                     ) - now[n]
+                    if then.size() and self.zone[n] >= 0:
+                        z = self.zone[n]
+                        less -= min(then[z], <i64>self.zone_limit[z])
+                        then[z] += change
+                        change = min(then[z], <i64>self.zone_limit[z])
+                    less += change
             if less >= self.need:
                 chosen[0][u] = 0
                 seats = less
+                inside = then
                 for j in range(<int>nodes.size()):
                     n = nodes[j]
                     if self.limit[n]:

@@ -1,10 +1,10 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.limbs cimport i64
-from extender.search.core.stages cimport Stages
+from extender.search.core.retries cimport Retries
 
 
-cdef class Region(Stages):
+cdef class Region(Retries):
     cdef void explore(self, const i64* inherited, bint root) noexcept nogil
     cdef bint freeze(self) noexcept nogil
     cdef bint alone(self, int u) noexcept nogil

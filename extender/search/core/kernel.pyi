@@ -14,6 +14,8 @@ class Region:
         gone: Iterable[int] = (),
         kept: Iterable[int] = (),
         need: int = -1,
+        zone: Iterable[int] | None = None,
+        zone_limit: Iterable[int] = (),
     ) -> None: ...
     def search(
         self,

@@ -15,13 +15,14 @@ parts are one class on top of the other, a file each:
 4. Couplers are eliminated one by one (elimination). Where a table would become too
    wide the bucket is split, which gives a lower bound instead.
 5. The frontiers that remain are independent: a multiple-choice knapsack (choice,
-   answers).
+   answers). Where zones take a limited number of members, the frontiers of a zone
+   are added up to its limit first (zones).
 6. Budgets and surpluses, which steps 4 and 5 ignore, are rows of a linear program
    over what the nodes may do; its prices make the relaxation see them, level by
    level, and what it splits is branched on (ties, program, stages, master, basis).
-7. Where a bucket was split, prices are shared out over the nodes (pricing), and
-   branching decides what is left. Groups of nodes that the root bound decides are
-   fixed first.
+7. Where a bucket was split, prices are shared out over the nodes (pricing), the best
+   answer is taken apart and completed anew (retries), and branching decides what is
+   left. Groups of nodes that the root bound decides are fixed first.
 """
 
 from libcpp.vector cimport vector
@@ -29,27 +30,29 @@ from libcpp.vector cimport vector
 from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, Outcome, settle
 from extender.search.core.columns cimport Columns
 from extender.search.core.limbs cimport i64, minus, order, plus, put, zero
-from extender.search.core.stages cimport Stages
+from extender.search.core.retries cimport Retries
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
     LATER_SHARES = 3          # relaxations spent on sharing prices out on later branches
 
 
-cdef class Region(Stages):
+cdef class Region(Retries):
     """The search inside one set of nodes. See the module's docstring."""
 
     def __init__(
-        self, Columns columns, bytes inside, int extra_level=-1, gone=(), kept=(), i64 need=-1
+        self, Columns columns, bytes inside, int extra_level=-1, gone=(), kept=(), i64 need=-1,
+        zone=None, zone_limit=(),
     ):
         """Prepare the region: ``inside`` (N,) is 1 for its nodes.
 
         ``extra_level`` >= 0 adds 1 at that level to every answer (seats outside
         the preferred domain). ``gone`` units are chosen already: their room is
         free, and answers cost what comes on top of them. ``kept`` units stay.
-        ``need`` >= 0 asks for so many seats instead of the problem's.
+        ``need`` >= 0 asks for so many seats instead of the problem's. ``zone`` (N,) and
+        ``zone_limit``: zones (or -1) and the members that each takes.
         """
-        self.enter(columns, inside, gone, kept, need)
+        self.enter(columns, inside, gone, kept, need, zone, zone_limit)
         if self.possible and not self.settled_free:
             self.pack_levels(extra_level)
             with nogil:
@@ -64,7 +67,7 @@ cdef class Region(Stages):
         cdef i64 value[6]
         cdef i64 bound[6]
         cdef i64 real[6]
-        cdef bint allowed
+        cdef bint allowed, tied, untried
         if self.halted or self.out_of_time():
             self.halted = True
             self.leave_open(inherited)
@@ -90,22 +93,35 @@ cdef class Region(Stages):
             return
         self.all_chosen()
         self.true_cost(&self.chosen, real, &allowed)
-        if allowed and outcome == EXACT and order(real, value, W) <= 0:
+        if allowed and outcome == EXACT and order(real, value, W) <= 0 and (
+            not self.zone_limit.size() or self.in_zones(&self.chosen)
+        ):
             return
         if root:
             self.offer_greedy()
             if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
                 return
-            if not self.was_split and self.exceeded() and self.staged(bound):
+            tied = not self.was_split and not self.zone_limit.size() and self.exceeded()
+            untried = self.have_best
+            if not self.have_best and self.tune(bound):
                 return
-            if self.tune(bound):
+            if tied and self.staged(bound):
+                return
+            if untried and self.tune(bound):
                 return
             if self.was_split and self.share_out(bound):
                 return
+            if self.was_split and self.best.size() and not self.zone_limit.size():
+                self.retry()
+                if order(bound, &self.best_cost[0], W) >= 0:
+                    return
             outcome = self.relax(value, real)
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return
-            if self.demand > 0 and self.have_best and self.freeze():
+            if (
+                self.demand > 0 and self.have_best and not self.zone_limit.size()
+                and self.freeze()
+            ):
                 return
             self.explore(bound, False)
             return
@@ -292,6 +308,14 @@ cdef class Region(Stages):
             kind[0] = 0
             first[0] = IN
             return best
+        # A coupler between zones: what it joins counts beyond the zones' limits.
+        if self.zone_limit.size():
+            for u in range(self.V):
+                if (u >= self.U and self.gated[u - self.U]) or (u < self.U and self.spans[u]):
+                    if self.between_zones(u):
+                        kind[0] = 1 if u >= self.U else 0
+                        first[0] = OUT
+                        return u - self.U if u >= self.U else u
         # A node whose frontier was cut short: decide one of its chosen units.
         for u in range(self.U):
             if (

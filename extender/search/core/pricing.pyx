@@ -233,7 +233,9 @@ cdef class Pricing(Answers):
             self.true_cost(&self.chosen, real, &allowed)
             if self.have_best and order(bound, &self.best_cost[0], self.W) >= 0:
                 closed = True
-            elif allowed and outcome == EXACT and order(real, value, self.W) <= 0:
+            elif allowed and outcome == EXACT and order(real, value, self.W) <= 0 and (
+                not self.zone_limit.size() or self.in_zones(&self.chosen)
+            ):
                 closed = True
         self.set_sharing(True)
         return closed

@@ -16,7 +16,9 @@ from extender.search.core.states cimport OPEN, IN, OUT
 cdef class Space:
     """Nodes, room and units of one region."""
 
-    def enter(self, Columns columns, bytes inside, gone, kept, i64 need):
+    def enter(
+        self, Columns columns, bytes inside, gone, kept, i64 need, zone, zone_limit
+    ):
         """Steps 1 and 2: see Region."""
         cdef const unsigned char[::1] mask = inside
         cdef int n
@@ -28,6 +30,9 @@ cdef class Space:
         self.V = self.U + self.G
         self.need = columns.need if need < 0 else need
         self.settle_decided(gone, kept)
+        if zone is not None:
+            self.zone = zone
+            self.zone_limit = zone_limit
         self.limit.resize(self.N)
         for n in range(self.N):
             if mask[n]:
@@ -94,11 +99,19 @@ cdef class Space:
             waiting[0][self.c.lift_node[e]] -= sign
 
     cdef i64 total(self, vector[i64]* room, vector[int]* waiting) noexcept nogil:
-        cdef int n
-        cdef i64 found = 0
+        cdef int n, z
+        cdef i64 found = 0, here
+        cdef vector[i64] inside
+        inside.assign(self.zone_limit.size(), 0)
         for n in range(self.N):
             if self.limit[n]:
-                found += self.slots(n, &room[0][n * self.R] if self.R else NULL, waiting[0][n])
+                here = self.slots(n, &room[0][n * self.R] if self.R else NULL, waiting[0][n])
+                if inside.size() and self.zone[n] >= 0:
+                    inside[self.zone[n]] += here
+                else:
+                    found += here
+        for z in range(<int>inside.size()):
+            found += min(inside[z], <i64>self.zone_limit[z])
         return found
 
     cdef void open_room(self) noexcept nogil:

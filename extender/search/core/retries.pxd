@@ -1,0 +1,18 @@
+from libcpp.vector cimport vector
+
+from extender.search.core.limbs cimport i64
+from extender.search.core.stages cimport Stages
+
+
+cdef class Retries(Stages):
+    # the trial answer: its units, the room that they leave, seats on every node
+    cdef vector[char] trial
+    cdef vector[i64] trial_room
+    cdef vector[int] trial_waiting, trial_slots
+    cdef i64 trial_seats
+
+    cdef void retry(self) noexcept nogil
+    cdef void start_trial(self, vector[char]* units) noexcept nogil
+    cdef void flip(self, int u) noexcept nogil
+    cdef double promise(self, int u) noexcept nogil
+    cdef bint complete_trial(self, vector[int]* banned, int now) noexcept nogil
