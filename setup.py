@@ -28,6 +28,7 @@ MODULES = (
     "stages",
     "retries",
     "kernel",
+    "asked",
     "census",
 )
 

@@ -13,18 +13,18 @@ Rules over several nodes are relaxed in a way of their own as well (zones.py).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.search.compiled import mask
-from extender.search.core.columns import Columns, Doubtful
+from extender.search.core.columns import Doubtful
 from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, broken_budgets, cost_of
+from extender.search.parts import Part, needs, shut, without
 from extender.search.problem import (
-    Blocker,
     Cap,
     Infeasible,
     Limits,
@@ -69,73 +69,12 @@ def solve(
 ) -> Solution | Infeasible:
     """As reference.solve. Raises Doubtful when a unit is malformed or too wide."""
     limits = limits or Limits()
-    parts = [Part(problem, c, need) for c, need in enumerate(_needs(problem)) if need]
+    parts = [Part(problem, c, need) for c, need in enumerate(needs(problem)) if need]
     regions = [
         MixedRegion(problem, nodes, parts, scattered=scattered, deadline=deadline, cancel=cancel)
         for nodes, scattered in regions_of(problem)
     ]
     return answer(problem, regions, Incumbent(), Budget(limits.branch_nodes, cancel))
-
-
-def _needs(problem: Problem) -> list[int]:
-    """Seats each class needs for itself, whatever the others get."""
-    total = sum(cls.count for cls in problem.classes)
-    return [max(cls.least, problem.need - (total - cls.count)) for cls in problem.classes]
-
-
-def alone(problem: Problem, cls: int, need: int) -> Problem:
-    """The problem of one class, ``need`` seats; what binds several nodes or classes is kept
-    only where it binds this class on each node."""
-    rule = problem.classes[cls]
-    return replace(
-        problem,
-        classes=(replace(rule, count=need, least=0),),
-        need=need,
-        blockers=tuple(Blocker(0, b.node, b.units) for b in problem.blockers if b.cls == cls),
-        caps=tuple(Cap((0,), c.domain, c.limit) for c in problem.caps if cls in c.classes),
-        spreads=(),
-        domain=None,
-        fill=False,
-    )
-
-
-def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | None:
-    """Of the rules that limit the class in a domain the one that leaves fewest seats.
-
-    A spread rule lets a domain be so much fuller than each other one; as all members
-    have to sit somewhere, none can be fuller than what then remains for it.
-    """
-    found: list[tuple[array[int], tuple[int, ...]]] = [
-        (cap.domain, (cap.limit,) * (1 + max(cap.domain)))
-        for cap in problem.caps
-        if cls in cap.classes and len(set(cap.domain) - {-1}) < sum(d >= 0 for d in cap.domain)
-    ]
-    for rule in problem.spreads:
-        if cls in rule.bound and cls in rule.counted and rule.most:
-            members = sum(problem.classes[c].count for c in set(rule.counted))
-            slack = [rule.max_skew - most for most in rule.most]
-            limits = (
-                slack
-                if rule.from_zero
-                else [
-                    (members + sum(rule.fewest) - rule.fewest[d] + (len(slack) - 1) * slack[d])
-                    // len(slack)
-                    for d in range(len(slack))
-                ]
-            )
-            found.append((rule.domain, tuple(max(0, limit) for limit in limits)))
-    return min(found, key=lambda rule: sum(rule[1]), default=None)
-
-
-class Part:
-    """One class on its own, ready for the core."""
-
-    def __init__(self, problem: Problem, cls: int, need: int) -> None:
-        self.cls = cls
-        self.problem = alone(problem, cls, need)
-        self.columns = Columns(self.problem)
-        self.zones = zones(problem, cls)
-        """The rule over zones that the core keeps: domains, and members in each at most."""
 
 
 class MixedRegion(Region):
@@ -461,36 +400,3 @@ class MixedRegion(Region):
                 closed = shut(closed, cap, domain, loads[domain])
             current = Part(closed, 0, closed.need)
             yield current
-
-
-def without(problem: Problem, node: int, rule: MemberClass) -> Problem:
-    """The problem once a member of the class sits on the node."""
-    free = tuple(array("q", column) for column in problem.free)
-    for column, amount in zip(free, rule.request, strict=True):
-        column[node] -= amount
-    return replace(problem, free=free)
-
-
-def shut(problem: Problem, cap: Cap, domain: int, seats: Iterable[tuple[int, int]]) -> Problem:
-    """Keep of a full domain only the nodes of these seats, up to the cap's limit."""
-    left = cap.limit
-    kept: dict[int, int] = {}
-    for n, members in seats:
-        if left:
-            kept[n] = min(left, members)
-            left -= kept[n]
-    allowed = bytearray(problem.classes[0].allowed)
-    caps = list(problem.caps)
-    for n in range(len(problem.nodes)):
-        if cap.domain[n] == domain:
-            if n not in kept:
-                allowed[n] = 0
-            else:
-                only = array("i", [-1]) * len(problem.nodes)
-                only[n] = 0
-                caps.append(Cap((0,), only, kept[n]))
-    return replace(
-        problem,
-        classes=(replace(problem.classes[0], allowed=bytes(allowed)),),
-        caps=tuple(caps),
-    )

@@ -1,0 +1,30 @@
+from libcpp.vector cimport vector
+
+from extender.search.core.holdings cimport Node, Offer
+from extender.search.core.limbs cimport i64
+
+
+cdef struct Ratio:
+    i64 of, per
+
+
+cdef class Asked:
+    cdef int R, C
+    cdef vector[int] numbers
+    cdef vector[int] column  # resource number -> its place in the question, -1 for none
+    cdef vector[i64] requests, largest
+    cdef i64 below, own
+    cdef vector[Offer] kept
+    # Room to work in.
+    cdef vector[i64] amounts, room, sure
+    cdef vector[int] entries
+    cdef vector[Ratio] ratios
+
+    cdef i64 fits(self, const i64* room, const i64* request) noexcept nogil
+    cdef i64 all_fit(self, const i64* room) noexcept nogil
+    cdef void look(
+        self, const Node& node, const i64* held, const i64* spare, Offer* offer
+    ) noexcept nogil
+    cdef void note(self, i64 at, Offer* offer) noexcept nogil
+    cdef int enough_alone(self, Offer* offer) noexcept nogil
+    cdef bint covers(self, int m, Offer* offer, i64 start, i64 most) noexcept nogil

@@ -1,0 +1,236 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# distutils: language = c++
+"""One question to the census, asked of one node: extender/search/census.py, offer_of."""
+
+from libcpp.algorithm cimport sort
+from libcpp.vector cimport vector
+
+from extender.search.census import FREE, LARGEST, MOST_STEPS, SHUT
+from extender.search.core.holdings cimport Node, Offer, Step, Who
+from extender.search.core.limbs cimport i64, wide
+
+cdef i64 NO_COST = FREE
+cdef i64 NEVER_OPENS = SHUT
+cdef int STEPS = MOST_STEPS
+cdef i64 ENDLESS = 1 << 30
+
+
+cdef inline bint cheaper(const Ratio& a, const Ratio& b) noexcept nogil:
+    return <wide>a.of * <wide>b.per < <wide>b.of * <wide>a.per
+
+
+cdef class Asked:
+    """A question, and what it found on each node when it last looked."""
+
+    def __init__(self, question):
+        cdef int r, number
+        cdef i64 ask
+        self.R = len(question.resources)
+        self.C = len(question.requests)
+        self.below = question.below
+        self.own = question.own
+        r = 0
+        for number in question.resources:
+            self.numbers.push_back(number)
+            self.column.resize(max(<int>self.column.size(), number + 1), -1)
+            self.column[number] = r
+            r += 1
+        self.largest.assign(self.R, 0)
+        for request in question.requests:
+            for r in range(self.R):
+                if not 0 <= request[r] <= LARGEST:
+                    raise OverflowError("request")
+                ask = request[r]
+                self.requests.push_back(ask)
+                self.largest[r] = max(self.largest[r], ask)
+
+    cdef i64 fits(self, const i64* room, const i64* request) noexcept nogil:
+        cdef i64 most = ENDLESS, here
+        cdef int r
+        for r in range(self.R):
+            if request[r] > 0:
+                if room[r] < request[r]:
+                    return 0
+                if room[r] < most * request[r]:
+                    here = room[r] // request[r]
+                    most = min(most, here)
+        return most
+
+    cdef i64 all_fit(self, const i64* room) noexcept nogil:
+        cdef i64 found = 0
+        cdef int c
+        for c in range(self.C):
+            found += self.fits(room, &self.requests[c * self.R])
+        return found
+
+    cdef void look(
+        self, const Node& node, const i64* held, const i64* spare, Offer* offer
+    ) noexcept nogil:
+        """One node's offer; ``held`` and ``spare`` may be NULL."""
+        cdef int r, i, k, e
+        cdef i64 at
+        cdef bint spared = False
+        # Plain pointers: through ``self`` and ``node`` every step would read them again.
+        cdef i64* held_by
+        cdef i64* room
+        cdef i64* sure
+        cdef const int* column
+        cdef const int* number = node.number.data()
+        cdef const i64* amount = node.amount.data()
+        cdef const Who* who = node.who.data()
+        cdef const Who* one
+        cdef i64 own = self.own, below = self.below
+        cdef int R = self.R, people = <int>node.who.size()
+        cdef int resources = <int>node.whole.size()
+        offer.version = node.version
+        offer.steps.clear()
+        offer.needed.clear()
+        offer.amounts.clear()
+        offer.stays = 0
+        offer.now = 0
+        offer.opens = NEVER_OPENS
+        offer.free.assign(R, 0)
+        self.room.assign(R, 0)
+        for r in range(R):
+            k = self.numbers[r]
+            if k < resources:
+                self.room[r] = node.whole[k]
+                offer.free[r] = node.whole[k] - node.used[k]
+            if held != NULL:
+                offer.free[r] -= held[r]
+        offer.total = offer.free
+        if R and self.all_fit(self.room.data()) == 0:
+            return
+        # Who may go, with what each holds of the resources in question.
+        if <int>self.column.size() < resources:
+            self.column.resize(resources, -1)
+        self.entries.resize(people)
+        self.amounts.assign(people * R, 0)
+        held_by = self.amounts.data()
+        column = self.column.data()
+        e = 0
+        for i in range(people):
+            one = &who[i]
+            if one.gang == own and own >= 0:
+                continue
+            if one.priority >= below:
+                offer.stays += 1
+                continue
+            self.entries[e] = i
+            e += 1
+            for k in range(one.first, one.last):
+                r = column[number[k]]
+                if r >= 0:
+                    held_by[r] = amount[k]
+            held_by += R
+        self.entries.resize(e)
+        self.room = offer.free
+        if spare != NULL:
+            for r in range(R):
+                self.room[r] += spare[r]
+                spared = spared or spare[r] != 0
+        self.sure = self.room
+        offer.now = self.all_fit(offer.free.data())
+        at = NO_COST
+        room = self.room.data()
+        sure = self.sure.data()
+        held_by = self.amounts.data()
+        for e in range(<int>self.entries.size()):
+            one = &who[self.entries[e]]
+            if one.priority != at:
+                self.note(at, offer)
+                at = one.priority
+            for r in range(R):
+                room[r] += held_by[r]
+            if at == NO_COST or not one.covered:
+                for r in range(R):
+                    sure[r] += held_by[r]
+            held_by += R
+        self.note(at, offer)
+        offer.total = self.room
+        for e in range(<int>offer.steps.size()):
+            if offer.steps[e].most > 0:
+                offer.opens = offer.steps[e].priority
+                break
+        k = -2  # everybody who holds anything
+        if self.C == 1 and not spared:
+            k = self.enough_alone(offer)
+        if k == -3:
+            return
+        for e in range(<int>self.entries.size()):
+            for r in range(R):
+                if self.amounts[e * R + r] > 0 and (
+                    r == k or k == -2 or (k == -1 and self.requests[r] > 0)
+                ):
+                    offer.needed.push_back(self.entries[e])
+                    for i in range(R):
+                        offer.amounts.push_back(self.amounts[e * R + i])
+                    break
+
+    cdef void note(self, i64 at, Offer* offer) noexcept nogil:
+        cdef Step step
+        step.priority = at
+        step.most = self.all_fit(self.room.data())
+        step.sure = min(step.most, self.fits(self.sure.data(), self.largest.data()))
+        offer.steps.push_back(step)
+
+    cdef int enough_alone(self, Offer* offer) noexcept nogil:
+        """The resource whose holders alone may be needed; -1: holders of any that is
+        asked for; -3: nobody."""
+        cdef int r, m, e, best, tried, holders
+        cdef vector[int] count
+        cdef vector[bint] seen
+        cdef int n = <int>self.entries.size(), R = self.R
+        cdef i64 start = offer.steps[0].most, most
+        # self.room is the room with everybody gone, offer.free the room at the start.
+        start = self.fits(offer.free.data(), &self.requests[0])
+        most = self.fits(self.room.data(), &self.requests[0])
+        if start == most:
+            return -3
+        if most - start > STEPS:
+            return -1
+        count.assign(R, 0)
+        for e in range(n):
+            for r in range(R):
+                if self.amounts[e * R + r] > 0:
+                    count[r] += 1
+        seen.assign(R, False)
+        for tried in range(R):
+            best = -1
+            for r in range(R):
+                if self.requests[r] > 0 and not seen[r] and (best < 0 or count[r] < count[best]):
+                    best = r
+            if best < 0 or count[best] == n:
+                return -1
+            seen[best] = True
+            if self.covers(best, offer, start, most):
+                return best
+        return -1
+
+    cdef bint covers(self, int m, Offer* offer, i64 start, i64 most) noexcept nogil:
+        """Whether those who hold ``m``, gone for any number of seats, free enough of the rest."""
+        cdef int r, e, n = <int>self.entries.size(), R = self.R
+        cdef Ratio ratio
+        cdef i64 k, wanted, part, least
+        for r in range(R):
+            if r == m or self.requests[r] == 0:
+                continue
+            self.ratios.clear()
+            for e in range(n):
+                if self.amounts[e * R + m] > 0:
+                    ratio.of = self.amounts[e * R + r]
+                    ratio.per = self.amounts[e * R + m]
+                    self.ratios.push_back(ratio)
+            sort(self.ratios.begin(), self.ratios.end(), cheaper)
+            for k in range(start + 1, most + 1):
+                wanted = self.requests[m] * k - offer.free[m]
+                least = offer.free[r]
+                for e in range(<int>self.ratios.size()):
+                    if wanted <= 0:
+                        break
+                    part = min(wanted, self.ratios[e].per)
+                    least += <i64>(<wide>self.ratios[e].of * <wide>part // self.ratios[e].per)
+                    wanted -= part
+                if least < self.requests[r] * k:
+                    return False
+        return True
