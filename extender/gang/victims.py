@@ -78,7 +78,7 @@ def disrupted_work(pod: Pod, node: Node | None, now: float) -> int:
     """Return the work lost with the pod, in thousandths of its node times seconds.
 
     Dominant share of the node's allocatable, times the time since the pod
-    started or, when it says so by annotation, since its last checkpoint.
+    started or, when it says so by annotation or condition, since its last checkpoint.
     """
     share, since = work_terms(pod, node)
     return share * max(0, int(now - since))
@@ -88,7 +88,9 @@ def work_terms(pod: Pod, node: Node | None) -> tuple[int, float]:
     """Return the pod's share of its node, in thousandths, and since when work may be lost."""
     if not pod.started or node is None:
         return 0, 0.0
-    since = max(pod.started, _checkpoint(pod.annotations)) if pod.annotations else pod.started
+    since = max(pod.started, pod.checkpointed)
+    if pod.annotations:
+        since = max(since, _checkpoint(pod.annotations))
     return _share(pod.requests, node.allocatable), since
 
 

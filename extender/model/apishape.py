@@ -138,6 +138,8 @@ class RawCondition(Shape, gc=False):
     type: str | None = None
     status: str | None = None
     reason: str | None = None
+    last_probe_time: Raw = NO_RAW
+    last_transition_time: Raw = NO_RAW
 
 
 class RawPodStatus(Shape, gc=False):

@@ -50,6 +50,8 @@ Record = Pod | Node | PriorityClass | DisruptionBudget | Namespace | GroupObject
 Shape = TypeVar("Shape")
 Result = TypeVar("Result")
 
+CHECKPOINTED = "podgroup-extender.io/Checkpointed"
+"""Type of the pod condition by which a workload says that its work is saved."""
 KEPT_ANNOTATIONS = (
     "podgroup-extender.io/",
     "scheduling.k8s.io/group-name",
@@ -101,6 +103,7 @@ def reduce_pod(raw: RawPod) -> Pod:
     grace = spec.termination_grace_period_seconds
     phase, nominated, started = "Pending", "", 0.0
     disrupted = tried = False
+    checkpointed = 0.0
     if status is not None:
         phase = sys.intern(status.phase or "Pending")
         nominated = sys.intern(status.nominated_node_name or "")
@@ -110,6 +113,11 @@ def reduce_pod(raw: RawPod) -> Pod:
                 tried = condition.status == "False"
             elif condition.type == "DisruptionTarget":
                 disrupted = condition.status == "True"
+            elif condition.type == CHECKPOINTED and condition.status == "True":
+                checkpointed = max(
+                    _time(condition.last_transition_time, "status.conditions.lastTransitionTime"),
+                    _time(condition.last_probe_time, "status.conditions.lastProbeTime"),
+                )
     deleting = _time(meta.deletion_timestamp, "metadata.deletionTimestamp")
     if deleting and meta.deletion_grace_period_seconds is not None:
         # What DELETE asked for replaces what the pod asked for.
@@ -137,6 +145,7 @@ def reduce_pod(raw: RawPod) -> Pod:
         gated=bool(spec.scheduling_gates),
         disrupted=disrupted,
         tried=tried,
+        checkpointed=checkpointed,
         version=_version(meta),
     )
 

@@ -153,6 +153,8 @@ class Pod(Struct, frozen=True, gc=False):
     """Condition DisruptionTarget is True."""
     tried: bool = False
     """Condition PodScheduled is False: kube-scheduler has tried it at least once."""
+    checkpointed: float = 0.0
+    """When condition podgroup-extender.io/Checkpointed, if True, was last set or probed."""
     version: int = 0
     """resourceVersion as an integer (0 when it is not one)."""
 

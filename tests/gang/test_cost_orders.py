@@ -70,12 +70,18 @@ def test_an_order_of_ones_own() -> None:
     assert evicted(plan_for(choice(), "high", ordered("mine", mine=("pods", "gpus")))) == {"old"}
 
 
-def test_work_since_the_last_checkpoint_is_what_counts() -> None:
-    saved = {"podgroup-extender.io/last-checkpoint": "2027-01-15T07:59:59+00:00"}
+@pytest.mark.parametrize("said_by", ["annotation", "condition"])
+def test_work_since_the_last_checkpoint_is_what_counts(said_by: str) -> None:
+    saved = pod("saved", on="n0", priority=1, started=NOW - 9000)
+    if said_by == "annotation":
+        at = {"podgroup-extender.io/last-checkpoint": "2027-01-15T07:59:59+00:00"}
+        saved = replace(saved, annotations=at)
+    else:
+        saved = replace(saved, checkpointed=NOW - 1)
     state = snapshot(
         [node("n0"), node("n1")],
         [
-            pod("saved", on="n0", priority=1, started=NOW - 9000, annotations=saved),
+            saved,
             pod("unsaved", on="n1", priority=1, started=NOW - 1000),
             pod("high-0", priority=9, group="high"),
         ],

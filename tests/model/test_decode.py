@@ -165,6 +165,25 @@ def test_a_condition_that_is_not_true_does_not_count() -> None:
     assert not pod.disrupted
 
 
+@pytest.mark.parametrize(
+    ("times", "status", "at"),
+    [
+        ({"lastTransitionTime": "2027-01-15T08:00:00Z"}, "True", 1_800_000_000.0),
+        (
+            {"lastTransitionTime": "2027-01-15T07:00:00Z", "lastProbeTime": "2027-01-15T08:00:00Z"},
+            "True",
+            1_800_000_000.0,
+        ),
+        ({"lastTransitionTime": "2027-01-15T08:00:00Z", "lastProbeTime": None}, "False", 0.0),
+        ({}, "True", 0.0),
+    ],
+)
+def test_the_moment_of_a_checkpoint(times: dict[str, Any], status: str, at: float) -> None:
+    condition = {"type": "podgroup-extender.io/Checkpointed", "status": status, **times}
+    pod = decode_pod({"metadata": {"name": "p"}, "status": {"conditions": [condition]}})
+    assert pod.checkpointed == at
+
+
 def test_the_grace_period_is_the_deletion_s_once_it_is_deleted() -> None:
     spec = {"terminationGracePeriodSeconds": 0}
     assert decode_pod({"metadata": {"name": "p"}, "spec": spec}).grace == 0
