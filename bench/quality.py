@@ -42,7 +42,7 @@ from extender.search.problem import Infeasible, Limits, Problem
 from extender.search.solver import backend_for, solve
 from extender.search.verify import verify
 from tests.gang.everything import everything
-from tests.search.generate import medium, small
+from tests.search.generate import medium, medium_mixed, small, tied
 from tests.search.oracle_brute import brute
 from tests.search.oracle_milp import milp
 
@@ -56,6 +56,8 @@ class Size(Struct, frozen=True):
 
     small_cases: int
     medium_cases: int
+    tied_cases: int
+    mixed_cases: int
     mixes: tuple[tuple[int, int], ...]
     """(nodes, seeds) per fill, placement."""
     oracle_mixes: tuple[tuple[int, int], ...]
@@ -69,10 +71,10 @@ class Size(Struct, frozen=True):
 
 
 FULL = Size(
-    2000, 200, ((200, 4), (1000, 2), (5000, 1)), ((50, 200), (100, 200), (200, 120)), 3,
+    2000, 200, 200, 60, ((200, 4), (1000, 2), (5000, 1)), ((50, 200), (100, 200), (200, 120)), 3,
     (11, 40, 100, 400, 1600), 100, 5.0,
 )  # fmt: skip
-SHORT = Size(40, 4, ((40, 1),), ((20, 2),), 1, (11,), 11, 5.0)
+SHORT = Size(40, 4, 4, 2, ((40, 1),), ((20, 2),), 1, (11,), 11, 5.0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,7 +113,12 @@ def oracle_part(size: Size, *, plots: bool) -> tuple[str, int]:
     by_feature = table(ORACLE_HEAD, (_oracle_row(name, seen[name]) for name in sorted(seen)))
     larger: dict[str, Counter[str]] = {}
     sources: list[tuple[str, Iterable[Problem]]] = [
-        ("generated, 10 to 40 nodes", (medium(seed) for seed in range(size.medium_cases)))
+        ("generated, 10 to 40 nodes", (medium(seed) for seed in range(size.medium_cases))),
+        ("small budgets and surpluses, 4 to 24 nodes", map(tied, range(size.tied_cases))),
+        (
+            "leaders and workers, caps and spread over zones, 10 to 40 nodes",
+            map(medium_mixed, range(size.mixed_cases)),
+        ),
     ]
     sources += [
         (f"trace mix, {nodes} nodes", _mix_problems(nodes, states))
@@ -125,7 +132,8 @@ def oracle_part(size: Size, *, plots: bool) -> tuple[str, int]:
             except TimeoutError:
                 counts.update(("cases", "undecided"))
                 continue
-            counts.update(_judge(problem, truth))
+            branches = 2000 if len(problem.classes) > 1 or problem.spreads else 20_000
+            counts.update(_judge(problem, truth, branches))
     by_size = table(ORACLE_HEAD, (_oracle_row(name, counts) for name, counts in larger.items()))
     wrong = sum(c["wrong"] for c in (*seen.values(), *larger.values()))
     text = (
@@ -133,7 +141,8 @@ def oracle_part(size: Size, *, plots: bool) -> tuple[str, int]:
         f"`tests/search/generate.py`, seeds 0 to {size.small_cases - 1}), decided by brute force; "
         f"a problem counts once for every feature it has.\n\n{by_feature}\n\n"
         "Larger problems, decided by HiGHS level after level "
-        f"(undecided: HiGHS needed more than {size.seconds:g} s for a level).\n\n{by_size}"
+        f"(undecided: HiGHS needed more than {size.seconds:g} s for a level); at most 20,000 "
+        f"branches, 2,000 with several classes or spread rules.\n\n{by_size}"
     )
     return text, wrong
 
@@ -151,9 +160,11 @@ def _oracle_row(name: str, counts: Counter[str]) -> tuple[object, ...]:
     )
 
 
-def _judge(problem: Problem, truth: tuple[int, ...] | None) -> tuple[str, ...]:
+def _judge(
+    problem: Problem, truth: tuple[int, ...] | None, branches: int = 20_000
+) -> tuple[str, ...]:
     """What one case counts as."""
-    answer = solve(problem, Limits(branch_nodes=20_000))
+    answer = solve(problem, Limits(branch_nodes=branches))
     if isinstance(answer, Infeasible):
         if truth is None:
             return ("cases", "proved" if answer.proved else "unproved")
@@ -182,7 +193,9 @@ def _features(problem: Problem) -> Iterator[str]:
     if problem.blockers:
         yield "anti-affinity to victims"
     if problem.caps:
-        yield "caps (spread, anti-affinity)"
+        yield "caps (anti-affinity)"
+    if problem.spreads:
+        yield "topology spread"
     if problem.domain is not None:
         yield "domain required" if problem.domain_required else "domain preferred"
     if any(not any(unit.cost) for unit in problem.units):
