@@ -9,6 +9,7 @@ import random
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from extender.gang.book import Hold
 from extender.gang.planner import Planner
@@ -115,6 +116,26 @@ def test_what_is_left_out_of_the_problem_never_matters(settings: Settings, seed:
                 proved += 1
     assert proved > 20
     assert refused > 5
+
+
+def test_a_clock_that_jumps_either_way_is_followed() -> None:
+    """What was over (a terminating pod overdue, a pod old enough to go) may hold again."""
+    settings = Settings(plan=PlanSettings(min_runtime_seconds=120))
+    resolver = Resolver(settings.groups)
+    churn = Churn(11, resolver)
+    veteran = Planner(settings, resolver)
+    answers: Counter[str] = Counter()
+    while answers["victims"] < 25 or answers["infeasible"] < 25:
+        churn.step()
+        state = churn.snapshot()
+        if resolver.resolve(churn.urgent(), state).missing == 0:
+            continue
+        for jump in (0, -300, 40, -30, 4000):
+            moved = replace(state, generation=state.generation, now=state.now + jump)
+            gang = resolver.resolve(churn.urgent(), moved)
+            answer = veteran.plan(gang, moved)
+            assert answer == Planner(settings, resolver).plan(gang, moved), jump
+            answers[_kind(answer)] += 1
 
 
 def test_two_kinds_of_preemptor_do_not_share_offers() -> None:
