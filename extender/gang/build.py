@@ -197,11 +197,8 @@ class Build:
         ``strict``: spread rules that hold whichever of the counted pods go.
         """
         usable = self._usable
-        blocked = bytearray(len(usable.names))
-        for name in set().union(*self._blocked) & usable.index.keys():
-            blocked[usable.index[name]] = 1
         most = min(self._below, STAYS) - 1 if self.cut is None else self.cut
-        places = self._offers.opening(most, bytes(blocked))
+        places = self._offers.opening(most)
         gathered = self._offers.gather(places, most, alone=len(self.classes) == 1)
         in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._ledger)
         names = tuple([usable.names[at] for at in places])

@@ -70,7 +70,7 @@ def ways(
     snapshot: Snapshot,
     ledger: Ledger,
 ) -> list[tuple[Pod, GangKey | None]]:
-    """Return all pods of other gangs in the way of some class on some node."""
+    """Return all pods in the way of some class on some node; of the own gang those that leave."""
     uids = {uid for found in blocked for uids in found.values() for uid in uids}
     if not uids:
         return []
@@ -80,4 +80,4 @@ def ways(
         for pod in snapshot.bound.get(name, ())
         if pod.uid in uids
     ]
-    return [(pod, key) for pod, key in found if key != own]
+    return [(pod, key) for pod, key in found if key != own or pod.deleting]

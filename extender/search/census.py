@@ -65,7 +65,8 @@ class Question(NamedTuple):
     below: int
     """Pods of this priority and above stay."""
     own: int
-    """Number of the preemptor's gang: its pods neither go nor stand in the way. -1: none."""
+    """Number of the preemptor's gang: its pods neither go nor stay in the way, but the room
+    of those that terminate is waited for as anybody's. -1: none."""
 
 
 class Seatings(NamedTuple):
@@ -179,12 +180,9 @@ class Offers:
                     before = seats
         return gains
 
-    def opening(self, most: int, always: bytes) -> array[int]:
-        """Positions of nodes where a member fits once all up to ``most`` are gone, or that
-        have 1 in ``always``."""
-        return array(
-            "i", (at for at, offer in enumerate(self._offers) if offer.opens <= most or always[at])
-        )
+    def opening(self, most: int) -> array[int]:
+        """Positions of nodes where a member fits once all up to ``most`` are gone."""
+        return array("i", (at for at, offer in enumerate(self._offers) if offer.opens <= most))
 
     def free_room(self, positions: Iterable[int]) -> tuple[array[int], ...]:
         """R columns of room now."""
@@ -245,7 +243,7 @@ def offer_of(
     entries: list[tuple[Holder, Vector]] = []
     stays = 0
     for holder, taken in zip(holders, amounts, strict=True):
-        if holder.gang == question.own and question.own >= 0:
+        if question.own >= 0 and holder.gang == question.own and holder.priority != FREE:
             continue
         if holder.priority >= question.below:
             stays += 1

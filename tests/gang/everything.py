@@ -198,7 +198,7 @@ def _who(
     for name in sorted(state.bound):
         for pod in state.bound[name]:
             key = resolver.member_key(pod)
-            if pod.uid in own or name not in state.nodes:
+            if (pod.uid in own and not pod.deleting) or name not in state.nodes:
                 continue
             if pod.deleting:
                 if leaves_in_time(pod, state.now, settings.plan, settings.seats):

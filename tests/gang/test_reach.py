@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
 from extender.model.plan import Plan
 from extender.model.settings import PlanSettings, Settings
-from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
+from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
 APP = LabelSelector((Requirement("app", "In", ("db",)),))
 
@@ -73,3 +73,20 @@ def test_members_beyond_the_quorum_are_seated_where_room_is_free() -> None:
     assert isinstance(plan, Plan)
     assert plan.victims == ()
     assert len(plan.seats) == 3
+
+
+def test_a_member_that_terminates_makes_room_for_the_one_that_replaces_it() -> None:
+    """Waiting for it costs nobody anything; evicting another pod would."""
+    old = pod("high-0", priority=100, group="high", on="n0", deleting=NOW + 5)
+    low = pod("low", priority=1, on="n1")
+    new = [pod(f"high-{i}", priority=100, group="high") for i in (1, 2)]
+    state = snapshot([node("n0"), node("n1")], [old, low, *new[:1]], [group("high", 1)])
+    plan = plan_for(state, "high")
+    assert isinstance(plan, Plan)
+    assert evicted(plan) == set()
+    assert [victim.name for victim in plan.waits_for] == ["high-0"]
+    both = snapshot([node("n0"), node("n1")], [old, low, *new], [group("high", 2)])
+    plan = plan_for(both, "high")
+    assert isinstance(plan, Plan)
+    assert evicted(plan) == {"low"}
+    assert [victim.name for victim in plan.waits_for] == ["high-0"]

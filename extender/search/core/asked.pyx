@@ -111,7 +111,7 @@ cdef class Asked:
         e = 0
         for i in range(people):
             one = &who[i]
-            if one.gang == own and own >= 0:
+            if own >= 0 and one.gang == own and one.priority != NO_COST:
                 continue
             if one.priority >= below:
                 offer.stays += 1

@@ -196,15 +196,12 @@ cdef class Offers:
                     before = seats
         return gains
 
-    def opening(self, i64 most, always):
+    def opening(self, i64 most):
         """See the specification."""
-        cdef const unsigned char[::1] kept = always
         cdef array.array found = array.clone(POSITIONS, self.n, False)
         cdef int i, count = 0
-        if len(always) != self.n:
-            raise ValueError("always")
         for i in range(self.n):
-            if kept[i] or self.offer(i).opens <= most:
+            if self.offer(i).opens <= most:
                 found.data.as_ints[count] = i
                 count += 1
         array.resize(found, count)
