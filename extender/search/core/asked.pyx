@@ -181,7 +181,7 @@ cdef class Asked:
         cdef vector[int] count
         cdef vector[bint] seen
         cdef int n = <int>self.entries.size(), R = self.R
-        cdef i64 start = offer.steps[0].most, most
+        cdef i64 start, most
         # self.room is the room with everybody gone, offer.free the room at the start.
         start = self.fits(offer.free.data(), &self.requests[0])
         most = self.fits(self.room.data(), &self.requests[0])

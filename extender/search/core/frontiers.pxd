@@ -1,5 +1,6 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.cover cimport Cover
 from extender.search.core.limbs cimport i64
 from extender.search.core.relations cimport Relations
 
@@ -34,6 +35,7 @@ cdef class Frontiers(Relations):
     cdef bint blocks(self, int n, int u) noexcept nogil
     cdef void local_price(self, int n, int u, i64* into) noexcept nogil
     cdef void frontier(self, int n, int bits, int kmax, i64* rows) noexcept nogil
+    cdef void lay(self, Cover* cover) noexcept nogil
     cdef void force(self, int n, int bits, i64* paid) noexcept nogil
     cdef void take_on_node(self, int n, int bits, int k) noexcept nogil
     cdef void mark(self, int n, int u) noexcept nogil

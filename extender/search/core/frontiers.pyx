@@ -240,15 +240,7 @@ cdef class Frontiers(Relations):
         self.collect(n, bits)
         count = <int>self.item_unit.size()
         self.force(n, bits, forced)
-        cover.items = count
-        cover.resources = R
-        cover.w = W
-        cover.amounts = &self.item_amounts[0]
-        cover.costs = &self.item_costs[0]
-        self.space.resize(cover_space(count, R, W))
-        cover_lay(&cover, &self.space[0])
-        cover.need = &self.asked[0]
-        cover.work = 0
+        self.lay(&cover)
         for k in range(kfree + 1, kmax + 1):
             for r in range(R):
                 self.asked[r] = (
@@ -269,6 +261,18 @@ cdef class Frontiers(Relations):
             if order(rows + (k + 1) * W, rows + k * W, W) < 0:
                 put(rows + k * W, rows + (k + 1) * W, W)
 
+    cdef void lay(self, Cover* cover) noexcept nogil:
+        """Make the knapsack of the collected items ready; ``asked`` is what it must cover."""
+        cover.items = <int>self.item_unit.size()
+        cover.resources = self.R
+        cover.w = self.W
+        cover.amounts = &self.item_amounts[0]
+        cover.costs = &self.item_costs[0]
+        self.space.resize(cover_space(cover.items, self.R, self.W))
+        cover_lay(cover, &self.space[0])
+        cover.need = &self.asked[0]
+        cover.work = 0
+
     cdef void force(self, int n, int bits, i64* paid) noexcept nogil:
         """Blockers of n that may be chosen must be: their cost, and their room into node_room."""
         cdef int i, e, u, r
@@ -285,7 +289,7 @@ cdef class Frontiers(Relations):
 
     cdef void take_on_node(self, int n, int bits, int k) noexcept nogil:
         """Mark in ``chosen`` what row k of the node's frontier stands for."""
-        cdef int i, r, u, count, kfree, row, R = self.R, W = self.W
+        cdef int i, r, u, kfree, row, R = self.R, W = self.W
         cdef Cover cover
         cdef i64 forced[6]
         cdef i64 bound[6]
@@ -304,21 +308,12 @@ cdef class Frontiers(Relations):
         if k <= kfree or k == 0:
             return
         self.collect(n, bits)
-        count = <int>self.item_unit.size()
         self.force(n, bits, forced)
         for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
             u = self.lifted_unit[i]
             if self.item_state(n, u, bits) == 2:
                 self.mark(n, u)
-        cover.items = count
-        cover.resources = R
-        cover.w = W
-        cover.amounts = &self.item_amounts[0]
-        cover.costs = &self.item_costs[0]
-        self.space.resize(cover_space(count, R, W))
-        cover_lay(&cover, &self.space[0])
-        cover.need = &self.asked[0]
-        cover.work = 0
+        self.lay(&cover)
         # A later row may be cheaper than this one: its units serve as well.
         row = k
         while row < self.most[n] and order(

@@ -26,6 +26,7 @@ cdef class Program(Ties):
     cdef void settle_tie(self, int t, int state) noexcept nogil
     cdef void aim(self, int stage) noexcept nogil
     cdef double cost_at(self, int column, int row) noexcept nogil
+    cdef int taken_at(self, int p, double* v) noexcept nogil
     cdef double measure(self, double* missing) noexcept nogil
     cdef bint add_rows(self) noexcept nogil
     cdef void take_prices(self, int stage) noexcept nogil

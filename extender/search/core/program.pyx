@@ -104,18 +104,21 @@ cdef class Program(Ties):
             if row > stage and row <= self.stages:
                 self.lp.cost[2 * row + 1] = 0
 
+    cdef int taken_at(self, int p, double* v) noexcept nogil:
+        """The p-th column that the program's answer rests on, and how much of it is taken."""
+        if p < self.lp.m:
+            v[0] = self.lp.x[p]
+            return self.lp.basic[p]
+        v[0] = self.lp.key_x[p - self.lp.m]
+        return self.lp.key[p - self.lp.m]
+
     cdef double measure(self, double* missing) noexcept nogil:
         """The program's cost at its stage; ``missing``: how much of it is not allowed."""
         cdef int p, g, j
         cdef double total = 0, v
         missing[0] = 0
         for p in range(self.lp.m + self.parts):
-            if p < self.lp.m:
-                j = self.lp.basic[p]
-                v = self.lp.x[p]
-            else:
-                j = self.lp.key[p - self.lp.m]
-                v = self.lp.key_x[p - self.lp.m]
+            j = self.taken_at(p, &v)
             if j >= self.columns:
                 if self.lp.barred[j]:
                     missing[0] += v
@@ -134,12 +137,7 @@ cdef class Program(Ties):
         cdef vector[double] load
         load.assign(self.ties, 0)
         for p in range(self.lp.m + self.parts):
-            if p < self.lp.m:
-                j = self.lp.basic[p]
-                v = self.lp.x[p]
-            else:
-                j = self.lp.key[p - self.lp.m]
-                v = self.lp.key_x[p - self.lp.m]
+            j = self.taken_at(p, &v)
             if j >= self.columns:
                 for e in range(self.lp.first[j], self.lp.first[j + 1]):
                     row = self.lp.entry_row[e] - 1 - self.stages

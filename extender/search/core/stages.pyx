@@ -210,12 +210,7 @@ cdef class Stages(Program):
         cdef double v
         self.share.assign(self.U, 0)
         for p in range(self.lp.m + self.parts):
-            if p < self.lp.m:
-                j = self.lp.basic[p]
-                v = self.lp.x[p]
-            else:
-                j = self.lp.key[p - self.lp.m]
-                v = self.lp.key_x[p - self.lp.m]
+            j = self.taken_at(p, &v)
             if j >= self.columns and v > NEAR:
                 j -= self.columns
                 for i in range(self.held_first[j], self.held_first[j + 1]):
