@@ -6,6 +6,8 @@ of pkg/registry/core/pod/strategy.go (CheckGracefulDelete).
 
 from __future__ import annotations
 
+import contextlib
+import random
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -33,6 +35,8 @@ from extender.sandbox.status import (
 from extender.sandbox.storage import Storage
 
 Clock = Callable[[], float]
+Names = Callable[[str], str]
+"""A name that begins with the prefix."""
 FINISHED = ("Succeeded", "Failed")
 PATCHES = {
     "application/merge-patch+json": patches.merge,
@@ -50,6 +54,8 @@ SERVERS_METADATA: tuple[str, ...] = (
     "deletionGracePeriodSeconds",
 )
 _NAMESPACES = ("default", "kube-system", "kube-public")
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_NAME_ATTEMPTS = 8
 
 
 def timestamp(seconds: float) -> str:
@@ -57,15 +63,25 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def generated(prefix: str) -> str:
+    """Return the prefix and five random letters that make no words (names.SimpleNameGenerator)."""
+    return prefix + "".join(random.choices(_LETTERS, k=5))
+
+
 class Api:
     """Create, read, change and delete objects with the API server's rules. Synchronous."""
 
     def __init__(
-        self, storage: Storage, resources: Iterable[Resource], clock: Clock = time.time
+        self,
+        storage: Storage,
+        resources: Iterable[Resource],
+        clock: Clock = time.time,
+        names: Names = generated,
     ) -> None:
         self.storage = storage
         self.resources = list(resources)
         self.clock = clock
+        self._names = names
         for name in _NAMESPACES:
             self.create(NAMESPACES, "", {"metadata": {"name": name}})
         for name, value in admission.SYSTEM_CLASSES.items():
@@ -92,20 +108,13 @@ class Api:
     def create(self, resource: Resource, namespace: str, obj: Obj) -> Obj:
         """Store a new object; 409 when the name is taken, 404 when its namespace is missing."""
         meta: Obj = dict(obj.get("metadata") or {})
-        if not meta.get("name"):
-            if not meta.get("generateName"):
-                raise invalid(
-                    resource.plural, "", "metadata.name: name or generateName is required"
-                )
-            meta["name"] = f"{meta['generateName']}{uuid.uuid4().hex[:5]}"
         if resource.namespaced:
             if meta.get("namespace", namespace) != namespace:
                 raise bad_request("the namespace of the object does not match that of the request")
             if self.storage.get(NAMESPACES.key, "", namespace) is None:
                 raise not_found("namespaces", namespace)
             meta["namespace"] = namespace
-        if self.storage.get(resource.key, meta.get("namespace", ""), meta["name"]):
-            raise already_exists(resource.plural, meta["name"])
+        meta["name"] = self._free_name(resource, meta)
         for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"):
             meta.pop(field, None)
         meta.update(uid=str(uuid.uuid4()), creationTimestamp=self.now(), generation=1)
@@ -232,7 +241,7 @@ class Api:
         )
 
     def event(self, about: Obj, *, reason: str, message: str, kind: str = "Normal") -> None:
-        """Record a v1 Event about an object."""
+        """Record a v1 Event about an object; a refusal is dropped, as client-go's recorder does."""
         meta = about["metadata"]
         namespace = meta.get("namespace") or "default"
         involved = {
@@ -252,7 +261,21 @@ class Api:
             "lastTimestamp": self.now(),
             "source": {"component": "sandbox"},
         }
-        self.create(EVENTS, namespace, body)
+        with contextlib.suppress(StatusError):
+            self.create(EVENTS, namespace, body)
+
+    def _free_name(self, resource: Resource, meta: Obj) -> str:
+        """Return the given name or a generated one that is free (rest.Create tries eight)."""
+        space: str = meta.get("namespace") or ""
+        name: str = meta.get("name") or ""
+        prefix: str = meta.get("generateName") or ""
+        if not name and not prefix:
+            raise invalid(resource.plural, "", "metadata.name: name or generateName is required")
+        for tried in [name] if name else (self._names(prefix) for _ in range(_NAME_ATTEMPTS)):
+            if self.storage.get(resource.key, space, tried) is None:
+                return tried
+            name = tried
+        raise already_exists(resource.plural, name)
 
     def _remove(self, resource: Resource, namespace: str, name: str) -> Obj:
         return self.storage.remove(resource.key, namespace, name)

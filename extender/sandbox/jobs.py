@@ -8,7 +8,6 @@ after ``recreate_seconds`` (the real controller waits ten seconds and longer).
 from __future__ import annotations
 
 import asyncio
-import uuid
 
 from extender.sandbox.api import FINISHED, Api
 from extender.sandbox.resources import JOBS, PODS
@@ -117,7 +116,7 @@ class JobController:
         }
         body = {
             "metadata": {
-                "name": f"{meta['name']}-{index}-{uuid.uuid4().hex[:5]}",
+                "generateName": f"{meta['name']}-{index}-",
                 "labels": labels,
                 "annotations": {**(given.get("annotations") or {}), INDEX: str(index)},
                 "ownerReferences": [owner],
