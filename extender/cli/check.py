@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from extender.cli import config, documents
+from extender.cli.catalogue import broken
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
 from extender.cli.scheduler_rules import (
@@ -117,22 +118,8 @@ def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """What is allowed in our own configuration, but deserves a second look."""
     server, plan = settings.server, settings.plan
     if plan.pdb_policy == "prefer":
-        yield Finding(
-            severity="hint",
-            rule="pdb-policy",
-            place=f"{source}: plan.pdbPolicy",
-            problem="is prefer",
-            why="a plan may then exceed a PodDisruptionBudget when nothing else makes room",
-            repair="write pdbPolicy: respect unless that is meant",
-        )
+        yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
     if server.host in ("0.0.0.0", "::", "") and not server.client_ca_file:
-        yield Finding(
-            severity="hint",
-            rule="open-port",
-            place=f"{source}: server.host",
-            problem=f"is {server.host!r} and callers need no certificate",
-            why="whoever reaches the port can ask for the verbs"
-            + (" and read the debug API" if server.debug else ""),
-            repair="keep others away with a NetworkPolicy (manifests/sidecar.yaml has one), set "
-            "server.clientCaFile, or listen on 127.0.0.1",
-        )
+        problem = f"is {server.host!r} and callers need no certificate"
+        offered = "the verbs and read the debug API" if server.debug else "the verbs"
+        yield broken("open-port", f"{source}: server.host", problem, offered=offered)

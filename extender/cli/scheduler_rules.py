@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from extender.cli.catalogue import broken
 from extender.cli.entry_rules import entry_findings
-from extender.cli.findings import Finding
+from extender.cli.findings import Finding, Severity
 from extender.cli.kubescheduler import CommandLine, Configuration, ExtenderEntry, Profile
 from extender.model.settings import Settings
 
@@ -28,17 +29,12 @@ def configuration_findings(
         yield from _neighbours(entries, own, source)
     else:
         seen = ", ".join(entry.url_prefix or "(no urlPrefix)" for entry in entries.values())
-        yield Finding(
-            severity="error",
-            rule="not-configured",
-            place=f"{source}: extenders",
-            problem=f"none of the {len(entries)} entries is this extender ({seen})"
+        problem = (
+            f"none of the {len(entries)} entries is this extender ({seen})"
             if entries
-            else "is empty",
-            why="kube-scheduler never asks, so it evicts pod by pod as if nothing were installed",
-            repair="add the entry of manifests/kube-scheduler-config.yaml, or name ours with "
-            "--extender-url",
+            else "is empty"
         )
+        yield broken("not-configured", f"{source}: extenders", problem)
     yield from _profiles(configuration, settings, source)
 
 
@@ -78,35 +74,14 @@ def _neighbours(
             if other.ignorable
             else f"move {path} before this extender's entry"
         )
+        asked_after = f"{other.url_prefix} is asked after this extender"
         if after and other.preempt_verb:
-            yield Finding(
-                severity="error",
-                rule="preempt-after",
-                place=f"{source}: {path}.preemptVerb",
-                problem=f"{other.url_prefix} is asked after this extender",
-                why="it gets our answer and may put victims back in: pods are evicted that no plan "
-                "contains",
-                repair=move,
-            )
+            yield broken("preempt-after", f"{source}: {path}.preemptVerb", asked_after, move=move)
         elif other.preempt_verb:
-            yield Finding(
-                severity="warning",
-                rule="preempt-other",
-                place=f"{source}: {path}.preemptVerb",
-                problem=f"{other.url_prefix} takes part in preemption too",
-                why="it may remove the nodes that a plan counts on; the plan is then made again",
-                repair="remove its preemptVerb unless it must protect pods of its own",
-            )
+            problem = f"{other.url_prefix} takes part in preemption too"
+            yield broken("preempt-other", f"{source}: {path}.preemptVerb", problem)
         if after and other.filter_verb:
-            yield Finding(
-                severity="warning",
-                rule="filter-after",
-                place=f"{source}: {path}.filterVerb",
-                problem=f"{other.url_prefix} is asked after this extender",
-                why="a node it refuses looks free to us, so a plan may promise a seat there that "
-                "cannot be taken",
-                repair=move,
-            )
+            yield broken("filter-after", f"{source}: {path}.filterVerb", asked_after, move=move)
 
 
 def _profiles(configuration: Configuration, settings: Settings, source: str) -> Iterator[Finding]:
@@ -118,18 +93,11 @@ def _profiles(configuration: Configuration, settings: Settings, source: str) -> 
         own = profile.percentage_of_nodes_to_score
         percentage = general if own is None else own
         if percentage != 100:
-            yield Finding(
-                severity="error",
-                rule="percentage-of-nodes",
-                place=f"{source}: percentageOfNodesToScore"
-                if own is None
-                else f"{path}.percentageOfNodesToScore",
-                problem=f"is {percentage or 'adaptive (5 to 50)'}, not 100"
-                + (f" (profile {profile.scheduler_name})" if len(profiles) > 1 else ""),
-                why="above 100 nodes only a sample is offered to extenders, so a member's seat may "
-                "be missing although its node is free",
-                repair="write percentageOfNodesToScore: 100",
-            )
+            problem = f"is {percentage or 'adaptive (5 to 50)'}, not 100"
+            if len(profiles) > 1:
+                problem += f" (profile {profile.scheduler_name})"
+            place = source + ": " if own is None else path + "."
+            yield broken("percentage-of-nodes", f"{place}percentageOfNodesToScore", problem)
         yield from _preemption(profile, path)
     names = {profile.scheduler_name for profile in profiles}
     wanted = set(settings.scheduler_names)
@@ -140,15 +108,8 @@ def _profiles(configuration: Configuration, settings: Settings, source: str) -> 
 def _preemption(profile: Profile, path: str) -> Iterator[Finding]:
     """DefaultPreemption is what calls preempt; its sample limits what we see."""
     if _disabled(profile, "DefaultPreemption"):
-        yield Finding(
-            severity="warning",
-            rule="default-preemption-off",
-            place=f"{path}.plugins",
-            problem="DefaultPreemption is disabled",
-            why="preempt is never called: gangs are still planned for from filter and from the "
-            "controller loop, but no single pod can preempt any more",
-            repair="leave DefaultPreemption enabled; it asks this extender before it evicts",
-        )
+        problem = "DefaultPreemption is disabled"
+        yield broken("default-preemption-off", f"{path}.plugins", problem)
         return
     for position, plugin in enumerate(profile.plugin_config):
         if plugin.name == "DefaultPreemption":
@@ -158,16 +119,7 @@ def _preemption(profile: Profile, path: str) -> Iterator[Finding]:
     else:
         share, place = 10, f"{path}.pluginConfig"
     if share != 100:
-        yield Finding(
-            severity="hint",
-            rule="candidate-nodes",
-            place=place,
-            problem=f"minCandidateNodesPercentage is {share}",
-            why="above 100 nodes a preempting pod shows us a random part of the candidates; for a "
-            "single pod the node that breaks no gang may not be among them",
-            repair="set DefaultPreemption's minCandidateNodesPercentage: 100, at the price of a "
-            "dry run on every node for each preempting pod",
-        )
+        yield broken("candidate-nodes", place, f"minCandidateNodesPercentage is {share}")
 
 
 def _disabled(profile: Profile, plugin: str) -> bool:
@@ -185,25 +137,14 @@ def _disabled(profile: Profile, plugin: str) -> bool:
 
 def _names(names: set[str], wanted: set[str], source: str) -> Iterator[Finding]:
     """Profiles and settings.schedulerNames speak of the same schedulers."""
+    place = f"{source}: profiles"
     for name in sorted(names - wanted):
-        yield Finding(
-            severity="error" if not names & wanted else "warning",
-            rule="scheduler-name",
-            place=f"{source}: profiles",
-            problem=f"{name} is not in this extender's schedulerNames",
-            why="its gangs are never planned for, although it asks for every pod",
-            repair=f"add {name} to schedulerNames, or leave schedulerNames out to serve all",
-        )
+        problem = f"{name} is not in this extender's schedulerNames"
+        severity: Severity = "warning" if names & wanted else "error"
+        yield broken("scheduler-name", place, problem, severity, name=name)
     for name in sorted(wanted - names):
-        yield Finding(
-            severity="warning",
-            rule="scheduler-unknown",
-            place=f"{source}: profiles",
-            problem=f"no profile is named {name}, which is in this extender's schedulerNames",
-            why="its gangs are planned for, but a scheduler that does not ask us gives their seats "
-            "away",
-            repair="check that scheduler's configuration too, or take the name out",
-        )
+        problem = f"no profile is named {name}, which is in this extender's schedulerNames"
+        yield broken("scheduler-unknown", place, problem)
 
 
 def gate_findings(gates: dict[str, bool], source: str) -> Iterator[Finding]:
@@ -212,30 +153,19 @@ def gate_findings(gates: dict[str, bool], source: str) -> Iterator[Finding]:
     if not on and "GenericWorkload" not in gates:
         on = [gate for gate in UMBRELLA_GATES if gates.get(gate)]
     for gate in on:
-        yield Finding(
-            severity="error",
-            rule="feature-gate",
-            place=f"{source}: {gate}",
-            problem="is on in kube-scheduler"
-            + (" (it turns pod group scheduling on)" if gate in UMBRELLA_GATES else ""),
-            why="kube-scheduler then preempts for pod groups by itself, never asks preempt for "
-            "their members and calls filter inside simulations",
-            repair="GenericWorkload=false in kube-scheduler and true in kube-apiserver keeps the "
-            "PodGroup API"
-            if gate in UMBRELLA_GATES
-            else f"turn {gate} off in kube-scheduler; it stays on in kube-apiserver",
-        )
+        problem = "is on in kube-scheduler"
+        advice = f"turn {gate} off in kube-scheduler; it stays on in kube-apiserver"
+        if gate in UMBRELLA_GATES:
+            problem += " (it turns pod group scheduling on)"
+            advice = (
+                "GenericWorkload=false in kube-scheduler and true in kube-apiserver keeps the "
+                "PodGroup API"
+            )
+        yield broken("feature-gate", f"{source}: {gate}", problem, advice=advice)
 
 
 def command_line_findings(flags: CommandLine) -> Iterator[Finding]:
     """The flags of a kube-scheduler manifest."""
     if not flags.config:
-        yield Finding(
-            severity="error",
-            rule="config-flag",
-            place=f"{flags.source}: --config",
-            problem="is missing",
-            why="kube-scheduler reads no KubeSchedulerConfiguration, hence knows no extender",
-            repair="add --config=/path/to/kube-scheduler-config.yaml and mount the file",
-        )
+        yield broken("config-flag", f"{flags.source}: --config", "is missing")
     yield from gate_findings(flags.gates, f"{flags.source}: --feature-gates")

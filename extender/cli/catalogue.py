@@ -1,0 +1,260 @@
+"""What ``check`` may find: of each rule how grave it is, why it matters and how to repair it.
+
+The rules themselves, that is when one is broken and where, stand in entry_rules.py,
+scheduler_rules.py and check.py.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from extender.cli.findings import Finding, Severity
+
+
+class Rule(Struct, frozen=True):
+    """What is said whenever a rule is broken; braces are filled in by ``broken``."""
+
+    severity: Severity
+    why: str
+    repair: str
+
+
+def broken(
+    rule: str, place: str, problem: str, severity: Severity | None = None, **values: object
+) -> Finding:
+    """The finding that a rule is broken at a place (``file: path``).
+
+    The rule is a key of RULES, and values fill the braces of its text. The severity is the
+    rule's own unless given.
+    """
+    text = RULES[rule]
+    return Finding(
+        severity=severity or text.severity,
+        rule=rule,
+        place=place,
+        problem=problem,
+        why=text.why.format(**values),
+        repair=text.repair.format(**values),
+    )
+
+
+ENTRY_RULES = {
+    "no-filter": Rule(
+        "error",
+        "seats of a plan are not held and members are not kept to their seats",
+        "add filterVerb: filter",
+    ),
+    "no-preempt": Rule(
+        "error",
+        "kube-scheduler evicts pod by pod for gangs and breaks gangs for others",
+        "add preemptVerb: preempt",
+    ),
+    "no-prioritize": Rule(
+        "warning",
+        "pods of no gang are not steered away from the room that gangs need",
+        "add prioritizeVerb: prioritize and weight: 1",
+    ),
+    "verb-path": Rule(
+        "error",
+        "the call goes to a path that is not served, and every answer but 200 is an error to "
+        "kube-scheduler",
+        "write {key}: {verb}",
+    ),
+    "verb-twice": Rule(
+        "error",
+        "the second call sees the cluster as the first one left it and decides again",
+        "keep it in one entry only",
+    ),
+    "ignorable": Rule(
+        "error",
+        "whenever a call fails or times out, kube-scheduler goes on alone: it evicts pod by pod, "
+        "breaks gangs and gives promised seats away",
+        "write ignorable: false; so that the extender's own pods can start while it is down, see "
+        "'Starting without itself' in docs/operations.md",
+    ),
+    "ignorable-filter": Rule(
+        "warning",
+        "nothing is evicted while the extender is away, but pods that fit are bound without it: "
+        "promised seats may be taken and a gang may start in part",
+        "accept this for availability, or write ignorable: false",
+    ),
+    "node-cache-capable": Rule(
+        "error",
+        "each call carries every Node object in full (tens of megabytes at 5,000 nodes), which "
+        "exceeds any timeout, and scoring then sees the nodes as empty",
+        "write nodeCacheCapable: true",
+    ),
+    "managed-resources": Rule(
+        "error",
+        "all other pods are placed without asking, on promised seats too, and preempt members of "
+        "gangs one by one",
+        "remove managedResources; pods of no gang pass through fast",
+    ),
+    "bind": Rule(
+        "error",
+        "kube-scheduler would leave every binding to a call that fails",
+        "remove bindVerb",
+    ),
+    "weight": Rule(
+        "error",
+        "kube-scheduler refuses to start: a prioritizing extender needs a positive weight",
+        "write weight: 1",
+    ),
+    "weight-unused": Rule(
+        "warning",
+        "the weight has no effect, so somebody expects scores that are never asked for",
+        "add prioritizeVerb: prioritize, or remove weight",
+    ),
+    "timeout-format": Rule(
+        "error",
+        "kube-scheduler refuses it, or gives every call up at once",
+        "write httpTimeout: 5s",
+    ),
+    "timeout-short": Rule(
+        "error",
+        "kube-scheduler gives a call up while the search still runs, and the pod's attempt ends "
+        "in an error although a plan was on its way",
+        "raise httpTimeout to {enough:.1f}s or more, or lower plan.seconds",
+    ),
+    "timeout-tight": Rule(
+        "warning",
+        "a search that uses all its time leaves too little for the call itself",
+        "raise httpTimeout to {enough:.1f}s or more, or lower plan.seconds",
+    ),
+    "timeout-long": Rule(
+        "warning",
+        "calls run inside kube-scheduler's single scheduling loop: a hanging extender stops all "
+        "scheduling for that long with every pod",
+        "lower it to a little above plan.seconds ({searching:g} s)",
+    ),
+    "url": Rule(
+        "error",
+        "kube-scheduler appends /filter, /prioritize and /preempt to it",
+        "write urlPrefix: http://127.0.0.1:{port}",
+    ),
+    "url-path": Rule(
+        "error",
+        "kube-scheduler appends /filter, /prioritize and /preempt, and the verbs are served at "
+        "the root only",
+        "write urlPrefix: {scheme}://{netloc}",
+    ),
+    "url-port": Rule(
+        "hint",
+        "that is right only with a Service or proxy in between that maps the port",
+        "use port {port} when kube-scheduler calls directly",
+    ),
+    "url-host": Rule(
+        "error",
+        "a server on the loopback address is not reachable from another pod or host",
+        "run both in one pod with urlPrefix http://127.0.0.1:..., or set server.host to 0.0.0.0",
+    ),
+    "url-dns": Rule(
+        "warning",
+        "a kube-scheduler on the host network uses the host's resolver, and cluster DNS itself "
+        "needs scheduling to come up",
+        "write the Service's cluster IP, or run the extender beside kube-scheduler",
+    ),
+    "https-scheme": Rule(
+        "error",
+        "the scheme of urlPrefix decides: the calls go out in plain text",
+        "write urlPrefix: https://..., or remove enableHTTPS",
+    ),
+    "tls-mismatch": Rule(
+        "error",
+        "one side speaks TLS and the other does not, so every call fails",
+        "set server.tlsCertFile and server.tlsKeyFile together with an https urlPrefix, or neither",
+    ),
+    "tls-ca": Rule(
+        "warning",
+        "kube-scheduler then trusts {trusted}",
+        "set tlsConfig.caFile to the authority that signed the server's certificate",
+    ),
+    "tls-client": Rule(
+        "error",
+        "the server turns callers without a certificate away, so every call fails",
+        "set tlsConfig.certFile and tlsConfig.keyFile, or remove server.clientCaFile",
+    ),
+}
+"""On our own entries of ``extenders``."""
+
+SCHEDULER_RULES = {
+    "not-configured": Rule(
+        "error",
+        "kube-scheduler never asks, so it evicts pod by pod as if nothing were installed",
+        "add the entry of manifests/kube-scheduler-config.yaml, or name ours with --extender-url",
+    ),
+    "preempt-after": Rule(
+        "error",
+        "it gets our answer and may put victims back in: pods are evicted that no plan contains",
+        "{move}",
+    ),
+    "preempt-other": Rule(
+        "warning",
+        "it may remove the nodes that a plan counts on; the plan is then made again",
+        "remove its preemptVerb unless it must protect pods of its own",
+    ),
+    "filter-after": Rule(
+        "warning",
+        "a node it refuses looks free to us, so a plan may promise a seat there that cannot be "
+        "taken",
+        "{move}",
+    ),
+    "percentage-of-nodes": Rule(
+        "error",
+        "above 100 nodes only a sample is offered to extenders, so a member's seat may be missing "
+        "although its node is free",
+        "write percentageOfNodesToScore: 100",
+    ),
+    "default-preemption-off": Rule(
+        "warning",
+        "preempt is never called: gangs are still planned for from filter and from the controller "
+        "loop, but no single pod can preempt any more",
+        "leave DefaultPreemption enabled; it asks this extender before it evicts",
+    ),
+    "candidate-nodes": Rule(
+        "hint",
+        "above 100 nodes a preempting pod shows us a random part of the candidates; for a single "
+        "pod the node that breaks no gang may not be among them",
+        "set DefaultPreemption's minCandidateNodesPercentage: 100, at the price of a dry run on "
+        "every node for each preempting pod",
+    ),
+    "scheduler-name": Rule(
+        "warning",
+        "its gangs are never planned for, although it asks for every pod",
+        "add {name} to schedulerNames, or leave schedulerNames out to serve all",
+    ),
+    "scheduler-unknown": Rule(
+        "warning",
+        "its gangs are planned for, but a scheduler that does not ask us gives their seats away",
+        "check that scheduler's configuration too, or take the name out",
+    ),
+    "feature-gate": Rule(
+        "error",
+        "kube-scheduler then preempts for pod groups by itself, never asks preempt for their "
+        "members and calls filter inside simulations",
+        "{advice}",
+    ),
+    "config-flag": Rule(
+        "error",
+        "kube-scheduler reads no KubeSchedulerConfiguration, hence knows no extender",
+        "add --config=/path/to/kube-scheduler-config.yaml and mount the file",
+    ),
+}
+"""On kube-scheduler as a whole."""
+
+SETTINGS_RULES = {
+    "pdb-policy": Rule(
+        "hint",
+        "a plan may then exceed a PodDisruptionBudget when nothing else makes room",
+        "write pdbPolicy: respect unless that is meant",
+    ),
+    "open-port": Rule(
+        "hint",
+        "whoever reaches the port can ask for {offered}",
+        "keep others away with a NetworkPolicy (manifests/sidecar.yaml has one), set "
+        "server.clientCaFile, or listen on 127.0.0.1",
+    ),
+}
+"""On this program's own configuration."""
+
+RULES = ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES

@@ -1,0 +1,286 @@
+"""``check``: each unsafe value is found, once, at its place; a safe configuration is quiet."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from extender.cli import config
+from extender.cli.catalogue import ENTRY_RULES, SCHEDULER_RULES
+from extender.cli.documents import Document
+from extender.cli.findings import Finding
+from extender.cli.kubescheduler import configuration, parse_gates
+from extender.cli.scheduler_rules import configuration_findings, gate_findings
+from extender.model.settings import Settings
+from tests.cli.configurations import (
+    OTHER,
+    SAFE,
+    Change,
+    beside,
+    ours,
+    preemption_args,
+    split,
+    top,
+)
+
+ENTRY = "extenders[0]"
+
+
+def examine(
+    change: Change | None = None, settings: str = "", url: str | None = None
+) -> list[Finding]:
+    """The findings on a safe configuration with one change."""
+    document = copy.deepcopy(SAFE)
+    if change is not None:
+        change(document)
+    found = configuration([Document("s", document)], "s")
+    return list(configuration_findings(found, config.parse(settings), "s", url))
+
+
+def case(name: str, change: Change, *expected: str, settings: str = "") -> Any:
+    """A change to the safe configuration, and ``severity rule place`` of what it leads to."""
+    return pytest.param(change, settings, list(expected), id=name)
+
+
+CASES = [
+    case("fails open", ours(ignorable=True), f"error ignorable {ENTRY}.ignorable"),
+    case(
+        "full nodes",
+        ours(nodeCacheCapable=False),
+        f"error node-cache-capable {ENTRY}.nodeCacheCapable",
+    ),
+    case(
+        "sampled nodes",
+        top(percentageOfNodesToScore=50),
+        "error percentage-of-nodes percentageOfNodesToScore",
+    ),
+    case(
+        "adaptive sample",
+        lambda d: d.pop("percentageOfNodesToScore"),
+        "error percentage-of-nodes percentageOfNodesToScore",
+    ),
+    case(
+        "profile overrides the sample",
+        lambda d: d["profiles"][0].update(percentageOfNodesToScore=10),
+        "error percentage-of-nodes profiles[0].percentageOfNodesToScore",
+    ),
+    case("no filter", ours(filterVerb=None), f"error no-filter {ENTRY}"),
+    case("no preempt", ours(preemptVerb=None), f"error no-preempt {ENTRY}"),
+    case("no prioritize", ours(prioritizeVerb=None, weight=None), f"warning no-prioritize {ENTRY}"),
+    case("other path", ours(filterVerb="predicates/filter"), f"error verb-path {ENTRY}.filterVerb"),
+    case(
+        "slash before the verb",
+        ours(preemptVerb="/preempt"),
+        f"error verb-path {ENTRY}.preemptVerb",
+    ),
+    case(
+        "path in the address",
+        ours(urlPrefix="http://127.0.0.1:8888/scheduler/"),
+        f"error url-path {ENTRY}.urlPrefix",
+    ),
+    case("slash after the address", ours(urlPrefix="http://127.0.0.1:8888/")),
+    case("no weight", ours(weight=0), f"error weight {ENTRY}.weight"),
+    case(
+        "weight alone",
+        ours(prioritizeVerb=None),
+        f"warning no-prioritize {ENTRY}",
+        f"warning weight-unused {ENTRY}.weight",
+    ),
+    case("binds", ours(bindVerb="bind"), f"error bind {ENTRY}.bindVerb"),
+    case(
+        "managed resources",
+        ours(managedResources=[{"name": "nvidia.com/gpu"}]),
+        f"error managed-resources {ENTRY}.managedResources",
+    ),
+    case("short", ours(httpTimeout="3s"), f"error timeout-short {ENTRY}.httpTimeout"),
+    case("tight", ours(httpTimeout="3500ms"), f"warning timeout-tight {ENTRY}.httpTimeout"),
+    case("long", ours(httpTimeout="1m"), f"warning timeout-long {ENTRY}.httpTimeout"),
+    case(
+        "default timeout against a long search",
+        ours(httpTimeout=None),
+        f"error timeout-short {ENTRY}.httpTimeout",
+        settings="plan: {seconds: 5}",
+    ),
+    case("no unit", ours(httpTimeout="5"), f"error timeout-format {ENTRY}.httpTimeout"),
+    case("negative", ours(httpTimeout="-5s"), f"error timeout-format {ENTRY}.httpTimeout"),
+    case("no scheme", ours(urlPrefix="127.0.0.1:8888"), f"error url {ENTRY}.urlPrefix"),
+    case("no address", ours(urlPrefix=None), f"error url {ENTRY}.urlPrefix"),
+    case(
+        "port out of range",
+        ours(urlPrefix="http://127.0.0.1:99999"),
+        f"error url {ENTRY}.urlPrefix",
+    ),
+    case("other port", ours(urlPrefix="http://127.0.0.1:80"), f"hint url-port {ENTRY}.urlPrefix"),
+    case(
+        "server on loopback, caller elsewhere",
+        ours(urlPrefix="http://10.0.0.9:8888"),
+        f"error url-host {ENTRY}.urlPrefix",
+    ),
+    case(
+        "cluster DNS",
+        ours(urlPrefix="http://podgroup-extender.ns.svc:8888"),
+        f"warning url-dns {ENTRY}.urlPrefix",
+        settings="server: {host: 0.0.0.0}",
+    ),
+    case(
+        "https asked for over http",
+        ours(enableHTTPS=True),
+        f"error https-scheme {ENTRY}.enableHTTPS",
+    ),
+    case(
+        "https to a plain server",
+        ours(urlPrefix="https://127.0.0.1:8888", tlsConfig={"caFile": "/ca"}),
+        f"error tls-mismatch {ENTRY}.urlPrefix",
+    ),
+    case(
+        "http to a TLS server",
+        ours(),
+        f"error tls-mismatch {ENTRY}.urlPrefix",
+        settings="server: {tlsCertFile: /c, tlsKeyFile: /k}",
+    ),
+    case(
+        "TLS without an authority",
+        ours(urlPrefix="https://127.0.0.1:8888", enableHTTPS=True),
+        f"warning tls-ca {ENTRY}.tlsConfig",
+        settings="server: {tlsCertFile: /c, tlsKeyFile: /k}",
+    ),
+    case(
+        "client certificate wanted",
+        ours(urlPrefix="https://127.0.0.1:8888", tlsConfig={"caFile": "/ca"}),
+        f"error tls-client {ENTRY}.tlsConfig",
+        settings="server: {tlsCertFile: /c, tlsKeyFile: /k, clientCaFile: /ca}",
+    ),
+    case("split in two entries", split, "warning ignorable-filter extenders[1].ignorable"),
+    case(
+        "asked twice",
+        lambda d: d["extenders"].append(d["extenders"][0]),
+        "error verb-twice extenders[1].filterVerb",
+        "error verb-twice extenders[1].prioritizeVerb",
+        "error verb-twice extenders[1].preemptVerb",
+    ),
+    case("another before us", beside(OTHER)),
+    case(
+        "another after us",
+        beside(OTHER, before=False),
+        "warning filter-after extenders[1].filterVerb",
+    ),
+    case(
+        "an ignorable one is asked last, wherever it stands",
+        beside(OTHER | {"ignorable": True}),
+        "warning filter-after extenders[0].filterVerb",
+    ),
+    case(
+        "another preempts before us",
+        beside({"urlPrefix": "http://127.0.0.1:1", "preemptVerb": "p"}),
+        "warning preempt-other extenders[0].preemptVerb",
+    ),
+    case(
+        "another preempts after us",
+        beside({"urlPrefix": "http://127.0.0.1:1", "preemptVerb": "p"}, before=False),
+        "error preempt-after extenders[1].preemptVerb",
+    ),
+    case(
+        "only others",
+        lambda d: d.update(extenders=[OTHER, OTHER]),
+        "error not-configured extenders",
+    ),
+    case("no extender at all", lambda d: d.pop("extenders"), "error not-configured extenders"),
+    case(
+        "few candidates",
+        preemption_args(minCandidateNodesPercentage=10),
+        "hint candidate-nodes profiles[0].pluginConfig[0].args.minCandidateNodesPercentage",
+    ),
+    case(
+        "preemption off",
+        lambda d: d["profiles"][0].update(
+            plugins={"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
+        ),
+        "warning default-preemption-off profiles[0].plugins",
+    ),
+    case(
+        "scheduler of another name",
+        ours(),
+        "error scheduler-name profiles",
+        "warning scheduler-unknown profiles",
+        settings="schedulerNames: [gang]",
+    ),
+    case(
+        "one profile too many",
+        lambda d: d["profiles"].append(
+            {"schedulerName": "b", "pluginConfig": d["profiles"][0]["pluginConfig"]}
+        ),
+        "warning scheduler-name profiles",
+        settings="schedulerNames: [default-scheduler]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "settings", "expected"), CASES)
+def test_unsafe_value_is_found_at_its_place(
+    change: Change, settings: str, expected: list[str]
+) -> None:
+    found = examine(change, settings)
+    assert [f"{f.severity} {f.rule} {f.place}" for f in found] == [
+        " s: ".join(line.rsplit(" ", 1)) for line in expected
+    ]
+    for finding in found:
+        assert finding.problem
+        assert finding.why
+        assert finding.repair
+
+
+def test_every_rule_is_broken_by_a_case() -> None:
+    broken = {line.split()[1] for each in CASES for line in each.values[-1]}
+    on_the_command_line = {"feature-gate", "config-flag"}
+    assert broken == (ENTRY_RULES.keys() | SCHEDULER_RULES.keys()) - on_the_command_line
+
+
+def test_safe_configuration_has_no_finding() -> None:
+    assert examine() == []
+
+
+def test_plugins_may_be_switched_off_by_star_and_on_by_name() -> None:
+    def plugins(**points: Any) -> Change:
+        return lambda document: document["profiles"][0].update(plugins=points)
+
+    star = [{"name": "*"}]
+    named = [{"name": "DefaultPreemption"}]
+    off = [f.rule for f in examine(plugins(multiPoint={"disabled": star}))]
+    assert off == ["default-preemption-off"]
+    assert examine(plugins(multiPoint={"disabled": star}, postFilter={"enabled": named})) == []
+
+
+def test_our_entry_is_found_by_address_when_it_is_given() -> None:
+    service = ours(urlPrefix="http://10.0.0.9:80/")
+    hidden: Change = lambda d: (service(d), beside(OTHER)(d))  # noqa: E731
+    settings = "server: {host: 0.0.0.0}"
+    assert [f.rule for f in examine(hidden, settings)] == ["not-configured"]
+    assert [f.rule for f in examine(hidden, settings, "http://10.0.0.9:80")] == ["url-port"]
+    assert [f.rule for f in examine(hidden, settings, "http://10.0.0.8")] == ["not-configured"]
+
+
+@pytest.mark.parametrize(
+    ("gates", "expected"),
+    [
+        ("", []),
+        ("GenericWorkload=false,GangScheduling=0,Other=true", []),
+        ("GenericWorkload=true", ["GenericWorkload"]),
+        ("kube:GenericWorkload=T, GangScheduling=true", ["GenericWorkload", "GangScheduling"]),
+        ("WorkloadAwarePreemption=1", ["WorkloadAwarePreemption"]),
+        ("AllBeta=true", ["AllBeta"]),
+        ("AllAlpha=true,GenericWorkload=false", []),
+        ("GenericWorkload=true,GenericWorkload=false", []),
+    ],
+)
+def test_gang_gates_must_be_off_in_the_scheduler(gates: str, expected: list[str]) -> None:
+    found = list(gate_findings(parse_gates(gates, "g"), "g"))
+    assert [f.place for f in found] == [f"g: {gate}" for gate in expected]
+    assert {f.severity for f in found} <= {"error"}
+
+
+def test_margins_follow_the_settings() -> None:
+    slow = config.parse("plan: {seconds: 8}")
+    assert slow != Settings()
+    assert [f.rule for f in examine(ours(httpTimeout="11s"), "plan: {seconds: 8}")] == []
