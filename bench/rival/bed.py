@@ -10,10 +10,8 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Literal
 
-import yaml
 from msgspec import Struct
 
 from bench.rival.outcome import Outcome, damage
@@ -24,6 +22,7 @@ from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.objects import Object
+from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import scheduler_config
 from tests.controlplane.watching import Watch
 
@@ -41,7 +40,6 @@ class Ours(Struct, frozen=True):
 Contender = Ours | Rival
 
 NAMESPACE = "bench"
-RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
 WRITERS = 8
 STATE_SECONDS = 300.0
 
@@ -53,16 +51,10 @@ class Bed:
         """Make namespace, rights and priority classes, which stay for all attempts."""
         self.control_plane = control_plane
         self.client: Client = control_plane.client(NAMESPACE)
-        self.client.create(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        )
-        self.client.wait_for(
-            lambda: self.client.get_or_none("ServiceAccount", "default"), what="service account"
-        )
-        Cluster(control_plane, self.client, NAMESPACE).priority_classes(
-            **{f"level-{value}": value for value in sorted(set(priorities))}
-        )
-        self._grant()
+        cluster = Cluster(control_plane, self.client, NAMESPACE)
+        cluster.make_namespace()
+        cluster.priority_classes(**{f"level-{value}": value for value in sorted(set(priorities))})
+        grant_manifest(self.client)
         self._baseline = Baseline(control_plane.client())
         self._pool = ThreadPoolExecutor(WRITERS)
 
@@ -181,31 +173,6 @@ class Bed:
     def _clean(self) -> None:
         self.control_plane.stop_scheduler()
         self._baseline.clean(STATE_SECONDS)
-
-    def _grant(self) -> None:
-        """Bind the rights of the shipped manifest to the user ``extender``."""
-        user = {"kind": "User", "name": self.control_plane.users.extender.name}
-        user["apiGroup"] = "rbac.authorization.k8s.io"
-        for document in yaml.safe_load_all(RBAC.read_text()):
-            if document["kind"] not in ("ClusterRole", "Role"):
-                continue
-            meta = {"name": document["metadata"]["name"]}
-            if document["kind"] == "Role":
-                meta["namespace"] = NAMESPACE
-            self.client.create({**document, "metadata": meta})
-            self.client.create(
-                {
-                    "apiVersion": document["apiVersion"],
-                    "kind": f"{document['kind']}Binding",
-                    "metadata": meta,
-                    "roleRef": {
-                        "apiGroup": "rbac.authorization.k8s.io",
-                        "kind": document["kind"],
-                        "name": meta["name"],
-                    },
-                    "subjects": [user],
-                }
-            )
 
 
 def _ready(node: Object) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from types import TracebackType
 from typing import Any, Self
 
 from extender.sandbox.apiserver import ApiServer
@@ -48,12 +47,7 @@ class World:
             self.start_scheduler(self._extender_url)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         """Stop everything."""
         for task in self._tasks.values():
             task.cancel()

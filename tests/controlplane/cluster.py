@@ -29,6 +29,15 @@ class Cluster:
         """The release this cluster runs."""
         return self.control_plane.release
 
+    def make_namespace(self) -> None:
+        """Make the namespace; pods are refused until it has its service account."""
+        self.client.create(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        )
+        self.client.wait_for(
+            lambda: self.client.get_or_none("ServiceAccount", "default"), what="service account"
+        )
+
     def nodes(self, count: int, cpu: str | int = 4, *, prefix: str = "n", **more: Any) -> list[str]:
         """Make nodes ``n0``, ``n1``, ... (see ``make_node``) and return their names."""
         made = [f"{prefix}{index}" for index in range(count)]

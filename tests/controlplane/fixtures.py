@@ -79,11 +79,7 @@ def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
     client = control_plane.client(namespace)
     made = Cluster(control_plane, client, namespace)
     try:
-        client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        # Pods are refused until the namespace has its service account.
-        client.wait_for(
-            lambda: client.get_or_none("ServiceAccount", "default"), what="service account"
-        )
+        made.make_namespace()
         yield made
     finally:
         for watch in made.watches:

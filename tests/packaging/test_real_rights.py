@@ -140,9 +140,8 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
     """One gang takes the place of another, whose pods are partly under a budget."""
     client = audited.client
     install(audited)
-    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "work"}})
+    audited.make_namespace()
     client.create(COSCHEDULING_CRD)
-    client.wait_for(lambda: client.get_or_none("ServiceAccount", "default"), what="account")
     audited.priority_classes(low=1, high=100000)
     audited.nodes(MEMBERS, cpu=4)
 

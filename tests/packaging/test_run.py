@@ -223,20 +223,7 @@ def test_broken_venv_is_made_anew(checkout: Checkout) -> None:
 
 def test_real_control_plane_needs_go(checkout: Checkout) -> None:
     programs = checkout.home.parent / "bin"
-    for name in [
-        "sh",
-        "dirname",
-        "cat",
-        "cksum",
-        "cp",
-        "mkdir",
-        "mktemp",
-        "chmod",
-        "rm",
-        "sed",
-        "sort",
-        "tr",
-    ]:
+    for name in SHELL_TOOLS:
         found = shutil.which(name)
         assert found is not None
         (programs / name).symlink_to(found)

@@ -9,7 +9,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-import yaml
 from msgspec.structs import replace
 
 from extender.kube.client import KubeClient
@@ -17,36 +16,14 @@ from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
 from extender.sandbox.scenario import configured, load, packaged
 from tests.controlplane.cluster import Cluster
+from tests.controlplane.rights import grant_manifest
 from tests.scenarios.playing import play
-
-RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
 
 
 @pytest.fixture
 def rights(cluster: Cluster) -> Cluster:
     """The manifest's rules, bound to the test bed's user for the extender."""
-    user = {"kind": "User", "name": cluster.control_plane.users.extender.name}
-    user["apiGroup"] = "rbac.authorization.k8s.io"
-    for document in yaml.safe_load_all(RBAC.read_text()):
-        if document["kind"] not in ("ClusterRole", "Role"):
-            continue
-        meta = {"name": document["metadata"]["name"]}
-        if document["kind"] == "Role":
-            meta["namespace"] = cluster.namespace
-        cluster.client.create({**document, "metadata": meta})
-        cluster.client.create(
-            {
-                "apiVersion": document["apiVersion"],
-                "kind": f"{document['kind']}Binding",
-                "metadata": meta,
-                "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": document["kind"],
-                    "name": meta["name"],
-                },
-                "subjects": [user],
-            }
-        )
+    grant_manifest(cluster.client)
     return cluster
 
 

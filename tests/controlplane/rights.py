@@ -1,0 +1,38 @@
+"""What the extender may do on a test bed: the rules that manifests/rbac.yaml grants, no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from tests.controlplane.client import Client
+from tests.controlplane.credentials import EXTENDER_USER
+
+RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
+GROUP = "rbac.authorization.k8s.io"
+
+
+def grant_manifest(client: Client) -> None:
+    """Make the manifest's roles and bind them to the user ``extender``.
+
+    Its Role, which is about plan records, goes to the client's namespace.
+    """
+    user = {"kind": "User", "name": EXTENDER_USER, "apiGroup": GROUP}
+    for document in yaml.safe_load_all(RBAC.read_text()):
+        kind = document["kind"]
+        if kind not in ("ClusterRole", "Role"):
+            continue
+        meta = {"name": document["metadata"]["name"]}
+        if kind == "Role":
+            meta["namespace"] = client.namespace
+        client.create({**document, "metadata": meta})
+        client.create(
+            {
+                "apiVersion": document["apiVersion"],
+                "kind": f"{kind}Binding",
+                "metadata": meta,
+                "roleRef": {"apiGroup": GROUP, "kind": kind, "name": meta["name"]},
+                "subjects": [user],
+            }
+        )
