@@ -18,15 +18,6 @@ from extender.model.apishape import (
     RawPodGroup,
     RawPriorityClass,
 )
-from extender.model.decode import (
-    reduce_budget,
-    reduce_core_group,
-    reduce_member_group,
-    reduce_namespace,
-    reduce_node,
-    reduce_pod,
-    reduce_priority_class,
-)
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,
@@ -34,6 +25,15 @@ from extender.model.objects import (
     Node,
     Pod,
     PriorityClass,
+)
+from extender.model.reduce import (
+    reduce_budget,
+    reduce_core_group,
+    reduce_member_group,
+    reduce_namespace,
+    reduce_node,
+    reduce_pod,
+    reduce_priority_class,
 )
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"

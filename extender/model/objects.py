@@ -134,7 +134,7 @@ class Pod(Struct, frozen=True, gc=False):
     """False when preemptionPolicy is Never."""
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
-    """Only keys the extender reads (see model.decode.KEPT_ANNOTATIONS)."""
+    """Only keys the extender reads (see model.metadata.KEPT_ANNOTATIONS)."""
     requests: Requests = ()
     """Scheduling request of the whole pod; always holds ("pods", 1)."""
     shape: PodShape = EMPTY_SHAPE

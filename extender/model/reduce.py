@@ -1,0 +1,222 @@
+"""From the API's typed shape to the reduced records.
+
+For whoever decodes whole watch events or list pages in one go; decode.py takes single objects.
+InvalidInput begins with the field.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from extender.model.apishape import (
+    RawBudget,
+    RawMemberGroup,
+    RawNamespace,
+    RawNode,
+    RawPod,
+    RawPodGroup,
+    RawPodSpec,
+    RawPriorityClass,
+)
+from extender.model.errors import InvalidInput
+from extender.model.metadata import (
+    controller_of,
+    kept_annotations,
+    moment,
+    named,
+    string_mapping,
+    version_of,
+)
+from extender.model.objects import (
+    DisruptionBudget,
+    GroupObject,
+    Namespace,
+    Node,
+    Pod,
+    PriorityClass,
+    Taint,
+)
+from extender.model.podrequests import parse_amounts, pod_requests, to_requests
+from extender.model.podshape import pod_shape, selector
+
+CHECKPOINTED = "podgroup-extender.io/Checkpointed"
+"""Type of the pod condition by which a workload says that its work is saved."""
+
+NO_SPEC = RawPodSpec()
+
+
+def reduce_pod(raw: RawPod) -> Pod:
+    """Return the record of a typed v1.Pod."""
+    meta = named(raw.metadata)
+    spec = raw.spec or NO_SPEC
+    status = raw.status
+    namespace = sys.intern(meta.namespace or "default")
+    labels = string_mapping(meta.labels, "metadata.labels")
+    grace = spec.termination_grace_period_seconds
+    phase, nominated, started = "Pending", "", 0.0
+    disrupted = tried = False
+    checkpointed = 0.0
+    if status is not None:
+        phase = sys.intern(status.phase or "Pending")
+        nominated = sys.intern(status.nominated_node_name or "")
+        started = moment(status.start_time, "status.startTime")
+        for condition in status.conditions or ():
+            if condition.type == "PodScheduled":
+                tried = condition.status == "False"
+            elif condition.type == "DisruptionTarget":
+                disrupted = condition.status == "True"
+            elif condition.type == CHECKPOINTED and condition.status == "True":
+                checkpointed = max(
+                    moment(condition.last_transition_time, "status.conditions.lastTransitionTime"),
+                    moment(condition.last_probe_time, "status.conditions.lastProbeTime"),
+                )
+    deleting = moment(meta.deletion_timestamp, "metadata.deletionTimestamp")
+    if deleting and meta.deletion_grace_period_seconds is not None:
+        # What DELETE asked for replaces what the pod asked for.
+        grace = meta.deletion_grace_period_seconds
+    group = spec.scheduling_group
+    return Pod(
+        uid=meta.uid or "",
+        namespace=namespace,
+        name=meta.name or "",
+        node=sys.intern(spec.node_name or ""),
+        phase=phase,
+        priority=spec.priority or 0,
+        preempts=spec.preemption_policy != "Never",
+        labels=labels,
+        annotations=kept_annotations(meta.annotations),
+        requests=pod_requests(spec, status),
+        shape=pod_shape(spec, namespace, labels),
+        pod_group=sys.intern(group.pod_group_name or "") if group is not None else "",
+        owner=controller_of(meta.owner_references),
+        created=moment(meta.creation_timestamp, "metadata.creationTimestamp"),
+        started=started,
+        deleting=deleting,
+        grace=30 if grace is None else grace,
+        nominated=nominated,
+        gated=bool(spec.scheduling_gates),
+        disrupted=disrupted,
+        tried=tried,
+        checkpointed=checkpointed,
+        version=version_of(meta),
+    )
+
+
+def reduce_node(raw: RawNode) -> Node:
+    """Return the record of a typed v1.Node."""
+    meta = named(raw.metadata)
+    taints: tuple[Taint, ...] = ()
+    unschedulable = False
+    if raw.spec is not None:
+        taints = tuple(
+            Taint(taint.key, taint.value or "", taint.effect or "NoSchedule")
+            for taint in raw.spec.taints or ()
+        )
+        unschedulable = bool(raw.spec.unschedulable)
+    allocatable = None
+    if raw.status is not None:
+        # As the API server does for a node that reports no allocatable.
+        allocatable = raw.status.allocatable or raw.status.capacity
+    return Node(
+        name=sys.intern(meta.name or ""),
+        uid=meta.uid or "",
+        labels=string_mapping(meta.labels, "metadata.labels"),
+        taints=taints,
+        unschedulable=unschedulable,
+        allocatable=to_requests(parse_amounts(allocatable, "status.allocatable")),
+        version=version_of(meta),
+    )
+
+
+def reduce_priority_class(raw: RawPriorityClass) -> PriorityClass:
+    """Return the record of a typed PriorityClass."""
+    meta = named(raw.metadata)
+    return PriorityClass(
+        name=meta.name or "",
+        value=raw.value,
+        global_default=bool(raw.global_default),
+        preempts=raw.preemption_policy != "Never",
+        uid=meta.uid or "",
+        version=version_of(meta),
+    )
+
+
+def reduce_budget(raw: RawBudget) -> DisruptionBudget:
+    """Return the record of a typed PodDisruptionBudget; without status nothing is allowed."""
+    meta = named(raw.metadata)
+    try:
+        chosen = selector(raw.spec.selector if raw.spec else None)
+    except InvalidInput as error:
+        raise InvalidInput(f"spec.selector: {error}") from error
+    allowed = raw.status.disruptions_allowed if raw.status else None
+    disrupted = raw.status.disrupted_pods if raw.status else None
+    return DisruptionBudget(
+        uid=meta.uid or "",
+        namespace=sys.intern(meta.namespace or "default"),
+        name=meta.name or "",
+        selector=chosen,
+        allowed=max(0, allowed or 0),
+        disrupted=tuple(sorted(disrupted or ())),
+        version=version_of(meta),
+    )
+
+
+def reduce_namespace(raw: RawNamespace) -> Namespace:
+    """Return the record of a typed v1.Namespace."""
+    meta = named(raw.metadata)
+    return Namespace(
+        name=sys.intern(meta.name or ""),
+        uid=meta.uid or "",
+        labels=string_mapping(meta.labels, "metadata.labels"),
+        version=version_of(meta),
+    )
+
+
+def reduce_core_group(raw: RawPodGroup) -> GroupObject:
+    """Return the record of a scheduling.k8s.io PodGroup, v1alpha2 to v1beta1.
+
+    disruptionMode is "Pod" or "PodGroup" in v1alpha2, {single: {}} or {all: {}} after it;
+    absent means single. KEP-4671, KEP-5710.
+    """
+    meta = named(raw.metadata)
+    spec = raw.spec
+    if spec is None:
+        raise InvalidInput("spec: is missing")
+    mode = spec.disruption_mode
+    if mode is None or mode == "Pod" or (isinstance(mode, dict) and list(mode) == ["single"]):
+        whole = False
+    elif mode == "PodGroup" or (isinstance(mode, dict) and list(mode) == ["all"]):
+        whole = True
+    else:
+        shown = mode if isinstance(mode, str) else sorted(mode)
+        raise InvalidInput(f"spec.disruptionMode: {shown!r} is none of Pod, PodGroup, single, all")
+    gang = spec.scheduling_policy.gang if spec.scheduling_policy is not None else None
+    constraints = spec.scheduling_constraints
+    topology = (constraints.topology if constraints is not None else None) or []
+    return GroupObject(
+        source="core",
+        uid=meta.uid or "",
+        namespace=sys.intern(meta.namespace or "default"),
+        name=meta.name or "",
+        min_count=gang.min_count if gang is not None else None,
+        disrupt_all=whole,
+        priority=spec.priority,
+        priority_class=spec.priority_class_name or "",
+        preempts=spec.preemption_policy != "Never",
+        topology_key=topology[0].key if topology else "",
+        version=version_of(meta),
+    )
+
+
+def reduce_member_group(raw: RawMemberGroup) -> GroupObject:
+    """Return the record of a scheduler-plugins PodGroup; without minMember one pod suffices."""
+    meta = named(raw.metadata)
+    least = raw.spec.min_member if raw.spec is not None else None
+    return GroupObject(
+        source="scheduling-plugins",
+        uid=meta.uid or "",
+        namespace=sys.intern(meta.namespace or "default"),
+        name=meta.name or "",
+        min_count=1 if least is None else least,
+        version=version_of(meta),
+    )
