@@ -9,11 +9,7 @@ a plan whose seats are held and whose record is written.
 from __future__ import annotations
 
 import asyncio
-import time
-from array import array
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from math import inf
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -28,12 +24,14 @@ from extender.gang.flights import Flights
 from extender.gang.herald import Herald
 from extender.gang.planner import Planner
 from extender.gang.record import Records
+from extender.gang.searching import Masks, Searcher
 from extender.gang.seekers import Seekers
+from extender.gang.single import SINGLE, single_gang
 from extender.gang.waiting import Waiting
 from extender.groups.resolver import Resolver
 from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
-from extender.model.gang import UNIT_ALL, Gang
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
@@ -41,17 +39,11 @@ from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
-SINGLE = "pod"
-"""Dialect name of a plan for one pod of no gang."""
-SEE_SECONDS = 1.0
-"""How often the planner takes in what has changed, whether a gang waits or not."""
 MISSED_SECONDS = 3.0
 """A seat that kube-scheduler does not offer for this long is changed: its own cache
 may be behind ours by a moment, but not by seconds."""
 NEVER = (-1, -1)
 """A version that is never the present one."""
-Masks = Mapping[str, frozenset[str]]
-"""Member uid -> node names."""
 
 
 class Source(Protocol):
@@ -95,10 +87,9 @@ class Coordinator:
         self._settings = settings
         self._clocks = clocks or Clocks()
         self._decided = decided
-        self._planner = Planner(settings, resolver)
-        self._seen = -inf
-        """Monotonic time at which the planner was last shown the cluster."""
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
+        self._searcher = Searcher(
+            Planner(settings, resolver), settings.plan.seconds, self._clocks.monotonic
+        )
         self._lock = asyncio.Lock()
         self._masks: dict[GangKey, dict[str, frozenset[str]]] = {}
         self.evidence = Evidence(self._clocks.monotonic)
@@ -219,31 +210,9 @@ class Coordinator:
     async def _search(
         self, gang: Gang, snapshot: Snapshot, masks: Masks, offered: Masks | None
     ) -> Plan | Refusal:
-        """Plan on the worker thread, so that other calls and events go on meanwhile."""
-        loop = asyncio.get_running_loop()
-        seconds = self._settings.plan.seconds
-        cancel = array("b", [0])
-        timer = loop.call_later(seconds, cancel.__setitem__, 0, 1)
-        holds = self.book.holds()
-        self.decisions.searched(
-            Question(gang.key, snapshot, tuple(holds), masks, dict(offered or {}))
-        )
-        deadline = time.monotonic() + seconds
-        try:
-            return await loop.run_in_executor(
-                self._pool,
-                lambda: self._planner.plan(
-                    gang,
-                    snapshot,
-                    holds,
-                    masks,
-                    deadline=deadline,
-                    cancel=cancel,
-                    offered=offered,
-                ),
-            )
-        finally:
-            timer.cancel()
+        holds = tuple(self.book.holds())
+        self.decisions.searched(Question(gang.key, snapshot, holds, masks, dict(offered or {})))
+        return await self._searcher.plan(gang, snapshot, holds, masks, offered)
 
     # -- deciding -----------------------------------------------------------------------
 
@@ -376,7 +345,7 @@ class Coordinator:
             overdue = self.flights.overdue(flight)
             if overdue is not None:
                 self.flights.end(flight, "gave-up", overdue, penal=True)
-        await self._see()
+        await self._searcher.show(self._source.snapshot)
         if self.stale() is None:
             for gang in self._unplanned():
                 await self.ensure(gang.key, "loop")
@@ -413,39 +382,15 @@ class Coordinator:
             )
             self._decide(replace(decision, message=message))
             self.flights.start(flight)
-        await self._see()
+        await self._searcher.show(self._source.snapshot)
         self.recovered = True
-
-    async def _see(self) -> None:
-        """Show the planner how things stand: reading 150,000 pods must not wait for a gang."""
-        now = self._clocks.monotonic()
-        if 0 <= now - self._seen < SEE_SECONDS:
-            return
-        self._seen = now
-        snapshot = self._source.snapshot()
-        if snapshot.generation != self._planner.seen:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._pool, self._planner.see, snapshot)
 
     async def close(self) -> None:
         """Stop background work. Plans stay recorded; the next start goes on with them."""
         await self.flights.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._searcher.close()
 
 
 def _alike(one: Pod, other: Pod) -> bool:
     """Whether two members may trade seats."""
     return one.uid != other.uid and (one.requests, one.shape) == (other.requests, other.shape)
-
-
-def single_gang(pod: Pod) -> Gang:
-    """Return a gang of one for a pod of no gang."""
-    return Gang(
-        key=GangKey(SINGLE, pod.namespace, pod.name),
-        members=(pod,),
-        min_count=1,
-        unit=UNIT_ALL,
-        preemptor_priority=pod.priority,
-        victim_priority=pod.priority,
-        preempts=pod.preempts,
-    )

@@ -8,12 +8,12 @@ written, and ended exactly once. The cache tells of every pod change through
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import structlog
 
 from extender.fit.selectors import matches
+from extender.gang.background import Background
 from extender.gang.book import Book, Flight, State, seats_of
 from extender.gang.clocks import Clocks
 from extender.gang.decisions import Decision
@@ -66,7 +66,9 @@ class Flights:
         self._held_back: dict[str, Pod] = {}
         """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
         self.leaving = Leaving(clocks.monotonic)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
+        self.spawn = self._background.spawn
+        """Runs a coroutine beside everything else; a failure is logged."""
 
     # -- begin ----------------------------------------------------------------------------
 
@@ -386,21 +388,6 @@ class Flights:
             log.error("an unreadable plan record is left alone", config_map=name)
         return records
 
-    # -- background work ------------------------------------------------------------------
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` beside everything else; a failure is logged."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._reap)
-
-    def _reap(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("background work failed", exc_info=task.exception())
-
     async def close(self) -> None:
         """Stop background work. Plans stay recorded; the next start goes on with them."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.close()

@@ -12,7 +12,7 @@ left to kube-scheduler, or a gang is evicted whole by us.
 from __future__ import annotations
 
 from extender.gang.book import Flight
-from extender.gang.coordinator import single_gang
+from extender.gang.single import single_gang
 from extender.gang.victims import protected
 from extender.model.gang import UNIT_ALL
 from extender.model.objects import Pod
