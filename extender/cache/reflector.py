@@ -17,11 +17,11 @@ from typing import Generic, TypeVar
 
 import msgspec
 import structlog
-from msgspec import Raw
 
 from extender.cache.backoff import Backoff
 from extender.cache.clock import Clock
-from extender.cache.resources import LooseEvent, Page, Resource
+from extender.cache.reader import Malformed, Reader
+from extender.cache.resources import Resource
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Sink, Versioned, replace
 from extender.kube.client import KubeClient
@@ -32,10 +32,7 @@ from extender.kube.errors import (
     TooManyRequests,
     Unauthorized,
     Unavailable,
-    from_status,
 )
-from extender.model.apishape import RawMeta, RawNamespace
-from extender.model.decode import describe
 from extender.model.errors import InvalidInput
 from extender.model.settings import CacheSettings
 
@@ -52,18 +49,6 @@ ERROR_BUDGET = 5
 EVENTS_PER_TURN = 64
 """Events applied between two looks at what else the loop has to do."""
 PAGE_SECONDS = 60.0
-INITIAL_EVENTS_END = b'"k8s.io/initial-events-end"'
-
-_loose_event = msgspec.json.Decoder(LooseEvent)
-_loose_page = msgspec.json.Decoder(Page[Raw])  # type: ignore[type-var] # items stay raw
-_only_meta = msgspec.json.Decoder(RawNamespace)
-
-
-class Malformed(ApiError):  # noqa: N818 - named as the condition it is
-    """An event cannot be understood: the state held may be wrong from here on."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(200, "Malformed", message)
 
 
 class Reflector(Generic[Row]):
@@ -85,6 +70,7 @@ class Reflector(Generic[Row]):
         self.resource = resource
         self.stats = stats
         self._client = client
+        self._reader = Reader(resource, stats)
         self._sink = sink
         self._settings = settings
         self._clock = clock
@@ -182,44 +168,13 @@ class Reflector(Generic[Row]):
             except Gone:
                 self._restarts += 1
                 raise
-            version, more = self._take_page(body, records)
+            version, more = self._reader.page(body, records)
             if not more:
                 break
             params["continue"] = more
             await asyncio.sleep(0)
         self._restarts = 0
         await self._replace(records, version, started)
-
-    def _take_page(self, body: bytes, records: dict[str, Row]) -> tuple[str, str]:
-        """Add a page's records; return the list's version and the next page's token."""
-        resource = self.resource
-        try:
-            page = resource.decode_page(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._take_page_singly(body, records)
-        for item in page.items or ():
-            try:
-                self._keep(resource.reduce(item), records)
-            except (InvalidInput, OverflowError, ValueError) as error:
-                meta = item.metadata or RawMeta()
-                name = "/".join(part for part in (meta.namespace, meta.name) if part)
-                self._left_out(f"{resource.kind} {name}", error)
-        return page.metadata.resource_version, page.metadata.continue_ or ""
-
-    def _take_page_singly(self, body: bytes, records: dict[str, Row]) -> tuple[str, str]:
-        """As above for a page with an object of the wrong shape: the others still count."""
-        resource = self.resource
-        try:
-            page = _loose_page.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self.stats.decode_errors += 1
-            raise Malformed(f"GET {resource.path}: not a list: {error}") from error
-        for raw in page.items or ():
-            try:
-                self._keep(resource.reduce(resource.decode_item(raw)), records)
-            except (msgspec.DecodeError, InvalidInput, OverflowError, ValueError) as error:
-                self._left_out(describe(resource.kind, raw), error)
-        return page.metadata.resource_version, page.metadata.continue_ or ""
 
     async def _read_by_watch(self) -> None:
         """Read the whole state as a WatchList and go on watching in the same stream."""
@@ -233,17 +188,6 @@ class Reflector(Generic[Row]):
     def _begin(self) -> float:
         self.stats.undecodable.clear()
         return self._clock.monotonic()
-
-    def _keep(self, record: Row, records: dict[str, Row]) -> None:
-        if not record.uid:
-            raise InvalidInput("metadata.uid: is missing")
-        records[record.uid] = record
-
-    def _left_out(self, name: str, error: Exception) -> None:
-        """Leave a malformed object out of the state, visibly: reading again cannot mend it."""
-        text = f"{name}: {error}"
-        self.stats.left_out(name, text)
-        log.error("object left out", resource=self.resource.name, error=text)
 
     async def _replace(self, records: dict[str, Row], version: str, started: float) -> None:
         if not version:
@@ -302,7 +246,7 @@ class Reflector(Generic[Row]):
                         self._apply(turn)
                         at += len(turn)
                     else:
-                        used, version = self._collect(turn, initial)
+                        used, version = self._reader.initial(turn, initial)
                         at += used
                         if version:
                             await self._replace(initial, version, started or opened)
@@ -336,11 +280,11 @@ class Reflector(Generic[Row]):
             try:
                 event = decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                self._advance(self._bookmark(line, error))
+                self._advance(self._reader.bookmark(line, error))
                 continue
             kind = event.type
             if kind == "BOOKMARK" or kind == "ERROR":
-                self._advance(self._bookmark(line, None))
+                self._advance(self._reader.bookmark(line, None))
                 continue
             try:
                 record = reduce(event.object)
@@ -353,65 +297,13 @@ class Reflector(Generic[Row]):
                 else:
                     raise InvalidInput(f"event type {kind[:64]!r} is unknown")
             except (InvalidInput, OverflowError, ValueError) as error:
-                raise self._malformed(line, error) from error
+                raise self._reader.malformed(line, error) from error
             stats.events += 1
             version = event.object.metadata.resource_version
             if version:
                 self._version = version
         stats.version = self._version
         self._budget = ERROR_BUDGET
-
-    def _collect(self, lines: list[bytes], initial: dict[str, Row]) -> tuple[int, str]:
-        """Collect initial events; return the lines used and, once at their end, the version."""
-        resource, stats = self.resource, self.stats
-        for used, line in enumerate(lines, start=1):
-            try:
-                event = resource.decode_event(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                loose = self._loose(line, error)
-                if loose.type not in ("BOOKMARK", "ERROR"):
-                    self._left_out(describe(resource.kind, loose.object), error)
-                    continue
-                kind = loose.type
-            else:
-                kind = event.type
-            if kind == "BOOKMARK" or kind == "ERROR":
-                version = self._bookmark(line, None)
-                if INITIAL_EVENTS_END in line:
-                    return used, version
-                continue
-            stats.events += 1
-            try:
-                record = resource.reduce(event.object)
-                self._keep(record, initial)
-                if kind == "DELETED":
-                    del initial[record.uid]
-            except (InvalidInput, OverflowError, ValueError) as error:
-                self._left_out(describe(resource.kind, _loose_event.decode(line).object), error)
-        return len(lines), ""
-
-    # -- what is not an object ----------------------------------------------------------------
-
-    def _bookmark(self, line: bytes, cause: Exception | None) -> str:
-        """Return a bookmark's version. Raises what an ERROR event says, Malformed for the rest."""
-        event = self._loose(line, cause)
-        if event.type == "ERROR":
-            try:
-                status = msgspec.json.decode(event.object)
-            except msgspec.DecodeError as error:
-                raise self._malformed(line, error) from error
-            raise from_status(status if isinstance(status, dict) else {})
-        if event.type != "BOOKMARK":
-            raise self._malformed(line, cause or ValueError("unexpected event"))
-        try:
-            meta = _only_meta.decode(event.object).metadata
-        except msgspec.DecodeError as error:
-            raise self._malformed(line, error) from error
-        version = meta.resource_version if meta is not None else None
-        if not version:
-            raise self._malformed(line, ValueError("a bookmark without resourceVersion"))
-        self.stats.bookmarks += 1
-        return version
 
     def _advance(self, version: str) -> None:
         if version.isdecimal() and self._version.isdecimal() and int(version) < int(self._version):
@@ -422,17 +314,3 @@ class Reflector(Generic[Row]):
                 "the server's storage was put back",
             )
         self._version = version
-
-    def _loose(self, line: bytes, cause: Exception | None) -> LooseEvent:
-        try:
-            return _loose_event.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._malformed(line, cause or error) from error
-
-    def _malformed(self, line: bytes, cause: Exception) -> Malformed:
-        self.stats.decode_errors += 1
-        try:
-            name = describe(self.resource.kind, _loose_event.decode(line).object)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            name = repr(line[:80])
-        return Malformed(f"watch {self.resource.path}: event for {name}: {cause}")
