@@ -48,41 +48,29 @@ class StatusError(Exception):
         }
 
 
+def _about(code: int, reason: str, message: str, plural: str, name: str) -> StatusError:
+    return StatusError(code, reason, message, details={"name": name, "kind": plural})
+
+
 def not_found(plural: str, name: str) -> StatusError:
     """404 for one object."""
-    return StatusError(
-        404, "NotFound", f'{plural} "{name}" not found', details={"name": name, "kind": plural}
-    )
+    return _about(404, "NotFound", f'{plural} "{name}" not found', plural, name)
 
 
 def already_exists(plural: str, name: str) -> StatusError:
     """409 for a create under a name in use."""
-    return StatusError(
-        409,
-        "AlreadyExists",
-        f'{plural} "{name}" already exists',
-        details={"name": name, "kind": plural},
-    )
+    return _about(409, "AlreadyExists", f'{plural} "{name}" already exists', plural, name)
 
 
 def conflict(plural: str, name: str, why: str) -> StatusError:
     """409 for a stale resourceVersion or a failed precondition."""
-    return StatusError(
-        409,
-        "Conflict",
-        f'Operation cannot be fulfilled on {plural} "{name}": {why}',
-        details={"name": name, "kind": plural},
-    )
+    message = f'Operation cannot be fulfilled on {plural} "{name}": {why}'
+    return _about(409, "Conflict", message, plural, name)
 
 
 def invalid(plural: str, name: str, why: str) -> StatusError:
     """422 for an object that breaks a rule."""
-    return StatusError(
-        422,
-        "Invalid",
-        f'{plural} "{name}" is invalid: {why}',
-        details={"name": name, "kind": plural},
-    )
+    return _about(422, "Invalid", f'{plural} "{name}" is invalid: {why}', plural, name)
 
 
 def bad_request(why: str) -> StatusError:
@@ -92,12 +80,7 @@ def bad_request(why: str) -> StatusError:
 
 def forbidden(plural: str, name: str, why: str) -> StatusError:
     """403 for an admission refusal."""
-    return StatusError(
-        403,
-        "Forbidden",
-        f'{plural} "{name}" is forbidden: {why}',
-        details={"name": name, "kind": plural},
-    )
+    return _about(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}', plural, name)
 
 
 def expired(why: str) -> StatusError:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from extender.fit.member_rules import (
     self_caps,
     spread_domains,
 )
+from extender.fit.view import ClusterView
 from extender.model.objects import Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint
 from tests.fit.builders import HOST, node, pod, selector, term, view
 
@@ -271,23 +273,29 @@ def broken(
 thorough = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
 
 
-@thorough
-@given(gangs(), st.randoms(use_true_random=False))
-def test_no_cap_forbids_what_the_filters_allow(
-    made: tuple[list[Node], list[list[Pod]]], chance: object
-) -> None:
-    nodes, classes = made
-    there = view(nodes)
-    rules = self_caps(classes, there)
-    members = [member for members in classes for member in members]
-    chance.shuffle(members)  # type: ignore[attr-defined]
+def seated(classes: list[list[Pod]], there: ClusterView, chance: Random) -> dict[str, Node]:
+    """Members in any order, each on any node that takes it then; who finds none has none."""
+    members = [member for each in classes for member in each]
+    chance.shuffle(members)
     seats: dict[str, Node] = {}
     for member in members:
         names = there.feasible_nodes(member)
         if names:
-            name = chance.choice(names)  # type: ignore[attr-defined]
+            name = chance.choice(names)
             there.add(member, name)
             seats[member.uid] = there.nodes[name]
+    return seats
+
+
+@thorough
+@given(gangs(), st.randoms(use_true_random=False))
+def test_no_cap_forbids_what_the_filters_allow(
+    made: tuple[list[Node], list[list[Pod]]], chance: Random
+) -> None:
+    nodes, classes = made
+    there = view(nodes)
+    rules = self_caps(classes, there)
+    seats = seated(classes, there, chance)
     assert broken(rules.caps, classes, seats) == []
     event(f"{len(rules.caps)} caps, {len(rules.verify)} to verify")
 
@@ -316,7 +324,7 @@ def skewed(
 @thorough
 @given(gangs(), st.data(), st.randoms(use_true_random=False))
 def test_seats_that_keep_all_rules_can_be_taken_in_any_order(
-    made: tuple[list[Node], list[list[Pod]]], data: st.DataObject, chance: object
+    made: tuple[list[Node], list[list[Pod]]], data: st.DataObject, chance: Random
 ) -> None:
     """As kube-scheduler does it: whoever fits now, the others again later."""
     nodes, classes = made
@@ -330,7 +338,7 @@ def test_seats_that_keep_all_rules_can_be_taken_in_any_order(
         if broken(rules.caps, classes, seats) or skewed(rules.spreads, classes, seats):
             del seats[member.uid]
     waiting = [member for member in members if member.uid in seats]
-    chance.shuffle(waiting)  # type: ignore[attr-defined]
+    chance.shuffle(waiting)
     moved = True
     while waiting and moved:
         fit = [m for m in waiting if there.why_not(m, seats[m.uid].name) is None]
@@ -346,28 +354,20 @@ def test_seats_that_keep_all_rules_can_be_taken_in_any_order(
 @thorough
 @given(gangs(), st.randoms(use_true_random=False))
 def test_a_spread_forbids_nothing_the_filters_allow_to_members_of_one_rule(
-    made: tuple[list[Node], list[list[Pod]]], chance: object
+    made: tuple[list[Node], list[list[Pod]]], chance: Random
 ) -> None:
     nodes, classes = made
     there = view(nodes)
     rules = self_caps(classes, there)
     own = [s for s in rules.spreads if set(s.counted) <= set(s.bound)]
-    members = [member for each in classes for member in each]
-    chance.shuffle(members)  # type: ignore[attr-defined]
-    seats: dict[str, Node] = {}
-    for member in members:
-        names = there.feasible_nodes(member)
-        if names:
-            name = chance.choice(names)  # type: ignore[attr-defined]
-            there.add(member, name)
-            seats[member.uid] = there.nodes[name]
+    seats = seated(classes, there, chance)
     assert skewed(own, classes, seats) == []
 
 
 @thorough
 @given(near_gangs(), st.randoms(use_true_random=False))
 def test_affinity_rules_allow_whatever_the_filters_allow(
-    made: tuple[list[Node], list[Pod], list[Pod]], chance: object
+    made: tuple[list[Node], list[Pod], list[Pod]], chance: Random
 ) -> None:
     nodes, placed, members = made
     names = [each.name for each in nodes]
@@ -378,11 +378,11 @@ def test_affinity_rules_allow_whatever_the_filters_allow(
     used: dict[str, set[str]] = {key: set() for key in shared}
     waiting = list(members)
     for _ in range(3):
-        chance.shuffle(waiting)  # type: ignore[attr-defined]
+        chance.shuffle(waiting)
         for member in list(waiting):
             found = there.feasible_nodes(member)
             if found:
-                name = chance.choice(found)  # type: ignore[attr-defined]
+                name = chance.choice(found)
                 assert masks[member.uid][names.index(name)] == 1
                 there.add(member, name)
                 waiting.remove(member)

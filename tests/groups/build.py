@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extender.gang.assemble import assemble
 from extender.groups.resolver import Resolver
-from extender.model.objects import GangKey, GroupObject, Owner, Pod, PriorityClass
+from extender.model.objects import GroupObject, Owner, Pod, PriorityClass
 from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
 
@@ -43,22 +44,15 @@ def snapshot(
     settings: GroupSettings | None = None,
 ) -> Snapshot:
     """Return a snapshot whose members index is filled as the cache fills it."""
-    resolver = Resolver(settings or GroupSettings())
-    members: dict[GangKey, list[Pod]] = {}
-    for one in pods:
-        key = resolver.member_key(one)
-        if key is not None and not one.finished:
-            members.setdefault(key, []).append(one)
-    return Snapshot(
+    return assemble(
+        Resolver(settings or GroupSettings()).member_key,
+        nodes=(),
+        pods=pods,
+        groups=groups,
+        priority_classes=classes,
+        now=0.0,
         generation=1,
-        members={key: tuple(sorted(found, key=_order)) for key, found in members.items()},
-        groups={(g.source, g.namespace, g.name): g for g in groups},
-        priority_classes={c.name: c for c in classes},
     )
-
-
-def _order(one: Pod) -> tuple[float, str]:
-    return one.created, one.uid
 
 
 def core(

@@ -55,6 +55,13 @@ def where(api: Api, name: str) -> str | None:
     return found["spec"].get("nodeName", "") if found else None
 
 
+async def full_node(world: World, cpu: str = "3", **spec: Any) -> None:
+    """One node, ``a``, and the pod ``low`` on it."""
+    nodes(world, "a")
+    make(world, "low", cpu, **spec)
+    await until(lambda: where(world.server.api, "low"))
+
+
 def condition(api: Api, name: str, kind: str = "PodScheduled") -> Obj:
     found = api.storage.get(PODS.key, "default", name) or {"status": {}}
     conditions: list[Obj] = found["status"].get("conditions") or [{}]
@@ -119,9 +126,7 @@ async def test_preemption_takes_the_cheapest_node_and_nominates_it(
 
 async def test_no_node_in_the_answer_means_nobody_goes(world: World, stub: StubExtender) -> None:
     stub.answer_preempt = {"NodeNameToMetaVictims": {}}
-    nodes(world, "a")
-    make(world, "low")
-    await until(lambda: where(world.server.api, "low"))
+    await full_node(world)
     make(world, "urgent", klass="high")
     await waits(world, "urgent")
     assert "no candidate node" in condition(world.server.api, "urgent")["message"]
@@ -145,9 +150,7 @@ async def test_a_wrong_preempt_answer_fails_whole(
     world: World, stub: StubExtender, answer: Any
 ) -> None:
     stub.answer_preempt = answer
-    nodes(world, "a")
-    make(world, "low")
-    await until(lambda: where(world.server.api, "low"))
+    await full_node(world)
     make(world, "urgent", klass="high")
     await waits(world, "urgent")
     assert "extender" in condition(world.server.api, "urgent")["message"]
@@ -169,9 +172,7 @@ async def test_an_extender_that_fails_stops_everybody_until_it_is_back(
 async def test_held_back_nodes_are_no_candidates_for_preemption(
     world: World, stub: StubExtender
 ) -> None:
-    nodes(world, "a")
-    make(world, "low", "1")
-    await until(lambda: where(world.server.api, "low"))
+    await full_node(world, "1")
     stub.held_back = {"a": "promised to another gang"}
     make(world, "urgent", "1", klass="high")
     await waits(world, "urgent")
@@ -191,9 +192,7 @@ async def test_held_back_nodes_are_no_candidates_for_preemption(
 async def test_failed_nodes_stay_candidates_but_yield_no_victim(
     world: World, stub: StubExtender
 ) -> None:
-    nodes(world, "a")
-    make(world, "low", "1")
-    await until(lambda: where(world.server.api, "low"))
+    await full_node(world, "1")
     stub.refused = {"a": "not now"}
     make(world, "urgent", "1", klass="high")
     await waits(world, "urgent")
@@ -240,9 +239,7 @@ async def test_victims_keep_their_grace_and_are_not_evicted_twice(
     world: World, stub: StubExtender
 ) -> None:
     api = world.server.api
-    nodes(world, "a")
-    make(world, "low", terminationGracePeriodSeconds=1)
-    await until(lambda: where(api, "low"))
+    await full_node(world, terminationGracePeriodSeconds=1)
     make(world, "urgent", klass="high")
     await until(lambda: condition(api, "low", "DisruptionTarget").get("status") == "True")
     assert api.get(PODS, "default", "urgent")["status"]["nominatedNodeName"] == "a"
@@ -253,9 +250,7 @@ async def test_victims_keep_their_grace_and_are_not_evicted_twice(
 async def test_preemption_policy_never_asks_for_nothing(world: World, stub: StubExtender) -> None:
     never = {"metadata": {"name": "never"}, "value": 90, "preemptionPolicy": "Never"}
     world.server.api.create(PRIORITY_CLASSES, "", never)
-    nodes(world, "a")
-    make(world, "low")
-    await until(lambda: where(world.server.api, "low"))
+    await full_node(world)
     make(world, "polite", klass="never")
     await waits(world, "polite")
     assert stub.asked("preempt") == []
