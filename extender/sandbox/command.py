@@ -15,7 +15,8 @@ from extender.model.settings import Settings
 from extender.sandbox.narrator import Narrator
 from extender.sandbox.process import ExtenderBroke, ExtenderProcess, write_kubeconfig
 from extender.sandbox.runner import Outcome, Runner, StepFailed
-from extender.sandbox.scenario import Scenario, configured, load, packaged, scaled
+from extender.sandbox.scenario import Scenario, scaled
+from extender.sandbox.scenario_file import configured, load, packaged
 from extender.sandbox.world import World
 
 DEFAULT = "jobset"

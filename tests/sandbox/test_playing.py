@@ -13,7 +13,8 @@ from extender.kube.client import KubeClient
 from extender.sandbox.narrator import Narrator
 from extender.sandbox.resources import NODES, PODS
 from extender.sandbox.runner import Outcome, Runner
-from extender.sandbox.scenario import Scenario, load, packaged, parse, scaled
+from extender.sandbox.scenario import Scenario, scaled
+from extender.sandbox.scenario_file import load, packaged, parse
 from extender.sandbox.world import World
 from tests.sandbox.conftest import node
 from tests.sandbox.stub import StubExtender

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
-from extender.sandbox.scenario import Step, configured, expand, load, packaged, parse, scaled
+from extender.sandbox.scenario import Step, expand, scaled
+from extender.sandbox.scenario_file import configured, load, packaged, parse
 
 GOOD = """
 name: x

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from extender.kube.client import KubeClient
 from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
-from extender.sandbox.scenario import configured, load, packaged
+from extender.sandbox.scenario_file import configured, load, packaged
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rights import grant_manifest
 from tests.scenarios.playing import play

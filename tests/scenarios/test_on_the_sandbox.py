@@ -9,7 +9,8 @@ import pytest
 from extender.kube.client import KubeClient
 from extender.model.settings import Settings
 from extender.sandbox.command import sandbox
-from extender.sandbox.scenario import configured, load, packaged, scaled
+from extender.sandbox.scenario import scaled
+from extender.sandbox.scenario_file import configured, load, packaged
 from tests.scenarios.playing import play
 
 TIME_SCALE = 0.15
