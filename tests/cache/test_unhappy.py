@@ -4,111 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import pytest
 from aiohttp import web
 
 from extender.cache.cache import Cache
-from extender.cache.stats import WatchStats
 from extender.kube.client import KubeClient
 from extender.kube.credentials import Access, TokenFile
-from extender.model.objects import Pod
 from extender.model.settings import CacheSettings
 from tests.cache.conftest import FastClock, by_label, until
-from tests.cache.fakeapi import FakeApi, node, pod, refuse, status
-
-PODS = "/api/v1/pods"
-NODES = "/api/v1/nodes"
-Make = Callable[..., Cache]
-
-
-class Faults:
-    """Answers the next requests of one kind with what is queued, then gets out of the way."""
-
-    def __init__(self, api: FakeApi, path: str = PODS) -> None:
-        self.answers: list[Callable[[], web.Response]] = []
-        self.path = path
-        self.only: Callable[[dict[str, str]], bool] = lambda query: True
-        api.script = self
-
-    async def __call__(self, request: web.Request) -> web.StreamResponse | None:
-        if request.path == self.path and self.answers and self.only(dict(request.query)):
-            return self.answers.pop(0)()
-        return None
-
-
-def pods(cache: Cache) -> WatchStats:
-    return cache.stats.watches["pods"]
-
-
-def names(cache: Cache) -> set[str]:
-    return {pod.name for pod in cache.store.pods.by_uid.values()}
-
-
-async def started(make: Make, **settings: Any) -> Cache:
-    cache = make(**settings)
-    await cache.start()
-    await cache.wait_synced(5)
-    await until(lambda: pods(cache).up)
-    return cache
-
-
-# -- 410 ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("watch_list", [True, False])
-async def test_410_on_the_watch_reads_everything_again(
-    api: FakeApi, make: Make, watch_list: bool
-) -> None:
-    api.put(PODS, pod("stays"))
-    api.put(PODS, pod("goes"))
-    cache = await started(make, watch_list=watch_list)
-    faults = Faults(api)
-    faults.only = lambda query: "resourceVersion" in query and query.get("watch") == "true"
-    faults.answers = [lambda: refuse(410, "Expired")]
-    # Both happen while no watch is open, so only reading again can find them.
-    api.end_watches(PODS)
-    await until(lambda: not api.watches[PODS])
-    api.remove(PODS, "default", "goes", quietly=True)
-    api.put_quietly(PODS, pod("comes"))
-    await until(lambda: names(cache) == {"stays", "comes"})
-    assert pods(cache).relists == 1
-    assert pods(cache).errors >= 1
-
-
-async def test_410_in_the_stream_reads_everything_again(api: FakeApi, make: Make) -> None:
-    api.put(PODS, pod("goes"))
-    cache = await started(make)
-    gone: list[str] = []
-    cache.subscribe(lambda change: gone.append(change.old.uid if change.old else ""))
-    api.remove(PODS, "default", "goes", quietly=True)
-    api.tell(PODS, {"type": "ERROR", "object": status(410, "Expired", "too old")})
-    await until(lambda: not names(cache))
-    assert gone == ["uid-default-goes"]
-    assert pods(cache).relists == 1
-
-
-async def test_readers_never_see_half_a_relist(api: FakeApi, make: Make) -> None:
-    for index in range(50):
-        api.put(PODS, pod(f"old{index}", node="n1"))
-    cache = await started(make, watch_list=False, page_size=5)
-    sizes: set[int] = set()
-    cache.subscribe(lambda change: None)
-    for index in range(50):
-        api.remove(PODS, "default", f"old{index}", quietly=True)
-        api.put_quietly(PODS, pod(f"new{index}", node="n1"))
-    api.tell(PODS, {"type": "ERROR", "object": status(410, "Expired")})
-    async with asyncio.timeout(5):
-        while pods(cache).relists == 0:
-            sizes.add(len(cache.snapshot().bound.get("n1", ())))
-            await asyncio.sleep(0)
-    assert sizes <= {50}
-    assert names(cache) == {f"new{index}" for index in range(50)}
-
+from tests.cache.fakeapi import FakeApi, node, pod, refuse
+from tests.cache.watched import NODES, PODS, Faults, Make, names, pods, started
 
 # -- refusals ------------------------------------------------------------------------------------
 
@@ -299,144 +206,6 @@ async def test_a_storage_put_back_from_a_backup_is_noticed(api: FakeApi, make: M
     api.bookmark(PODS)
     await until(lambda: pods(cache).relists == 1)
     assert set(cache.snapshot().bound) == {"earlier"}, "older, but it is the truth now"
-
-
-# -- malformed -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"this is not JSON",
-        b'{"type":"MODIFIED"}',
-        b'{"type":"MODIFIED","object":{"metadata":{"name":5}}}',
-        b'{"type":"RENAMED","object":{"metadata":{"name":"x","uid":"u"}}}',
-        b'{"type":"ADDED","object":{"metadata":{"name":"x"}}}',
-        b'{"type":"ADDED","object":{"metadata":{"name":"x","uid":"u"},"spec":{"containers":'
-        b'[{"resources":{"requests":{"cpu":"many"}}}]}}}',
-        b'{"type":"BOOKMARK","object":{"metadata":{}}}',
-        b'{"type":"ERROR","object":"sorry"}',
-    ],
-)
-async def test_a_malformed_event_is_counted_and_everything_read_again(
-    api: FakeApi, make: Make, line: bytes
-) -> None:
-    api.put(PODS, pod("a"))
-    cache = await started(make)
-    api.put_quietly(PODS, pod("b"))
-    for watch in api.watches[PODS]:
-        watch.raw(line + b"\n")
-    if b'"ERROR"' in line:
-        # No status to go by: the watch is interrupted, the state still continues.
-        await until(lambda: names(cache) == {"a", "b"})
-        assert pods(cache).errors >= 1
-        return
-    await until(lambda: pods(cache).relists == 1)
-    assert names(cache) == {"a", "b"}
-    assert pods(cache).decode_errors == 1
-    assert cache.synced
-
-
-@pytest.mark.parametrize("watch_list", [True, False])
-async def test_a_malformed_object_is_left_out_and_named(
-    api: FakeApi, make: Make, watch_list: bool
-) -> None:
-    api.put(PODS, pod("fine"))
-    api.put(PODS, pod("broken", cpu="1x"))
-    wrong = pod("typed")
-    wrong["spec"]["nodeName"] = 7
-    api.put(PODS, wrong)
-    api.put(PODS, pod("fine-too"))
-    cache = await started(make, watch_list=watch_list)
-    assert names(cache) == {"fine", "fine-too"}
-    assert set(pods(cache).undecodable) == {"Pod default/broken", "Pod default/typed"}
-    assert "spec.containers[0].resources.requests.cpu" in cache.problem()
-    assert "nodeName" in cache.problem()
-    # Mended objects are followed again, and the note about them goes with the next reading.
-    api.put(PODS, pod("broken"))
-    await until(lambda: "broken" in names(cache))
-
-
-async def test_a_mistake_of_ours_ends_in_a_fresh_start_not_in_silence(
-    api: FakeApi, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = await started(make)
-    put = cache.store.pods.put
-    failures = [RuntimeError("a mistake on purpose")]
-
-    def mistaken(record: Pod, force: bool = False) -> None:
-        if failures:
-            raise failures.pop()
-        put(record, force)
-
-    monkeypatch.setattr(cache.store.pods, "put", mistaken)
-    api.put(PODS, pod("a"))
-    await until(lambda: pods(cache).relists == 1)
-    assert names(cache) == {"a"}
-    assert "a mistake on purpose" in pods(cache).last_error
-
-
-async def test_an_answer_that_is_no_list_is_tried_again(api: FakeApi, make: Make) -> None:
-    faults = Faults(api)
-    faults.answers = [
-        lambda: web.Response(text="<html>", content_type="application/json"),
-        lambda: web.json_response({"metadata": {}, "items": []}),
-    ]
-    api.put(PODS, pod("a"))
-    cache = await started(make, watch_list=False)
-    assert names(cache) == {"a"}
-    assert pods(cache).errors == 2
-
-
-# -- reading the whole state -----------------------------------------------------------------------
-
-
-async def test_a_refused_watch_list_falls_back_to_pages(api: FakeApi, make: Make) -> None:
-    api.watch_list = False
-    for index in range(5):
-        api.put(PODS, pod(f"p{index}"))
-    cache = await started(make, page_size=2)
-    assert len(names(cache)) == 5
-    assert api.count(PODS, limit="2") == 3
-    api.tell(PODS, {"type": "ERROR", "object": status(410, "Expired")})
-    await until(lambda: pods(cache).relists == 1)
-    assert api.count(PODS, sendInitialEvents="true") == 1, "it is not asked for again"
-
-
-async def test_a_server_that_ignores_watch_list_is_found_out(api: FakeApi, make: Make) -> None:
-    api.put(PODS, pod("a"))
-
-    async def ignorant(request: web.Request) -> web.StreamResponse | None:
-        if request.path == PODS and request.query.get("sendInitialEvents"):
-            response = web.StreamResponse()
-            await response.prepare(request)
-            event = {"type": "ADDED", "object": pod("a")}
-            await response.write(json.dumps(event).encode() + b"\n")
-            await asyncio.sleep(5)
-        return None
-
-    api.script = ignorant
-    cache = await started(make, stall_seconds=0.2)
-    assert names(cache) == {"a"}
-    assert pods(cache).lists == 1
-
-
-async def test_an_expired_page_token_starts_over_and_in_the_end_reads_in_one_piece(
-    api: FakeApi, make: Make
-) -> None:
-    for index in range(5):
-        api.put(PODS, pod(f"p{index}"))
-
-    async def forgetful(request: web.Request) -> web.StreamResponse | None:
-        if request.path == PODS and "continue" in request.query:
-            return refuse(410, "Expired")
-        return None
-
-    api.script = forgetful
-    cache = await started(make, watch_list=False, page_size=2)
-    assert len(names(cache)) == 5
-    assert pods(cache).lists == 3
-    assert api.count(PODS, limit="2") == 4
 
 
 async def test_a_wall_clock_that_jumps_disturbs_nothing(

@@ -34,6 +34,8 @@ FAST = Settings(
     seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=1.0),
     groups=GroupSettings(settle_seconds=0.2),
 )
+LOW = ("low-0", "low-1")
+HIGH = ("high-0", "high-1")
 
 
 class Rig:
@@ -251,3 +253,10 @@ class Rig:
             lambda: {pod.name for pod in self.cache.store.pods.by_uid.values()} == set(names),
             "the cache has the same pods",
         )
+
+
+async def full_cluster(rig: Rig, *, grace: int = 0) -> None:
+    """Two nodes held by a low gang of two; a high gang of two waits."""
+    await rig.gang("low", 2, "low", on="n", grace=grace)
+    await rig.gang("high", 2, "high")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "four pods")
