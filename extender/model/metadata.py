@@ -1,13 +1,13 @@
 """What every object has: name, version, times, labels, annotations and owner.
 
-Equal parts of many objects are decoded once, by their JSON bytes (see interning.py). Functions
-that take ``where`` name that field in InvalidInput.
+Equal parts of many objects are decoded once, by their JSON bytes (see interning.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -37,13 +37,71 @@ KEPT_ANNOTATIONS = (
 NOTHING: dict[str, str] = {}
 """The one empty mapping; records are read-only, so it is shared."""
 
-_string_map = msgspec.json.Decoder(dict[str, str])
-_owner_list = msgspec.json.Decoder(list[RawOwner])
-_labels: Memo[bytes, dict[str, str]] = Memo()
-_annotations: Memo[bytes, dict[str, str]] = Memo()
-_time_decoder = msgspec.json.Decoder(Annotated[datetime, msgspec.Meta(tz=True)] | None)
-_times: Memo[bytes, float] = Memo()
-_owners: Memo[bytes, Owner | Literal[False]] = Memo()
+Value = TypeVar("Value")
+_UNKNOWN: Any = object()
+
+
+def _field(decode: Callable[[bytes], Value], absent: Value) -> Callable[[Raw, str], Value]:
+    """Return a function that decodes a field's JSON, equal bytes once.
+
+    It takes the field as sent, and its name, with which InvalidInput then begins. Its values
+    are shared: not to be changed. Absent and null count as ``absent``.
+    """
+    known: Memo[bytes, Value] = Memo()
+    get, put = known.get, known.put
+
+    def read(raw: Raw, where: str) -> Value:
+        if raw is NO_RAW:
+            return absent
+        key = bytes(raw)
+        found: Value = get(key, _UNKNOWN)
+        if found is not _UNKNOWN:
+            return found
+        if key == b"null":
+            return absent
+        try:
+            return put(key, decode(key))
+        except msgspec.DecodeError as error:
+            raise InvalidInput(f"{where}: {error}") from error
+
+    return read
+
+
+_time = msgspec.json.Decoder(Annotated[datetime, msgspec.Meta(tz=True)] | None)
+_strings = msgspec.json.Decoder(dict[str, str])
+_owners = msgspec.json.Decoder(list[RawOwner])
+
+
+def _moment(text: bytes) -> float:
+    time = _time.decode(text)
+    return time.timestamp() if time is not None else 0.0
+
+
+def _string_mapping(text: bytes) -> dict[str, str]:
+    return _strings.decode(text) or NOTHING
+
+
+def _kept(text: bytes) -> dict[str, str]:
+    every = _strings.decode(text)
+    kept = {name: value for name, value in every.items() if name.startswith(KEPT_ANNOTATIONS)}
+    return kept or NOTHING
+
+
+def _controller(text: bytes) -> Owner | None:
+    for owner in _owners.decode(text):
+        if owner.controller:
+            return Owner(owner.kind, owner.name, owner.uid)
+    return None
+
+
+moment = _field(_moment, 0.0)
+"""A time, in seconds since the epoch; 0.0 for none."""
+string_mapping = _field(_string_mapping, NOTHING)
+"""Labels, or another mapping of strings."""
+kept_annotations = _field(_kept, NOTHING)
+"""The annotations some dialect or option reads (KEPT_ANNOTATIONS)."""
+controller_of = _field(_controller, None)
+"""The owner that controls the object."""
 
 
 def named(meta: RawMeta | None) -> RawMeta:
@@ -57,73 +115,3 @@ def version_of(meta: RawMeta) -> int:
     """Return resourceVersion as a number, 0 where there is none."""
     text = meta.resource_version
     return int(text) if text and text.isdecimal() else 0
-
-
-def moment(raw: Raw, where: str) -> float:
-    """Return a time in seconds since the epoch; 0.0 for none."""
-    if raw is NO_RAW:
-        return 0.0
-    key = bytes(raw)
-    found = _times.get(key)
-    if found is not None:
-        return found
-    try:
-        time = _time_decoder.decode(key)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"{where}: {error}") from error
-    return _times.put(key, time.timestamp() if time is not None else 0.0)
-
-
-def string_mapping(raw: Raw, where: str) -> dict[str, str]:
-    """Return labels, or another mapping of strings. Shared: not to be changed."""
-    if raw is NO_RAW:
-        return NOTHING
-    key = bytes(raw)
-    found = _labels.get(key)
-    if found is not None:
-        return found
-    if key == b"null":
-        return NOTHING
-    try:
-        return _labels.put(key, _string_map.decode(key) or NOTHING)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"{where}: {error}") from error
-
-
-def kept_annotations(raw: Raw) -> dict[str, str]:
-    """Return the annotations some dialect or option reads (KEPT_ANNOTATIONS)."""
-    if raw is NO_RAW:
-        return NOTHING
-    key = bytes(raw)
-    found = _annotations.get(key)
-    if found is not None:
-        return found
-    if key == b"null":
-        return NOTHING
-    try:
-        every = _string_map.decode(key)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"metadata.annotations: {error}") from error
-    kept = {name: value for name, value in every.items() if name.startswith(KEPT_ANNOTATIONS)}
-    return _annotations.put(key, kept or NOTHING)
-
-
-def controller_of(raw: Raw) -> Owner | None:
-    """Return the owner that controls the object, None where there is none."""
-    if raw is NO_RAW:
-        return None
-    key = bytes(raw)
-    found = _owners.get(key)
-    if found is not None:
-        return found or None
-    if key == b"null":
-        return None
-    try:
-        owners = _owner_list.decode(key)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"metadata.ownerReferences: {error}") from error
-    for owner in owners:
-        if owner.controller:
-            return _owners.put(key, Owner(owner.kind, owner.name, owner.uid)) or None
-    _owners.put(key, False)
-    return None
