@@ -17,6 +17,7 @@ MODULES = (
     "levels",
     "relations",
     "frontiers",
+    "several",
     "elimination",
     "zones",
     "answers",

@@ -9,8 +9,9 @@ seats are sure.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -32,7 +33,8 @@ from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.search.census import FREE, STAYS, Question, Releases, Seatings, plus
+from extender.search.census import FREE, STAYS, Offers, Question, Releases, Seatings, plus
+from extender.search.leading import JOINT, leads
 from extender.search.problem import (
     Budget,
     Cap,
@@ -43,6 +45,10 @@ from extender.search.problem import (
     Unit,
     Vector,
 )
+from extender.search.single import least_request
+
+if TYPE_CHECKING:
+    from extender.search.core.census import Offers as CompiledOffers
 
 ENDLESS = 1 << 30
 NOBODY = Units()
@@ -115,15 +121,22 @@ class Build:
         )
         self._below = gang.preemptor_priority if gang.preempts else FREE + 1
         self._taken_over: dict[GangKey, list[Hold]] = {}
-        held = self._seatings(holds)
-        question = Question(
-            ledger.numbers(self._resources), self._requests, self._below, ledger.own_number(gang)
-        )
-        self._offers = ledger.census.offers(question, self._usable.slots, held)
+        self._held = self._seatings(holds)
+        self._offers = self._offers_to(self._requests)
         plan = settings.plan
         order = order_of(plan.cost_order, plan.cost_orders)
         self._order = tuple(level for level in order if level != "topology" or self._wish)
         self.cut = self._reach() if spares_by_priority(self._order) else None
+
+    def _offers_to(self, requests: tuple[Vector, ...]) -> Offers | CompiledOffers:
+        """What the usable nodes offer to members of these requests."""
+        question = Question(
+            self._ledger.numbers(self._resources),
+            requests,
+            self._below,
+            self._ledger.own_number(self._gang),
+        )
+        return self._ledger.census.offers(question, self._usable.slots, self._held)
 
     def _seatings(self, holds: Sequence[Hold]) -> dict[int, Seatings]:
         """What seats of other gangs take, by the nodes' place among the usable ones."""
@@ -196,10 +209,34 @@ class Build:
 
         ``strict``: spread rules that hold whichever of the counted pods go.
         """
+        return self._with_units_for(self._offers, alone=len(self.classes) == 1, strict=strict)
+
+    def leading(self) -> Iterator[tuple[int, Built]]:
+        """Yield classes that may decide the cost for all, each with a problem in which units
+        that are of no use to it are missing (extender.search.leading)."""
+        requests = self._requests
+        if len(requests) < 2 or self._need < len(self._pending) or self._keys or self._wish:
+            return
+        if self._spreading.rules:
+            return
+        asked = [frozenset(compress(self._resources, request)) for request in requests]
+        order = sorted(
+            range(len(requests)), key=lambda c: (-len(asked[c]), -len(self.classes[c]), c)
+        )
+        for lead in (JOINT, *order) if len(set(asked)) == 1 else order:
+            request = least_request(requests) if lead == JOINT else requests[lead]
+            built = self._with_units_for(self._offers_to((request,)), alone=True, strict=False)
+            if leads(built.problem):
+                yield lead, built
+
+    def _with_units_for(
+        self, offers: Offers | CompiledOffers, *, alone: bool, strict: bool
+    ) -> Built:
+        """Return the problem with the units that may be needed by whom the offers are to."""
         usable = self._usable
         most = min(self._below, STAYS) - 1 if self.cut is None else self.cut
         places = self._offers.opening(most)
-        gathered = self._offers.gather(places, most, alone=len(self.classes) == 1)
+        gathered = offers.gather(places, most, alone=alone)
         in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._ledger)
         names = tuple([usable.names[at] for at in places])
         return self._built(

@@ -34,6 +34,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Cost, Plan, Refusal, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.search import leading
 from extender.search.problem import Infeasible, Limits, Solution, Vector
 from extender.search.reference import Flag
 from extender.search.solver import solve
@@ -98,8 +99,7 @@ class Planner:
                 built = draft.emptied()
                 answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
             if not (isinstance(answer, Infeasible) and answer.proved):
-                built = draft.full()
-                answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
+                built, answer = _search(draft, limits, deadline, cancel)
             if isinstance(answer, Infeasible):
                 stayers = draft.stayers()
                 return explain_refusal(gang, built, answer, stayers, snapshot, strikes > 0)
@@ -148,6 +148,18 @@ class Planner:
                 f"waits for members: {there} of {gang.min_count} exist, nothing is evicted",
             )
         return None
+
+
+def _search(
+    draft: Build, limits: Limits, deadline: float | None, cancel: Flag | None
+) -> tuple[Built, Solution | Infeasible]:
+    """Ask with what one class needs, where that decides; else with everything."""
+    for cls, built in draft.leading():
+        led = leading.solve(built.problem, cls, limits, deadline=deadline, cancel=cancel)
+        if led is not None:
+            return built, led
+    built = draft.full()
+    return built, solve(built.problem, limits, deadline=deadline, cancel=cancel)
 
 
 def _assign(built: Built, solution: Solution) -> list[tuple[Pod, str]]:

@@ -23,7 +23,7 @@ from extender.search.compiled import mask
 from extender.search.core.columns import Doubtful
 from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, broken_budgets, cost_of
-from extender.search.parts import Part, needs, shut, without
+from extender.search.parts import Part, Together, needs, shut, without
 from extender.search.problem import (
     Cap,
     Infeasible,
@@ -34,11 +34,12 @@ from extender.search.problem import (
     Vector,
 )
 from extender.search.reference import Budget, Flag, Incumbent, Region, answer, regions_of
+from extender.search.single import joint
 from extender.search.spread import splits
 from extender.search.zones import Split, Zones
 
 COSTLY_UNITS = 70
-"""From so many units on a branch over zones counts as several: Python moves them all, and
+"""From so many units on a branch counts as several: Python moves them all, and
 asks anew for each of them whether it is needed."""
 REPAIRS = 16
 """Domains closed one after the other, and seats asked in addition, at most."""
@@ -77,6 +78,15 @@ def solve(
     return answer(problem, regions, Incumbent(), Budget(limits.branch_nodes, cancel))
 
 
+def _all_needed(problem: Problem) -> bool:
+    """Whether every member of several classes needs a seat, and nobody is in the way."""
+    return (
+        len(problem.classes) > 1
+        and problem.need == sum(cls.count for cls in problem.classes)
+        and not problem.blockers
+    )
+
+
 class MixedRegion(Region):
     """The plain search's region with the core as its relaxation."""
 
@@ -96,9 +106,11 @@ class MixedRegion(Region):
         self.extra = problem.domain_level if scattered else -1
         self.deadline = deadline or 0.0
         self.cancel = cancel
+        self.together = Together(problem) if _all_needed(problem) else None
+        self.joint = Part(joint(problem), 0, problem.need) if len(parts) > 1 else None
         self.zones = [zones for part in parts for zones in self._zones(part)]
         self.dear: tuple[Vector | None, frozenset[int]] = (None, frozenset())
-        self.price_of_branch = (len(self.units) // COSTLY_UNITS) ** 2 if self.zones else 0
+        self.price_of_branch = (len(self.units) // COSTLY_UNITS) ** 2
 
     def _zones(self, part: Part) -> Iterator[Zones]:
         """One relaxation for each rule that binds this class over several nodes."""
@@ -198,6 +210,11 @@ class MixedRegion(Region):
                 return None
             bound = max(bound, found[0])
             sets.append(found[1])
+        for found in self._as_one(gone, kept, budget):
+            if found is None:
+                return None
+            bound = max(bound, found[0])
+            sets.append(found[1])
         for zones in self.zones:
             over = zones.relax(gone, kept, budget)
             if over is None:
@@ -206,6 +223,21 @@ class MixedRegion(Region):
             sets.append(gone | over.units)
             torn |= over.torn
         return Relaxed(bound, tuple(sets), torn)
+
+    def _as_one(
+        self, gone: frozenset[int], kept: frozenset[int], budget: Budget
+    ) -> Iterator[tuple[Vector, frozenset[int]] | None]:
+        """Bounds that see all classes at once, as ``_ask``."""
+        if self.together is not None:
+            found = self.together.relax(self.inside, self.extra, gone, kept)
+            if found is None:
+                yield None
+            elif found:
+                yield add(cost_of(self.problem, gone), found[0]), gone | frozenset(found[1])
+                return
+            self.together = None  # too many members, or kinds of them
+        if self.joint is not None:
+            yield self._ask(self.joint, gone, kept, budget)
 
     def _ask(
         self, part: Part, gone: frozenset[int], kept: frozenset[int], budget: Budget

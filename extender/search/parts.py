@@ -1,4 +1,4 @@
-"""A mixed problem taken apart: one class on its own, a node less room, a domain shut."""
+"""A mixed problem taken apart: a class ready for the core, a node less room, a domain shut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from extender.search.core.columns import Columns
-from extender.search.problem import Blocker, Cap, MemberClass, Problem
+from extender.search.core.several import Several
+from extender.search.problem import Cap, MemberClass, Problem, Vector
+from extender.search.single import alone
 
 
 class Part:
@@ -22,26 +24,60 @@ class Part:
         """The rule over zones that the core keeps: domains, and members in each at most."""
 
 
+class Together:
+    """All classes at once, each member in need of a seat, ready for the core."""
+
+    def __init__(self, problem: Problem) -> None:
+        classes = problem.classes
+        self.counts = [cls.count for cls in classes]
+        self.requests = [cls.request for cls in classes]
+        self.allowed = [cls.allowed for cls in classes]
+        total = sum(self.counts)
+        largest = MemberClass(
+            name="largest",
+            request=tuple(map(max, *self.requests)),
+            count=total,
+            allowed=bytes(map(min, *self.allowed)),
+        )
+        caps = [cap for cap in problem.caps if len(set(cap.classes)) == len(classes)]
+        whole = replace(
+            problem,
+            classes=(largest,),
+            need=total,
+            blockers=(),
+            caps=tuple(Cap((0,), cap.domain, cap.limit) for cap in caps),
+            spreads=(),
+        )
+        self.columns = Columns(whole)
+        self.most = array("i", [total]) * len(problem.nodes)
+        """(N,) members that the caps on everybody leave to one node."""
+        for cap in caps:
+            for n, domain in enumerate(cap.domain):
+                if domain >= 0:
+                    self.most[n] = min(self.most[n], cap.limit)
+
+    def relax(
+        self, inside: bytes, extra: int, gone: Iterable[int], kept: Iterable[int]
+    ) -> tuple[Vector, list[int], list[int]] | tuple[()] | None:
+        """As Several.search, for one region and one branch."""
+        several = Several(
+            self.columns,
+            inside,
+            extra,
+            gone,
+            kept,
+            self.requests,
+            self.counts,
+            self.allowed,
+            self.most,
+        )
+        return several.search()
+
+
 def needs(problem: Problem) -> list[int]:
     """Seats each class needs for itself, whatever the others get."""
     total = sum(cls.count for cls in problem.classes)
     return [max(cls.least, problem.need - (total - cls.count)) for cls in problem.classes]
-
-
-def alone(problem: Problem, cls: int, need: int) -> Problem:
-    """The problem of one class, ``need`` seats; what binds several nodes or classes is kept
-    only where it binds this class on each node."""
-    rule = problem.classes[cls]
-    return replace(
-        problem,
-        classes=(replace(rule, count=need, least=0),),
-        need=need,
-        blockers=tuple(Blocker(0, b.node, b.units) for b in problem.blockers if b.cls == cls),
-        caps=tuple(Cap((0,), c.domain, c.limit) for c in problem.caps if cls in c.classes),
-        spreads=(),
-        domain=None,
-        fill=False,
-    )
 
 
 def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | None:

@@ -23,6 +23,7 @@ cdef class Relations(Levels):
     cdef vector[int] lifted_first, lifted_unit   # blockers per relevant node
 
     cdef void relate(self) noexcept nogil
+    cdef void find_relevant(self) noexcept nogil
     cdef void lay_touches(self) noexcept nogil
     cdef void lay_budgets(self) noexcept nogil
     cdef void set_budget(self, int b, int state) noexcept nogil

@@ -18,9 +18,8 @@ cdef class Relations(Levels):
 
     cdef void relate(self) noexcept nogil:
         """Step 3: which nodes can gain seats, which units touch them, what couples them."""
-        cdef int u, n, e, g, i, b, W = self.W, members
-        cdef vector[i64] room = self.avail
-        cdef vector[int] waiting = self.waiting, last
+        cdef int u, g, i, b, W = self.W, members
+        cdef vector[int] last
         self.price.assign(self.U * W, 0)
         self.broken.assign(self.G * W, 0)
         for g in range(self.G):
@@ -29,21 +28,10 @@ cdef class Relations(Levels):
         for u in range(self.U):
             for i in range(self.c.cost_first[u], self.c.cost_first[u + 1]):
                 self.pay(&self.price[u * W], self.c.cost_level[i], self.c.cost_amount[i])
-            if self.status[u] == OPEN:
-                self.move(u, 1, &room, &waiting)
         self.relevant.assign(self.N, 0)
         self.active.assign(self.N, 0)
         self.base_slots.assign(self.N, 0)
-        for n in range(self.N):
-            if self.limit[n]:
-                self.base_slots[n] = <int>self.slots(
-                    n, &self.avail[n * self.R] if self.R else NULL, self.waiting[n]
-                )
-                if self.slots(
-                    n, &room[n * self.R] if self.R else NULL, waiting[n]
-                ) > self.base_slots[n]:
-                    self.relevant[n] = 1
-                    self.active[n] = 1
+        self.find_relevant()
         self.lay_touches()
         # Gangs: those that break with the first pod are variables, others are checked.
         self.gated.assign(self.G, 0)
@@ -87,6 +75,25 @@ cdef class Relations(Levels):
                 self.budget_state[b] = OUT
             elif self.allowed_pods[b] == 0:
                 self.set_budget(b, IN)
+
+    cdef void find_relevant(self) noexcept nogil:
+        """Which nodes seat more members once everybody is gone."""
+        cdef int u, n
+        cdef vector[i64] room = self.avail
+        cdef vector[int] waiting = self.waiting
+        for u in range(self.U):
+            if self.status[u] == OPEN:
+                self.move(u, 1, &room, &waiting)
+        for n in range(self.N):
+            if self.limit[n]:
+                self.base_slots[n] = <int>self.slots(
+                    n, &self.avail[n * self.R] if self.R else NULL, self.waiting[n]
+                )
+                if self.slots(
+                    n, &room[n * self.R] if self.R else NULL, waiting[n]
+                ) > self.base_slots[n]:
+                    self.relevant[n] = 1
+                    self.active[n] = 1
 
     cdef void lay_touches(self) noexcept nogil:
         """Relevant nodes per unit, units per relevant node, blockers per node."""

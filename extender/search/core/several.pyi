@@ -1,0 +1,20 @@
+from collections.abc import Iterable, Sequence
+
+from extender.search.core.columns import Columns
+
+class Several:
+    def __init__(
+        self,
+        columns: Columns,
+        inside: bytes,
+        extra_level: int,
+        gone: Iterable[int],
+        kept: Iterable[int],
+        requests: Sequence[Sequence[int]],
+        counts: Sequence[int],
+        allowed: Sequence[bytes],
+        together: Sequence[int],
+    ) -> None: ...
+    def search(
+        self,
+    ) -> tuple[tuple[int, ...], list[int], list[int]] | tuple[()] | None: ...
