@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from bench.drift import drift
 from bench.mix import URGENT, MixSettings, mix
 from bench.report import machine, percentile, table, write_section
-from bench.state import GPU, NAMESPACE, NOW, Amounts, gang_of
+from bench.state import GPU, NAMESPACE, NOW, Amounts, State, gang_of
 from extender.gang.assemble import assemble
 from extender.gang.book import Hold
 from extender.gang.planner import Planner
@@ -45,9 +45,8 @@ from extender.model.plan import Plan, Refusal
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 
-RACK, ZONE, HOST = "topology.kubernetes.io/rack", "topology.kubernetes.io/zone", (
-    "kubernetes.io/hostname"
-)  # fmt: skip
+RACK, ZONE = "topology.kubernetes.io/rack", "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
 NODES_A_RACK, ZONES = 32, 10
 CHANGES = 20
 OURS = LabelSelector((Requirement("app", "In", ("urgent",)),))
@@ -247,12 +246,12 @@ NAMES = (
 )  # fmt: skip
 
 
-def world_of(nodes: int, fill: float, fillers: int, members: int, gpus: int) -> World:
-    """The plain cluster, with a gang of members of so many GPUs."""
-    state = mix(MixSettings(nodes=nodes, fill=fill, gang=members, fillers=fillers, seed=0))
+def world_of(state: State, gpus: int) -> World:
+    """The cluster, with a gang of members of so many GPUs."""
+    nodes = len(state.nodes)
     if gpus != 8:
         wants = Amounts(8000 * gpus, 32 * 1024 * gpus, gpus)
-        group, pods = gang_of("urgent", members, wants, URGENT)
+        group, pods = gang_of("urgent", len(state.members), wants, URGENT)
         state = replace(state, gang=group, members=pods)
     resolver = Resolver(Settings().groups)
     snapshot = state.snapshot(resolver)
@@ -323,17 +322,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--fillers", type=int, default=26, help="small pods a node")
     parser.add_argument("--gang", type=int, default=64)
-    parser.add_argument("--fill", type=float, default=0.95)
+    parser.add_argument("--fill", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--only", default="", help="features whose name contains this")
     parser.add_argument("--short", action="store_true", help="a smoke test, writes nothing")
     options = parser.parse_args(arguments)
     if options.short:
         options.nodes, options.fillers, options.gang, options.rounds = 80, 3, 8, 2
-    worlds = [
-        world_of(options.nodes, options.fill, options.fillers, options.gang, gpus)
-        for gpus in (8, 1)
-    ]
+    state = mix(
+        MixSettings(
+            nodes=options.nodes,
+            fill=options.fill,
+            gang=options.gang,
+            fillers=options.fillers,
+            seed=0,
+        )
+    )
+    worlds = [world_of(state, gpus) for gpus in (8, 1)]
     rows = []
     for feature, name in zip(FEATURES, NAMES, strict=True):
         if options.only in name:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from extender.fit.blockers import blocked_nodes
 from extender.fit.member_rules import MemberRules, self_caps
-from extender.fit.selectors import matches
+from extender.fit.selector_index import SelectorIndex
 from extender.fit.view import ClusterView
 from extender.gang.book import Hold
 from extender.gang.classes import allowed_nodes, class_name
@@ -272,14 +272,14 @@ class Build:
         priorities += [entry.priority for entry in gathered.elastic]
         costs = CostLevels(self._order, priorities, self._snapshot, self._ledger.tolls)
         budgets = self._snapshot.budgets if gathered.candidates else ()
-        guards = _by_namespace(budgets)
+        guards = self._ledger.guards
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
         subjects: list[Candidate | Pod | GangKey] = []
         for candidate, releases in gathered.candidates:
             key, pods = candidate.gang, candidate.pods
             gang = -1 if key is None or candidate.whole else elastic.get(key, -1)
-            use = _budget_use(pods, guards) if guards else ()
+            use = _budget_use(pods, guards, budgets) if budgets else ()
             cost = costs.candidate(candidate)
             units.append(Unit(candidate.uid, releases, cost, len(pods), gang, use))
             subjects.append(candidate)
@@ -371,21 +371,12 @@ def _releases(holds: Iterable[Hold], names: Sequence[str], resources: tuple[str,
     return tuple(sorted(total.items()))
 
 
-Guards = Mapping[str, Sequence[tuple[int, DisruptionBudget]]]
-"""Namespace -> its disruption budgets with their place in the problem."""
-
-
-def _by_namespace(budgets: Iterable[DisruptionBudget]) -> Guards:
-    found: dict[str, list[tuple[int, DisruptionBudget]]] = {}
-    for at, budget in enumerate(budgets):
-        found.setdefault(budget.namespace, []).append((at, budget))
-    return found
-
-
-def _budget_use(pods: Iterable[Pod], guards: Guards) -> tuple[tuple[int, int], ...]:
+def _budget_use(
+    pods: Iterable[Pod], guards: SelectorIndex, budgets: Sequence[DisruptionBudget]
+) -> tuple[tuple[int, int], ...]:
     use: dict[int, int] = {}
     for pod in pods:
-        for at, budget in guards.get(pod.namespace, ()):
-            if pod.name not in budget.disrupted and matches(budget.selector, pod.labels):
+        for at in guards.matching(pod.namespace, pod.labels):
+            if pod.name not in budgets[at].disrupted:
                 use[at] = use.get(at, 0) + 1
     return tuple(sorted(use.items()))

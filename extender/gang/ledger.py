@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from itertools import compress
 from math import inf
 
-from extender.fit.selectors import matches
+from extender.fit.selector_index import SelectorIndex
 from extender.fit.static import node_kinds, static_mask
 from extender.gang.classes import classes_of
 from extender.gang.gangs import Gangs
@@ -22,7 +22,7 @@ from extender.gang.verdicts import Verdicts
 from extender.gang.victims import Candidate
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
-from extender.model.objects import LabelSelector, Node, Pod, PodShape, Requests
+from extender.model.objects import Node, Pod, PodShape, Requests
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot, differing
 from extender.search.census import FREE, STAYS, Amounts, Census, Holder
@@ -34,8 +34,6 @@ MOST_MASKS = 200
 MOST_GANGS = 4
 
 Classes = tuple[tuple[Pod, ...], ...]
-Budgets = dict[str, tuple[LabelSelector | None, ...]]
-"""Namespace -> selectors of its disruption budgets."""
 
 
 class Usable:
@@ -60,6 +58,8 @@ class Ledger:
         """Every node of the last snapshot, sorted."""
         self.nodes: tuple[Node, ...] = ()
         """Their records, in the same order."""
+        self.guards = SelectorIndex()
+        """Which of the last snapshot's disruption budgets, by place, speak for a pod."""
         self.now = 0.0
         self._last = Snapshot(generation=-1)
         self._young = bool(settings.plan.min_runtime_seconds)
@@ -70,7 +70,6 @@ class Ledger:
         self._numbers: dict[str, int] = {}
         """Resource name -> its number in the census."""
         self._amounts: dict[Requests, Amounts] = {}
-        self._budgets: Budgets = {}
         self._classes: deque[tuple[tuple[Pod, ...], Classes]] = deque(maxlen=MOST_GANGS)
         # What depends on the nodes' records alone.
         self._kinds: tuple[int, ...] = ()
@@ -179,15 +178,10 @@ class Ledger:
         """Note which selectors there are; return nodes with pods they may newly concern."""
         if snapshot.budgets is self._last.budgets:
             return set()
-        budgets: Budgets = {}
-        for budget in snapshot.budgets:
-            budgets[budget.namespace] = (*budgets.get(budget.namespace, ()), budget.selector)
-        old, self._budgets = self._budgets, budgets
-        changed = {
-            namespace
-            for namespace in old.keys() | budgets.keys()
-            if old.get(namespace) != budgets.get(namespace)
-        }
+        budgets = [(budget.namespace, budget.selector) for budget in snapshot.budgets]
+        changed = {namespace for namespace, _ in set(self.guards.entries) ^ set(budgets)}
+        if self.guards.entries != tuple(budgets):
+            self.guards = SelectorIndex(budgets)
         if not changed:
             return set()
         return {
@@ -214,7 +208,7 @@ class Ledger:
                     subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=key)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number(pod.requests)
-                covered = pod.namespace in self._budgets and self._covered(pod)
+                covered = bool(self.guards.matching(pod.namespace, pod.labels))
                 holder = Holder(priority, number, whole, covered, amounts, subject)
                 holders.append((priority, pod.uid, holder))
             holders.sort()
@@ -227,9 +221,6 @@ class Ledger:
                 self._until[name] = soonest
             else:
                 self._until.pop(name, None)
-
-    def _covered(self, pod: Pod) -> bool:
-        return any(matches(selector, pod.labels) for selector in self._budgets[pod.namespace])
 
     def _number(self, amounts: Requests) -> Amounts:
         if len(self._amounts) >= MOST_AMOUNTS:
