@@ -223,11 +223,18 @@ class Build:
         order = sorted(
             range(len(requests)), key=lambda c: (-len(asked[c]), -len(self.classes[c]), c)
         )
-        for lead in (JOINT, *order) if len(set(asked)) == 1 else order:
+        # One that has its seats already hardly decides; of the others the most demanding may.
+        chosen = [next((c for c in order if self._lacks_seats(c)), order[0])]
+        for lead in (JOINT, *chosen) if len(set(asked)) == 1 else chosen:
             request = least_request(requests) if lead == JOINT else requests[lead]
             built = self._with_units_for(self._offers_to((request,)), alone=True, strict=False)
             if leads(built.problem):
                 yield lead, built
+
+    def _lacks_seats(self, cls: int) -> bool:
+        """Whether the class, were it alone, would need somebody to go."""
+        gains = self._offers_to((self._requests[cls],)).gains(self._allowed[cls])
+        return gains.get(0, {}).get(FREE, 0) < len(self.classes[cls])
 
     def _with_units_for(
         self, offers: Offers | CompiledOffers, *, alone: bool, strict: bool

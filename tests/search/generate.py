@@ -307,6 +307,32 @@ def medium_mixed(seed: int) -> Problem:
     return replace(base, caps=(Cap((0,), domain, limit),))
 
 
+def kinds(seed: int) -> Problem:
+    """A medium cluster for members of two or three kinds, all needed: a few that ask for much
+    CPU, and several that ask for nearly the same; sometimes one of them on a node."""
+    base = medium(seed)
+    rng = random.Random(seed)
+    worker = base.classes[0]
+    gpu, cpu = worker.request
+    first = rng.randint(1, 3)
+    others = [MemberClass("server", (0, rng.choice((2000, 6000, 12000))), first, worker.allowed)]
+    half = 0
+    if seed % 2:
+        # The exact packing of many members of three kinds takes plain Python seconds.
+        half = max(1, min(worker.count // 2, 6 if seed % 4 == 3 else 16))
+        others = [MemberClass("other", (gpu, max(500, cpu - 500)), half, worker.allowed)]
+        if seed % 4 == 3:
+            others.append(MemberClass("more", (gpu, cpu + 500), half, worker.allowed))
+    count = half if seed % 4 == 3 else max(1, worker.count // 2)
+    classes = (replace(worker, count=count, least=0), *others)
+    caps: tuple[Cap, ...] = ()
+    if rng.random() < 0.2:
+        everyone = tuple(range(len(classes)))
+        caps = (Cap(everyone, array("i", range(len(base.nodes))), 1),)
+    need = sum(cls.count for cls in classes)
+    return replace(base, classes=classes, need=need, caps=caps, fill=False)
+
+
 def tied(seed: int) -> Problem:
     """4 to 24 nodes whose pods count in many small budgets and in gangs with surplus.
 

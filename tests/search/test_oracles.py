@@ -18,7 +18,7 @@ from extender.search.problem import Infeasible, Limits, Problem, Solution, Vecto
 from extender.search.validate import validate
 from extender.search.verify import verify
 from tests.search.build import COMPILED, WORK
-from tests.search.generate import medium, medium_mixed, small, tied
+from tests.search.generate import kinds, medium, medium_mixed, small, tied
 from tests.search.oracle_brute import brute, minimal
 
 CASES = int(os.environ.get("PODGROUP_SEARCH_CASES", "1500"))
@@ -141,6 +141,26 @@ def test_equal_to_highs_where_rules_tie_the_nodes() -> None:
         assert expected is not None, f"seed {seed}"
         assert answer.bound <= expected <= answer.cost, f"seed {seed}: {answer} {expected}"
         assert answer.optimal or not COMPILED, f"seed {seed}: {answer.bound} {expected}"
+
+
+@pytest.mark.oracle
+def test_equal_to_highs_for_members_of_several_kinds() -> None:
+    """Proved, all but a few, where the classes contest the same nodes."""
+    from tests.search.oracle_milp import milp
+
+    cases, open_ = max(60, CASES // 50) if COMPILED else 5, 0
+    for seed in range(cases):
+        problem = kinds(seed)
+        answer = solver.solve(problem, Limits(branch_nodes=300))
+        expected = milp(problem)
+        if isinstance(answer, Infeasible):
+            assert expected is None, f"seed {seed}"
+            continue
+        assert verify(problem, answer) == (), f"seed {seed}"
+        assert expected is not None, f"seed {seed}"
+        assert answer.bound <= expected <= answer.cost, f"seed {seed}: {answer} {expected}"
+        open_ += not answer.optimal
+    assert open_ <= cases // 10 or not COMPILED, f"{open_} of {cases} are not proved"
 
 
 @pytest.mark.parametrize(
