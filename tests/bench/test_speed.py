@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import large, speed
+from bench import features, large, speed
 from extender.gang import planner
 from extender.search import solver
 
@@ -31,3 +31,9 @@ def test_large_asks_every_question_on_every_cluster(capsys: pytest.CaptureFixtur
         assert [proved for name, proved in told if name == question] == ["3 of 3"] * 4 + [
             "12 of 12"
         ]
+
+
+def test_every_feature_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert features.main(["--short"]) == 0
+    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert len(table) == 2 + len(features.NAMES)
