@@ -13,7 +13,7 @@ from extender.search.verify import verify
 from tests.search.generate import small
 from tests.search.oracle_brute import brute, minimal
 
-SEEDS = 4000
+SEEDS = 2000
 
 
 @dataclass

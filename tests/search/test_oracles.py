@@ -148,7 +148,7 @@ def test_equal_to_highs_for_members_of_several_kinds() -> None:
     """Proved, all but a few, where the classes contest the same nodes."""
     from tests.search.oracle_milp import milp
 
-    cases, open_ = max(60, CASES // 50) if COMPILED else 5, 0
+    cases, open_ = max(60, CASES // 100) if COMPILED else 5, 0
     for seed in range(cases):
         problem = kinds(seed)
         answer = solver.solve(problem, Limits(branch_nodes=300))
