@@ -223,17 +223,21 @@ class Build:
         order = sorted(
             range(len(requests)), key=lambda c: (-len(asked[c]), -len(self.classes[c]), c)
         )
+        if len(set(asked)) == 1:
+            yield from self._led_by(JOINT, self._offers_to((least_request(requests),)))
         # One that has its seats already hardly decides; of the others the most demanding may.
-        chosen = [next((c for c in order if self._lacks_seats(c)), order[0])]
-        for lead in (JOINT, *chosen) if len(set(asked)) == 1 else chosen:
-            request = least_request(requests) if lead == JOINT else requests[lead]
-            built = self._with_units_for(self._offers_to((request,)), alone=True, strict=False)
-            if leads(built.problem):
-                yield lead, built
+        found = {c: self._offers_to((requests[c],)) for c in order}
+        lead = next((c for c in order if self._lacks_seats(c, found[c])), order[0])
+        yield from self._led_by(lead, found[lead])
 
-    def _lacks_seats(self, cls: int) -> bool:
-        """Whether the class, were it alone, would need somebody to go."""
-        gains = self._offers_to((self._requests[cls],)).gains(self._allowed[cls])
+    def _led_by(self, lead: int, offers: Offers | CompiledOffers) -> Iterator[tuple[int, Built]]:
+        built = self._with_units_for(offers, alone=True, strict=False)
+        if leads(built.problem):
+            yield lead, built
+
+    def _lacks_seats(self, cls: int, offers: Offers | CompiledOffers) -> bool:
+        """Whether the class, to which the offers are, would need somebody to go, were it alone."""
+        gains = offers.gains(self._allowed[cls])
         return gains.get(0, {}).get(FREE, 0) < len(self.classes[cls])
 
     def _with_units_for(

@@ -15,6 +15,7 @@ from extender.search.cost import cost_of
 from extender.search.explain import Nearest, Shortage, refusal
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.reference import Flag, no_answer, regions_of, scattered_seats
+from extender.search.single import is_wide
 
 __all__ = ["Doubtful", "solve", "takes"]
 
@@ -26,10 +27,8 @@ def takes(problem: Problem) -> bool:
     cls = problem.classes[0]
     most = cls.count if problem.fill else max(problem.need, cls.least)
     for cap in problem.caps:
-        if 0 in cap.classes and cap.limit < most:
-            domains = [domain for domain in cap.domain if domain >= 0]
-            if len(set(domains)) < len(domains):
-                return False
+        if 0 in cap.classes and cap.limit < most and is_wide(cap.domain):
+            return False
     return True
 
 

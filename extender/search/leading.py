@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from extender.search import solver
 from extender.search.problem import Limits, Problem, Solution
 from extender.search.reference import Flag
-from extender.search.single import alone, joint
+from extender.search.single import alone, is_wide, joint
 from extender.search.validate import check_frame
 
 JOINT = -1
@@ -35,7 +35,7 @@ def leads(problem: Problem) -> bool:
         and problem.need == total
         and problem.domain is None
         and not problem.spreads
-        and not any(cap.limit < total and _is_wide(cap.domain) for cap in problem.caps)
+        and not any(cap.limit < total and is_wide(cap.domain) for cap in problem.caps)
     )
 
 
@@ -64,12 +64,6 @@ def solve(
         return None
     seats = _Seating(problem, single, lead, found).place()
     return None if seats is None else replace(found, seats=seats)
-
-
-def _is_wide(domain: Sequence[int]) -> bool:
-    """Whether some domain has several nodes."""
-    counted = [value for value in domain if value >= 0]
-    return len(set(counted)) < len(counted)
 
 
 class _Seating:

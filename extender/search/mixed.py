@@ -34,7 +34,7 @@ from extender.search.problem import (
     Vector,
 )
 from extender.search.reference import Budget, Flag, Incumbent, Region, answer, regions_of
-from extender.search.single import joint
+from extender.search.single import is_wide, joint, largest
 from extender.search.spread import splits
 from extender.search.zones import Split, Zones
 
@@ -71,8 +71,19 @@ def solve(
     """As reference.solve. Raises Doubtful when a unit is malformed or too wide."""
     limits = limits or Limits()
     parts = [Part(problem, c, need) for c, need in enumerate(needs(problem)) if need]
+    together = Together(problem) if _all_needed(problem) else None
+    one = Part(joint(problem), 0, problem.need) if len(parts) > 1 else None
     regions = [
-        MixedRegion(problem, nodes, parts, scattered=scattered, deadline=deadline, cancel=cancel)
+        MixedRegion(
+            problem,
+            nodes,
+            parts,
+            together,
+            one,
+            scattered=scattered,
+            deadline=deadline,
+            cancel=cancel,
+        )
         for nodes, scattered in regions_of(problem)
     ]
     return answer(problem, regions, Incumbent(), Budget(limits.branch_nodes, cancel))
@@ -95,6 +106,8 @@ class MixedRegion(Region):
         problem: Problem,
         nodes: Sequence[int],
         parts: Sequence[Part],
+        together: Together | None,
+        one: Part | None,
         *,
         scattered: bool,
         deadline: float | None,
@@ -106,8 +119,7 @@ class MixedRegion(Region):
         self.extra = problem.domain_level if scattered else -1
         self.deadline = deadline or 0.0
         self.cancel = cancel
-        self.together = Together(problem) if _all_needed(problem) else None
-        self.joint = Part(joint(problem), 0, problem.need) if len(parts) > 1 else None
+        self.together, self.joint = together, one
         self.zones = [zones for part in parts for zones in self._zones(part)]
         self.dear: tuple[Vector | None, frozenset[int]] = (None, frozenset())
         self.price_of_branch = (len(self.units) // COSTLY_UNITS) ** 2
@@ -375,14 +387,9 @@ class MixedRegion(Region):
         classes = problem.classes
         if len(classes) == 1:
             return
-        total = max(problem.need, sum(cls.least for cls in classes))
-        largest = MemberClass(
-            name="largest",
-            request=tuple(map(max, *(cls.request for cls in classes))),
-            count=total,
-            allowed=bytes(map(min, *(cls.allowed for cls in classes))),
-        )
-        yield Part(replace(problem, classes=(largest,), blockers=(), caps=(), spreads=()), 0, total)
+        one = largest(problem)
+        total = one.count
+        yield Part(replace(problem, classes=(one,), blockers=(), caps=(), spreads=()), 0, total)
         for part in self.parts:
             others = total - part.problem.need
             for more in range(1, min(REPAIRS, others) + 1):
@@ -397,8 +404,7 @@ class MixedRegion(Region):
                     yield from self._close(part, cap)
 
     def _binds_nodes(self, cap: Cap) -> bool:
-        domains = [cap.domain[n] for n in self.room.region if cap.domain[n] >= 0]
-        return len(set(domains)) < len(domains)
+        return is_wide(cap.domain[n] for n in self.room.region)
 
     def _close(self, part: Part, cap: Cap) -> Iterator[Part]:
         current = part

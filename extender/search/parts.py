@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from extender.search.core.columns import Columns
 from extender.search.core.several import Several
 from extender.search.problem import Cap, MemberClass, Problem, Vector
-from extender.search.single import alone
+from extender.search.single import alone, common_caps, is_wide, largest
 
 
 class Part:
@@ -32,24 +32,16 @@ class Together:
         self.counts = [cls.count for cls in classes]
         self.requests = [cls.request for cls in classes]
         self.allowed = [cls.allowed for cls in classes]
-        total = sum(self.counts)
-        largest = MemberClass(
-            name="largest",
-            request=tuple(map(max, *self.requests)),
-            count=total,
-            allowed=bytes(map(min, *self.allowed)),
-        )
-        caps = [cap for cap in problem.caps if len(set(cap.classes)) == len(classes)]
+        caps = common_caps(problem)
         whole = replace(
             problem,
-            classes=(largest,),
-            need=total,
+            classes=(largest(problem),),
             blockers=(),
             caps=tuple(Cap((0,), cap.domain, cap.limit) for cap in caps),
             spreads=(),
         )
         self.columns = Columns(whole)
-        self.most = array("i", [total]) * len(problem.nodes)
+        self.most = array("i", [problem.need]) * len(problem.nodes)
         """(N,) members that the caps on everybody leave to one node."""
         for cap in caps:
             for n, domain in enumerate(cap.domain):
@@ -89,7 +81,7 @@ def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | No
     found: list[tuple[array[int], tuple[int, ...]]] = [
         (cap.domain, (cap.limit,) * (1 + max(cap.domain)))
         for cap in problem.caps
-        if cls in cap.classes and len(set(cap.domain) - {-1}) < sum(d >= 0 for d in cap.domain)
+        if cls in cap.classes and is_wide(cap.domain)
     ]
     for rule in problem.spreads:
         if cls in rule.bound and cls in rule.counted and rule.most:

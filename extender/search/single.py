@@ -5,7 +5,7 @@ Whatever answers the whole answers these as well, so their optimum is a lower bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -31,11 +31,10 @@ def alone(problem: Problem, cls: int, need: int) -> Problem:
 def joint(problem: Problem) -> Problem:
     """All members as one class that asks, and forbids, the least that any of them does."""
     classes = problem.classes
-    everybody = set(range(len(classes)))
     cls = MemberClass(
         name="all members",
         request=least_request([rule.request for rule in classes]),
-        count=max(problem.need, sum(rule.least for rule in classes)),
+        count=everybody(problem),
         allowed=bytes(map(max, *(rule.allowed for rule in classes))),
     )
     return replace(
@@ -43,15 +42,38 @@ def joint(problem: Problem) -> Problem:
         classes=(cls,),
         need=cls.count,
         blockers=(),
-        caps=tuple(
-            Cap((0,), cap.domain, cap.limit)
-            for cap in problem.caps
-            if set(cap.classes) == everybody
-        ),
+        caps=tuple(Cap((0,), cap.domain, cap.limit) for cap in common_caps(problem)),
         spreads=(),
         domain=None,
         fill=False,
     )
+
+
+def largest(problem: Problem) -> MemberClass:
+    """All members as one class that asks the most that any does, and may use what all may."""
+    classes = problem.classes
+    return MemberClass(
+        name="largest",
+        request=tuple(map(max, *(rule.request for rule in classes))),
+        count=everybody(problem),
+        allowed=bytes(map(min, *(rule.allowed for rule in classes))),
+    )
+
+
+def everybody(problem: Problem) -> int:
+    """Members who have to sit."""
+    return max(problem.need, sum(rule.least for rule in problem.classes))
+
+
+def common_caps(problem: Problem) -> list[Cap]:
+    """The caps that count every class."""
+    return [cap for cap in problem.caps if len(set(cap.classes)) == len(problem.classes)]
+
+
+def is_wide(domain: Iterable[int]) -> bool:
+    """Whether a rule with this domain of each node (-1: none) binds several nodes together."""
+    counted = [value for value in domain if value >= 0]
+    return len(set(counted)) < len(counted)
 
 
 def least_request(requests: Sequence[Vector]) -> Vector:
