@@ -122,6 +122,7 @@ class Build:
         self._below = gang.preemptor_priority if gang.preempts else FREE + 1
         self._taken_over: dict[GangKey, list[Hold]] = {}
         self._held = self._seatings(holds)
+        self._asked: dict[tuple[Vector, ...], Offers | CompiledOffers] = {}
         self._offers = self._offers_to(self._requests)
         plan = settings.plan
         order = order_of(plan.cost_order, plan.cost_orders)
@@ -130,13 +131,17 @@ class Build:
 
     def _offers_to(self, requests: tuple[Vector, ...]) -> Offers | CompiledOffers:
         """What the usable nodes offer to members of these requests."""
-        question = Question(
-            self._ledger.numbers(self._resources),
-            requests,
-            self._below,
-            self._ledger.own_number(self._gang),
-        )
-        return self._ledger.census.offers(question, self._usable.slots, self._held)
+        offers = self._asked.get(requests)
+        if offers is None:
+            question = Question(
+                self._ledger.numbers(self._resources),
+                requests,
+                self._below,
+                self._ledger.own_number(self._gang),
+            )
+            offers = self._ledger.census.offers(question, self._usable.slots, self._held)
+            self._asked[requests] = offers
+        return offers
 
     def _seatings(self, holds: Sequence[Hold]) -> dict[int, Seatings]:
         """What seats of other gangs take, by the nodes' place among the usable ones."""
@@ -224,20 +229,19 @@ class Build:
             range(len(requests)), key=lambda c: (-len(asked[c]), -len(self.classes[c]), c)
         )
         if len(set(asked)) == 1:
-            yield from self._led_by(JOINT, self._offers_to((least_request(requests),)))
+            yield from self._led_by(JOINT, least_request(requests))
         # One that has its seats already hardly decides; of the others the most demanding may.
-        found = {c: self._offers_to((requests[c],)) for c in order}
-        lead = next((c for c in order if self._lacks_seats(c, found[c])), order[0])
-        yield from self._led_by(lead, found[lead])
+        lead = next((c for c in order if self._lacks_seats(c)), order[0])
+        yield from self._led_by(lead, requests[lead])
 
-    def _led_by(self, lead: int, offers: Offers | CompiledOffers) -> Iterator[tuple[int, Built]]:
-        built = self._with_units_for(offers, alone=True, strict=False)
+    def _led_by(self, lead: int, request: Vector) -> Iterator[tuple[int, Built]]:
+        built = self._with_units_for(self._offers_to((request,)), alone=True, strict=False)
         if leads(built.problem):
             yield lead, built
 
-    def _lacks_seats(self, cls: int, offers: Offers | CompiledOffers) -> bool:
-        """Whether the class, to which the offers are, would need somebody to go, were it alone."""
-        gains = offers.gains(self._allowed[cls])
+    def _lacks_seats(self, cls: int) -> bool:
+        """Whether the class, were it alone, would need somebody to go."""
+        gains = self._offers_to((self._requests[cls],)).gains(self._allowed[cls])
         return gains.get(0, {}).get(FREE, 0) < len(self.classes[cls])
 
     def _with_units_for(
