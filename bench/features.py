@@ -25,9 +25,8 @@ from bench.drift import drift
 from bench.mix import URGENT, MixSettings, mix
 from bench.report import machine, percentile, table, write_section
 from bench.state import GPU, NAMESPACE, NOW, Amounts, State, gang_of
-from extender.gang.assemble import assemble
-from extender.gang.book import Hold
-from extender.gang.planner import Planner
+from extender.gang.plan.assemble import assemble
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     DisruptionBudget,
@@ -41,7 +40,7 @@ from extender.model.objects import (
     Requirement,
     SpreadConstraint,
 )
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 

@@ -36,9 +36,9 @@ from bench.drift import drift
 from bench.mix import URGENT, MixSettings, mix
 from bench.report import machine, memory, percentile, table, write_section
 from bench.state import Amounts, State, gang_of
-from extender.gang import planner as planner_module
-from extender.gang.build import Build, Built
-from extender.gang.planner import Planner
+from extender.gang.plan import planner as planner_module
+from extender.gang.plan.build import Build, Built
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings

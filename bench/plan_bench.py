@@ -21,8 +21,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from extender.gang.assemble import assemble
-from extender.gang.planner import Planner
+from extender.gang.plan.assemble import assemble
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.cost_order import ORDERS
 from extender.model.objects import GroupObject, Node, Pod, Requests

@@ -34,7 +34,7 @@ from bench.hard import FAMILIES
 from bench.mix import URGENT, MixSettings, mix
 from bench.report import log_plot, machine, memory, percentile, table, write_plot, write_section
 from bench.state import State, gang_of
-from extender.gang.planner import Planner
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings

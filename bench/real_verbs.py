@@ -14,11 +14,11 @@ import time
 
 from bench.verbs_bench import node_names
 from extender.cache.cache import Cache
-from extender.gang.book import Flight, State
-from extender.gang.coordinator import Coordinator
-from extender.gang.evictor import Evictor
-from extender.gang.herald import Herald
-from extender.gang.record import Records
+from extender.gang.act.book import Flight, State
+from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.evictor import Evictor
+from extender.gang.act.notifier import Notifier
+from extender.gang.act.record import Records
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Node, Pod
@@ -77,7 +77,7 @@ def _verbs(seats: int) -> ExtenderVerbs:
         resolver,
         Records(client, "kube-system"),
         Evictor(client, settings.eviction),
-        Herald(client, lambda what, error: None),
+        Notifier(client, lambda what, error: None),
     )
     coordinator.recovered = True
     if seats:

@@ -39,8 +39,8 @@ from bench.report import (
     write_plot,
     write_section,
 )
-from extender.gang import planner as planner_module
-from extender.gang.planner import Planner
+from extender.gang.plan import planner as planner_module
+from extender.gang.plan.planner import Planner
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.search import reference, solver

@@ -13,8 +13,8 @@ import argparse
 import random
 import time
 
-from extender.gang.assemble import assemble
-from extender.gang.planner import Planner
+from extender.gang.plan.assemble import assemble
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     GangKey,

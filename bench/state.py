@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from extender.gang.assemble import assemble
+from extender.gang.plan.assemble import assemble
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, GroupObject, Node, Pod, PriorityClass, Requests
 from extender.model.settings import Settings

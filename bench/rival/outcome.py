@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 
 from bench.state import State, gpus
-from extender.gang.planner import Planner
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.cost_order import order_of
 from extender.model.plan import Refusal

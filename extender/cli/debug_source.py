@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
-from extender.gang.assemble import dump
-from extender.gang.book import seats_of
-from extender.gang.coordinator import Coordinator, Source
+from extender.gang.act.book import seats_of
+from extender.gang.act.coordinator import Coordinator, Source
+from extender.gang.plan.assemble import dump
 from extender.model.settings import Settings
 
 

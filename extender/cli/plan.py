@@ -19,9 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cli import config, documents
-from extender.gang.assemble import KIND, Dump, assemble, restore
-from extender.gang.book import Hold
-from extender.gang.planner import Planner
+from extender.gang.plan.assemble import KIND, Dump, assemble, restore
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.decode import decode_documents
 from extender.model.errors import InvalidInput
@@ -34,7 +33,7 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 

@@ -23,11 +23,11 @@ from extender.cache.cache import Cache
 from extender.cache.feed import Change
 from extender.cli import config
 from extender.cli.debug_source import DebugView
-from extender.gang.coordinator import Coordinator
-from extender.gang.decisions import Decision
-from extender.gang.evictor import Evictor
-from extender.gang.herald import Herald
-from extender.gang.record import Records
+from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.evictor import Evictor
+from extender.gang.act.notifier import Notifier
+from extender.gang.act.record import Records
+from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError
@@ -147,7 +147,7 @@ def _coordinator(
         resolver,
         Records(client, namespace),
         Evictor(client, settings.eviction, ended=metrics.evicted),
-        Herald(client, lambda what, error: log.warning("not done", what=what, error=str(error))),
+        Notifier(client, lambda what, error: log.warning("not done", what=what, error=str(error))),
         decided=decided,
     )
 

@@ -107,7 +107,7 @@ def affinity_mask(
 
     ``members`` are all of the gang still to be placed, ``pod`` included. Those that match
     the pod's terms may meet them: by opening a domain when nobody matches yet, or
-    wherever they like when they are not bound by the same terms. Leaving pods count
+    wherever they like when they are not bound by the same terms. Expectations pods count
     as long as they are in the view.
     """
     terms = pod.shape.affinity

@@ -1,1 +1,1 @@
-"""Gangs in action: planning, reservations, eviction, plan records, recovery."""
+"""From a question about a gang to its seats: plan, what is kept for planning, act, tell."""

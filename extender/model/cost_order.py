@@ -1,6 +1,6 @@
 """Orders of the cost levels: what a plan spares first. Names and rules only.
 
-The costs themselves are counted in extender.gang.cost_levels; the search knows
+The costs themselves are counted in extender.gang.plan.cost_levels; the search knows
 neither names nor meanings, only that a level further left weighs more than
 everything right of it.
 """
@@ -71,6 +71,6 @@ def spares_by_priority(levels: tuple[str, ...]) -> bool:
     """Whether nothing but budgets weighs more than the victims' priorities.
 
     Only then may the search leave out everybody above the least priority at
-    which enough room is sure (extender.gang.reach).
+    which enough room is sure (extender.gang.plan.priority_cutoff).
     """
     return next((level for level in levels if level != "pdb-violations"), "") == "by-priority"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Requests
 
 
 class Seat(Struct, frozen=True, gc=False):
@@ -14,6 +14,16 @@ class Seat(Struct, frozen=True, gc=False):
     namespace: str
     name: str
     node: str
+
+
+class Hold(Struct, frozen=True, gc=False):
+    """One seat that is promised and not yet taken."""
+
+    gang: GangKey
+    priority: int
+    uid: str
+    node: str
+    requests: Requests
 
 
 class Victim(Struct, frozen=True, gc=False):

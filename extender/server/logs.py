@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from extender.gang.decisions import Decision
+from extender.gang.tell.decisions import Decision
 
 LEVELS = {
     "debug": logging.DEBUG,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from extender.gang.coordinator import Coordinator
+from extender.gang.act.coordinator import Coordinator
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import Pod

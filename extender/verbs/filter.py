@@ -8,8 +8,8 @@ kube-scheduler up to 1.37 a plain failed node would be tried for preemption.
 
 from __future__ import annotations
 
-from extender.gang.book import Flight, State
-from extender.gang.coordinator import Coordinator
+from extender.gang.act.book import Flight, State
+from extender.gang.act.coordinator import Coordinator
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
 from extender.verbs.context import Context

@@ -11,9 +11,9 @@ left to kube-scheduler, or a gang is evicted whole by us.
 
 from __future__ import annotations
 
-from extender.gang.book import Flight
-from extender.gang.single import single_gang
-from extender.gang.victims import protected
+from extender.gang.act.book import Flight
+from extender.gang.incremental.victims import protected
+from extender.gang.plan.single import single_gang
 from extender.model.gang import UNIT_ALL
 from extender.model.objects import Pod
 from extender.model.plan import Refusal

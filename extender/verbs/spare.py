@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from extender.gang.book import Book
+from extender.gang.act.book import Book
 from extender.model.objects import Pod, Requests
 
 ALLOWANCE_SECONDS = 5.0

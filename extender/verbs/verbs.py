@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.gang.coordinator import Coordinator
+from extender.gang.act.coordinator import Coordinator
 from extender.model.settings import Settings
 from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter

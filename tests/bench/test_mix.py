@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from bench.data import derive
 from bench.mix import URGENT, Distributions, MixSettings, mix
 from bench.state import Amounts, State, gpus
-from extender.gang.assemble import assemble
-from extender.gang.planner import Planner
+from extender.gang.plan.assemble import assemble
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.decode import decode_documents
 from extender.model.objects import GroupObject, Node, Pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench import features, large, speed
-from extender.gang import planner
+from extender.gang.plan import planner
 from extender.search import solver
 
 

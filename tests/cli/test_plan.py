@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from extender.cli.main import main
-from extender.gang.assemble import dump, restore
-from extender.gang.planner import Planner
+from extender.gang.plan.assemble import dump, restore
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.settings import PlanSettings, Settings
 from tests.gang.world import gang_key, group, node, pod, snapshot

@@ -1,7 +1,7 @@
 """The planner's problem with nothing left out: every usable node, every pod that may go.
 
 A specification to compare with: written from the promises, it shares no code with
-extender.search.census, extender.gang.units or .verdicts, keeps nothing, and is slow.
+extender.search.census, extender.gang.plan.units or .preemptability, keeps nothing, and is slow.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from extender.fit.member_rules import MemberSpread, counted_pods, self_caps, spr
 from extender.fit.selectors import matches
 from extender.fit.static import static_mask
 from extender.fit.view import ClusterView
-from extender.gang.book import Hold
-from extender.gang.classes import classes_of
-from extender.gang.regions import domain_keys, partition
-from extender.gang.victims import disrupted_work, leaves_in_time, protected
+from extender.gang.incremental.classes import classes_of
+from extender.gang.incremental.victims import disrupted_work, leaves_in_time, protected
+from extender.gang.plan.regions import domain_keys, partition
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
+from extender.model.plan import Hold
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import (

@@ -13,10 +13,10 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.gang.coordinator import Coordinator
-from extender.gang.evictor import Evictor
-from extender.gang.herald import Herald
-from extender.gang.record import Records
+from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.evictor import Evictor
+from extender.gang.act.notifier import Notifier
+from extender.gang.act.record import Records
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError
@@ -77,7 +77,7 @@ class Rig:
             resolver,
             Records(self.own, "kube-system"),
             Evictor(self.own, settings.eviction, sleep=no_sleep),
-            Herald(self.own, failed),
+            Notifier(self.own, failed),
         )
 
         def observe(change: Any) -> None:

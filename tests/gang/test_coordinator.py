@@ -6,7 +6,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from extender.gang.book import Flight, State
+from extender.gang.act.book import Flight, State
 from extender.model.plan import Refusal
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault

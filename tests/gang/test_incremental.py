@@ -11,12 +11,11 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.book import Hold
-from extender.gang.planner import Planner
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Infeasible, Limits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from extender.gang.assemble import assemble
-from extender.gang.planner import Planner
+from extender.gang.plan.assemble import assemble
+from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.gang.assemble import assemble
+from extender.gang.plan.assemble import assemble
 from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Owner, Pod, PriorityClass
 from extender.model.settings import GroupSettings

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extender.gang.record import record_name
+from extender.gang.act.record import record_name
 from extender.model.objects import GangKey
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from extender.gang.decisions import Decision
+from extender.gang.tell.decisions import Decision
 from extender.model.plan import Victim
 from extender.server.logs import configure_logs, log_decision
 

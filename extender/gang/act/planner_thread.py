@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
 
-from extender.gang.book import Hold
-from extender.gang.planner import Planner
+from extender.gang.plan.planner import Planner
 from extender.model.gang import Gang
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Hold, Plan, Refusal
 from extender.model.snapshot import Snapshot
 
 SEE_SECONDS = 1.0
@@ -21,7 +20,7 @@ Masks = Mapping[str, frozenset[str]]
 """Member uid -> node names."""
 
 
-class Searcher:
+class PlannerThread:
     """One planner and its thread: never two questions at a time, none beyond its seconds."""
 
     def __init__(self, planner: Planner, seconds: float, monotonic: Callable[[], float]) -> None:

@@ -18,7 +18,7 @@ MEMORY_SECONDS = 60.0
 MAX_PODS = 65536
 
 
-class Leaving:
+class Expectations:
     """Pods whose eviction was asked for lately, whoever asked."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

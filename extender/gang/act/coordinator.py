@@ -15,19 +15,19 @@ from typing import Protocol
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.book import Book, Flight, State
-from extender.gang.clocks import Clocks
-from extender.gang.decisions import Decision, Decisions, Question, of_plan, of_refusal
-from extender.gang.evictor import Evictor
-from extender.gang.evidence import Evidence
-from extender.gang.flights import Flights
-from extender.gang.herald import Herald
-from extender.gang.planner import Planner
-from extender.gang.record import Records
-from extender.gang.searching import Masks, Searcher
-from extender.gang.seekers import Seekers
-from extender.gang.single import SINGLE, single_gang
-from extender.gang.waiting import Waiting
+from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.evictor import Evictor
+from extender.gang.act.evidence import Evidence
+from extender.gang.act.flights import Flights
+from extender.gang.act.notifier import Notifier
+from extender.gang.act.pending_gangs import PendingGangs
+from extender.gang.act.planner_thread import Masks, PlannerThread
+from extender.gang.act.record import Records
+from extender.gang.act.waiting import Waiting
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.single import SINGLE, single_gang
+from extender.gang.tell.decisions import Decision, Decisions, Question, of_plan, of_refusal
 from extender.groups.resolver import Resolver
 from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
@@ -74,7 +74,7 @@ class Coordinator:
         resolver: Resolver,
         records: Records,
         evictor: Evictor,
-        herald: Herald,
+        notifier: Notifier,
         *,
         clocks: Clocks | None = None,
         decided: Callable[[Decision], None] = lambda decision: None,
@@ -87,13 +87,13 @@ class Coordinator:
         self._settings = settings
         self._clocks = clocks or Clocks()
         self._decided = decided
-        self._searcher = Searcher(
+        self._planner_thread = PlannerThread(
             Planner(settings, resolver), settings.plan.seconds, self._clocks.monotonic
         )
         self._lock = asyncio.Lock()
         self._masks: dict[GangKey, dict[str, frozenset[str]]] = {}
         self.evidence = Evidence(self._clocks.monotonic)
-        self._seekers = Seekers(resolver.member_key, settings.scheduler_names)
+        self._pending_gangs = PendingGangs(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
             self._clocks.monotonic, settings.plan.retry_seconds, settings.groups.settle_seconds
         )
@@ -103,7 +103,7 @@ class Coordinator:
             source.snapshot,
             records,
             evictor,
-            herald,
+            notifier,
             self._clocks,
             self._decide,
             self._flight_ended,
@@ -212,7 +212,7 @@ class Coordinator:
     ) -> Plan | Refusal:
         holds = tuple(self.book.holds())
         self.decisions.searched(Question(gang.key, snapshot, holds, masks, dict(offered or {})))
-        return await self._searcher.plan(gang, snapshot, holds, masks, offered)
+        return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
 
     # -- deciding -----------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Coordinator:
             key = self.resolver.member_key(new)
             if key is not None:
                 self._waiting.grown(key)
-        self._seekers.observe(old, new)
+        self._pending_gangs.observe(old, new)
         self.flights.observe(old, new)
 
     # -- time ---------------------------------------------------------------------------
@@ -345,14 +345,14 @@ class Coordinator:
             overdue = self.flights.overdue(flight)
             if overdue is not None:
                 self.flights.end(flight, "gave-up", overdue, penal=True)
-        await self._searcher.show(self._source.snapshot)
+        await self._planner_thread.show(self._source.snapshot)
         if self.stale() is None:
             for gang in self._unplanned():
                 await self.ensure(gang.key, "loop")
 
     def _unplanned(self) -> list[Gang]:
         """Return gangs that kube-scheduler has tried and that have no plan, most urgent first."""
-        keys = [key for key in self._seekers.keys() if self.book.get(key) is None]  # noqa: SIM118
+        keys = [key for key in self._pending_gangs.keys() if self.book.get(key) is None]  # noqa: SIM118
         if not keys:
             return []
         snapshot = self._source.snapshot()
@@ -382,13 +382,13 @@ class Coordinator:
             )
             self._decide(replace(decision, message=message))
             self.flights.start(flight)
-        await self._searcher.show(self._source.snapshot)
+        await self._planner_thread.show(self._source.snapshot)
         self.recovered = True
 
     async def close(self) -> None:
         """Stop background work. Plans stay recorded; the next start goes on with them."""
         await self.flights.close()
-        self._searcher.close()
+        self._planner_thread.close()
 
 
 def _alike(one: Pod, other: Pod) -> bool:

@@ -14,7 +14,7 @@ from enum import Enum
 from msgspec import Struct, field
 
 from extender.model.objects import GangKey, Pod, Requests
-from extender.model.plan import Plan, Seat, Victim
+from extender.model.plan import Hold, Plan, Seat, Victim
 
 
 class State(Enum):
@@ -26,16 +26,6 @@ class State(Enum):
     """All evictions are sent; victims terminate."""
     OPEN = "open"
     """All room is there; members may take their seats."""
-
-
-class Hold(Struct, frozen=True, gc=False):
-    """One seat that is promised and not yet taken."""
-
-    gang: GangKey
-    priority: int
-    uid: str
-    node: str
-    requests: Requests
 
 
 class Flight(Struct, kw_only=True):

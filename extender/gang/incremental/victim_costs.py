@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from extender.gang.victims import Candidate, disrupted_work, work_terms
+from extender.gang.incremental.victims import Candidate, disrupted_work, work_terms
 from extender.model.objects import Node, Pod
 
 MOST_KEPT = 100_000
@@ -45,8 +45,8 @@ class Toll(Struct, frozen=True, gc=False):
         return self.shares * int(now) - self.share_starts
 
 
-class Tolls:
-    """Tolls by unit, kept while unit and nodes are the same objects."""
+class VictimCosts:
+    """VictimCosts by unit, kept while unit and nodes are the same objects."""
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Node] = {}

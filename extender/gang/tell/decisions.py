@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from extender.gang.book import Hold
 from extender.model.objects import GangKey
-from extender.model.plan import Cost, Plan, Refusal, Seat, Victim
+from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim
 from extender.model.snapshot import Snapshot
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from extender.model.objects import GangKey, Pod
 
 
-class Seekers:
+class PendingGangs:
     """Gang keys with at least one tried, unbound, ungated member."""
 
     def __init__(

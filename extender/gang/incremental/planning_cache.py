@@ -2,7 +2,7 @@
 
 A snapshot shares every node and every node's pod tuple with the snapshot before
 it unless they changed, so identity tells what must be looked at again. The result
-never depends on what was kept: an empty ledger gives the same answers.
+never depends on what was kept: an empty planning gives the same answers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from math import inf
 
 from extender.fit.selector_index import SelectorIndex
 from extender.fit.static import node_kinds, static_mask
-from extender.gang.classes import classes_of
-from extender.gang.gangs import Gangs
-from extender.gang.tolls import Tolls
-from extender.gang.verdicts import Verdicts
-from extender.gang.victims import Candidate
+from extender.gang.incremental.classes import classes_of
+from extender.gang.incremental.gangs import Gangs
+from extender.gang.incremental.preemptability import Preemptability
+from extender.gang.incremental.victim_costs import VictimCosts
+from extender.gang.incremental.victims import Candidate
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Node, Pod, PodShape, Requests
@@ -45,15 +45,15 @@ class Usable:
         self.index = {name: at for at, name in enumerate(names)}
 
 
-class Ledger:
+class PlanningCache:
     """Who is on each node and at what priority they go, brought up to date per snapshot."""
 
     def __init__(self, resolver: Resolver, settings: Settings) -> None:
         self.member_key = resolver.member_key
         self.census = open_census()
         self.gangs = Gangs(resolver)
-        self.verdicts = Verdicts(settings)
-        self.tolls = Tolls()
+        self.preemptability = Preemptability(settings)
+        self.victim_costs = VictimCosts()
         self.names: tuple[str, ...] = ()
         """Every node of the last snapshot, sorted."""
         self.nodes: tuple[Node, ...] = ()
@@ -66,7 +66,7 @@ class Ledger:
         self._slots: dict[str, int] = {}
         self._unused: list[int] = []
         self._until: dict[str, float] = {}
-        """Nodes whose pods' verdicts hold for a while only."""
+        """Nodes whose pods' preemptability hold for a while only."""
         self._numbers: dict[str, int] = {}
         """Resource name -> its number in the census."""
         self._amounts: dict[Requests, Amounts] = {}
@@ -85,9 +85,9 @@ class Ledger:
         if nodes is not last.nodes:
             self._take_nodes(nodes)
         dirty |= self._take_budgets(snapshot)
-        self.tolls.renew(nodes)
+        self.victim_costs.renew(nodes)
         self.gangs.renew(snapshot)
-        dirty |= self.verdicts.renew(self.gangs, now)
+        dirty |= self.preemptability.renew(self.gangs, now)
         dirty |= {name for name, until in self._until.items() if now >= until}
         if now < self.now:
             # The clock went back: what was over may hold again.
@@ -143,7 +143,7 @@ class Ledger:
     def own_number(self, gang: Gang) -> int:
         """Return the number of the gang's pods in the census; -1 when none is on a node."""
         if any(member.node for member in gang.members):
-            return self.verdicts.of_gang(gang.key, self.now).number
+            return self.preemptability.of_gang(gang.key, self.now).number
         return -1
 
     def why_stays(self, name: str, preemptor: Gang) -> list[tuple[Pod, str]]:
@@ -152,7 +152,7 @@ class Ledger:
         for pod in self._last.bound.get(name, ()):
             key = self.member_key(pod)
             if key != preemptor.key:
-                why = self.verdicts.why_stays(pod, key, preemptor, self.now)
+                why = self.preemptability.why_stays(pod, key, preemptor, self.now)
                 if why:
                     found.append((pod, why))
         return found
@@ -192,7 +192,7 @@ class Ledger:
 
     def _put(self, names: Iterable[str]) -> None:
         nodes, bound, now = self._last.nodes, self._last.bound, self.now
-        of_pod, member_key = self.verdicts.of_pod, self.member_key
+        of_pod, member_key = self.preemptability.of_pod, self.member_key
         for name in names:
             node = nodes.get(name)
             if node is None:

@@ -21,7 +21,7 @@ WAKE_ANNOTATION = "podgroup-extender.io/woken"
 COMPONENT = "podgroup-extender"
 
 
-class Herald:
+class Notifier:
     """Best-effort writes. ``failed`` is told of every one that did not work."""
 
     def __init__(self, client: KubeClient, failed: Callable[[str, ApiError], None]) -> None:

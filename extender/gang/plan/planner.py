@@ -10,7 +10,7 @@ Steps
    member passes every rule on its node. A seat that fails is struck out for its
    class and the search runs again; such a plan is no longer called optimal. Where
    topology spread counts pods that may go themselves, a stricter question is asked
-   first (extender.gang.spreads).
+   first (extender.gang.plan.spreads).
 
 Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 """
@@ -23,15 +23,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from extender.fit.view import ClusterView
-from extender.gang.book import Hold
-from extender.gang.build import Build, Built
-from extender.gang.explain import explain_plan, explain_refusal, victim_reason
-from extender.gang.ledger import Ledger
-from extender.gang.victims import Candidate
+from extender.gang.incremental.planning_cache import PlanningCache
+from extender.gang.incremental.victims import Candidate
+from extender.gang.plan.build import Build, Built
+from extender.gang.plan.explain import explain_plan, explain_refusal, victim_reason
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Cost, Plan, Refusal, Seat, Victim
+from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search import leading
@@ -48,14 +47,14 @@ class Planner:
 
     def __init__(self, settings: Settings, resolver: Resolver) -> None:
         self._settings = settings
-        self._ledger = Ledger(resolver, settings)
+        self._planning = PlanningCache(resolver, settings)
         self._view: ClusterView | None = None
         self.seen = -1
         """Generation of the snapshot last taken in."""
 
     def see(self, snapshot: Snapshot) -> ClusterView:
         """Take a snapshot in; ahead of the next question, that one finds less to do."""
-        changed = self._ledger.renew(snapshot)
+        changed = self._planning.renew(snapshot)
         self._view = ClusterView.from_snapshot(snapshot, self._view, changed)
         self._view.refusals()
         self.seen = snapshot.generation
@@ -92,7 +91,7 @@ class Planner:
         limits = Limits(branch_nodes=self._settings.plan.branch_nodes)
         strikes = 0
         while True:
-            draft = Build(gang, snapshot, view, self._ledger, others, self._settings, struck)
+            draft = Build(gang, snapshot, view, self._planning, others, self._settings, struck)
             # Where enough room is not sure, a "no" is seen at once with everybody gone.
             answer: Solution | Infeasible | None = None
             if draft.cut is None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from extender.gang.gangs import Gangs
-from extender.gang.victims import Candidate, ElasticCandidate, leaves_in_time, protected
+from extender.gang.incremental.gangs import Gangs
+from extender.gang.incremental.victims import Candidate, ElasticCandidate, leaves_in_time, protected
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings
@@ -24,12 +24,12 @@ NEVER = "preemptionPolicy of the gang is Never"
 NOT_IN_TIME = "terminates, but not within the patience"
 
 
-class GangVerdict(Struct, frozen=True):
+class GangPreemptability(Struct, frozen=True):
     """What may be done to one gang by a preemptor that is urgent enough."""
 
     gang: Gang
     number: int
-    """Unique among the verdicts of one process."""
+    """Unique among the preemptability of one process."""
     since: float
     until: float
     """Holds for since <= now < until."""
@@ -49,24 +49,24 @@ class Leave(NamedTuple):
     """FREE: its room comes by itself. STAYS: it never goes."""
     until: float
     """It holds until then (excluded) at least."""
-    gang: GangVerdict | None
+    gang: GangPreemptability | None
     whole: bool
     """It goes with its gang only."""
 
 
-class Verdicts:
-    """Verdicts; what gangs rest on is looked at again when it changes."""
+class Preemptability:
+    """Preemptability; what gangs rest on is looked at again when it changes."""
 
     def __init__(self, settings: Settings) -> None:
         self._plan = settings.plan
         self._seats = settings.seats
         self._gangs: Gangs | None = None
-        self._kept: dict[GangKey, GangVerdict] = {}
+        self._kept: dict[GangKey, GangPreemptability] = {}
         self._last_number = -1
-        self.by_number: dict[int, GangVerdict] = {}
+        self.by_number: dict[int, GangPreemptability] = {}
 
     def renew(self, gangs: Gangs, now: float) -> set[str]:
-        """Take a new state of the gangs; return the nodes whose pods' verdicts may differ."""
+        """Take a new state of the gangs; return the nodes whose pods' preemptability may differ."""
         self._gangs = gangs
         changed: set[str] = set()
         for key, old in list(self._kept.items()):
@@ -78,7 +78,7 @@ class Verdicts:
             del self.by_number[old.number]
         return changed
 
-    def of_gang(self, key: GangKey, now: float) -> GangVerdict:
+    def of_gang(self, key: GangKey, now: float) -> GangPreemptability:
         """Return what may be done to the gang; ``renew`` must have been called."""
         found = self._kept.get(key)
         if found is None:
@@ -125,7 +125,7 @@ class Verdicts:
         why, _ = self._protected(pod, now)
         return why or ("" if preemptor.preempts else NEVER)
 
-    def _leaving(self, pod: Pod, gang: GangVerdict | None, now: float) -> Leave:
+    def _leaving(self, pod: Pod, gang: GangPreemptability | None, now: float) -> Leave:
         moments = (
             pod.deleting - self._plan.patience_seconds,
             pod.deleting + self._seats.victim_slack_seconds,
@@ -143,11 +143,11 @@ class Verdicts:
             return why, pod.started + self._plan.min_runtime_seconds
         return why, inf
 
-    def _judge(self, victim: Gang, now: float) -> GangVerdict:
+    def _judge(self, victim: Gang, now: float) -> GangPreemptability:
         number = self._last_number
         if victim.problems:
             why = f"its gang {victim.key} has a problem: {victim.problems[0]}"
-            return GangVerdict(victim, number, now, inf, stays=why)
+            return GangPreemptability(victim, number, now, inf, stays=why)
         bound = victim.bound
         if victim.unit != UNIT_ALL:
             surplus = len(bound) - victim.min_count
@@ -157,13 +157,13 @@ class Verdicts:
                 if surplus >= 0
                 else None
             )
-            return GangVerdict(victim, number, now, inf, elastic=elastic)
+            return GangPreemptability(victim, number, now, inf, elastic=elastic)
         for pod in bound:
             stays, until = self._protected(pod, now)
             if stays:
                 # What stays for its youth tells its age, so it is judged anew each time.
                 until = inf if until == inf else now
-                return GangVerdict(victim, number, now, until, stays, pod.uid, pod.name)
+                return GangPreemptability(victim, number, now, until, stays, pod.uid, pod.name)
         broken_already = any(member.deleting and member.disrupted for member in victim.members)
         whole = Candidate(
             uid=str(victim.key),
@@ -173,10 +173,10 @@ class Verdicts:
             whole=True,
             breaks_gang=not broken_already,
         )
-        return GangVerdict(victim, number, now, inf, whole=whole)
+        return GangPreemptability(victim, number, now, inf, whole=whole)
 
 
-def _together(verdict: GangVerdict, name: str, why: str) -> str:
+def _together(verdict: GangPreemptability, name: str, why: str) -> str:
     return f"its gang {verdict.gang.key} goes whole or stays, and {name} stays: {why}"
 
 

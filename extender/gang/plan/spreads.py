@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from extender.fit.member_rules import MemberSpread, counted_pods, spread_domains
 from extender.fit.pod_topology_spread import counts_for
 from extender.fit.view import ClusterView
-from extender.gang.book import Hold
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
+from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Spread
 from extender.search.spread import bands

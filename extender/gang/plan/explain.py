@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from extender.gang.build import Built
-from extender.gang.victims import Candidate
+from extender.gang.incremental.victims import Candidate
+from extender.gang.plan.build import Built
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from extender.gang.ledger import Ledger
-from extender.gang.victims import Candidate, ElasticCandidate
+from extender.gang.incremental.planning_cache import PlanningCache
+from extender.gang.incremental.victims import Candidate, ElasticCandidate
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 from extender.search.census import FREE, Gathered, Releases
@@ -24,20 +24,23 @@ class Units(Struct, frozen=True):
 
 
 def units_of(
-    gathered: Gathered, in_the_way: Iterable[tuple[Pod, GangKey | None]], ledger: Ledger, most: int
+    gathered: Gathered,
+    in_the_way: Iterable[tuple[Pod, GangKey | None]],
+    planning: PlanningCache,
+    most: int,
 ) -> Units:
     """Return the units; pods in the way are some even if their room is not needed.
 
     ``most`` is the highest priority at which pods may go.
     """
-    verdicts, now = ledger.verdicts, ledger.now
+    preemptability, now = planning.preemptability, planning.now
     whole: dict[int, Releases] = dict(gathered.whole)
     candidates: list[tuple[Candidate, Releases]] = list(gathered.alone)
     leaving: list[tuple[Pod, Releases]] = list(gathered.leaving)
     alone = {candidate.uid for candidate, _ in candidates} if in_the_way else set()
     leaves = {pod.uid for pod, _ in leaving} if in_the_way else set()
     for pod, key in in_the_way:
-        priority, _, gang, together = verdicts.of_pod(pod, key, now)
+        priority, _, gang, together = preemptability.of_pod(pod, key, now)
         if priority > most or pod.uid in alone or pod.uid in leaves:
             continue
         if priority == FREE:
@@ -49,10 +52,10 @@ def units_of(
             candidates.append((unit, ()))
     keys = {unit.gang for unit, _ in candidates if unit.gang is not None}
     for number, releases in whole.items():
-        everybody = verdicts.by_number[number].whole
+        everybody = preemptability.by_number[number].whole
         assert everybody is not None
         candidates.append((everybody, releases))
-    found = [verdicts.of_gang(key, now).elastic for key in sorted(keys)]
+    found = [preemptability.of_gang(key, now).elastic for key in sorted(keys)]
     return Units(
         tuple(sorted(candidates, key=_uid)),
         tuple(sorted(leaving, key=_uid)),
@@ -68,15 +71,15 @@ def ways(
     blocked: Iterable[Mapping[str, tuple[str, ...]]],
     own: GangKey,
     snapshot: Snapshot,
-    ledger: Ledger,
+    planning: PlanningCache,
 ) -> list[tuple[Pod, GangKey | None]]:
     """Return all pods in the way of some class on some node; of the own gang those that leave."""
     uids = {uid for found in blocked for uids in found.values() for uid in uids}
     if not uids:
         return []
     found = [
-        (pod, ledger.member_key(pod))
-        for name in ledger.names
+        (pod, planning.member_key(pod))
+        for name in planning.names
         for pod in snapshot.bound.get(name, ())
         if pod.uid in uids
     ]

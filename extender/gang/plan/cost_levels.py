@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.gang.tolls import Tolls
-from extender.gang.victims import Candidate, ElasticCandidate
+from extender.gang.incremental.victim_costs import VictimCosts
+from extender.gang.incremental.victims import Candidate, ElasticCandidate
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Vector
 
@@ -22,7 +22,7 @@ class CostLevels:
         order: tuple[str, ...],
         priorities: Iterable[int],
         snapshot: Snapshot,
-        tolls: Tolls,
+        victim_costs: VictimCosts,
     ) -> None:
         names: list[str] = []
         self._at_priority: dict[int, int] = {}
@@ -41,7 +41,7 @@ class CostLevels:
         )
         self._counts: dict[tuple[int, int, bool], list[int]] = {}
         self._snapshot = snapshot
-        self._tolls = tolls
+        self._tolls = victim_costs
 
     @property
     def budget_level(self) -> int:

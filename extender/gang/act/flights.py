@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from extender.fit.selectors import matches
-from extender.gang.background import Background
-from extender.gang.book import Book, Flight, State, seats_of
-from extender.gang.clocks import Clocks
-from extender.gang.decisions import Decision
-from extender.gang.evictor import EvictionRefused, Evictor
-from extender.gang.herald import Herald
-from extender.gang.leaving import Leaving, not_shown
-from extender.gang.record import Record, Records
+from extender.gang.act.background import Background
+from extender.gang.act.book import Book, Flight, State, seats_of
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.evictor import EvictionRefused, Evictor
+from extender.gang.act.expectations import Expectations, not_shown
+from extender.gang.act.notifier import Notifier
+from extender.gang.act.record import Record, Records
+from extender.gang.tell.decisions import Decision
 from extender.kube.errors import ApiError
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Victim
@@ -47,7 +47,7 @@ class Flights:
         snapshot: Callable[[], Snapshot],
         records: Records,
         evictor: Evictor,
-        herald: Herald,
+        notifier: Notifier,
         clocks: Clocks,
         decide: Callable[[Decision], None],
         ended: Callable[[Flight, bool, bool], None],
@@ -57,7 +57,7 @@ class Flights:
         self._snapshot = snapshot
         self._records = records
         self._evictor = evictor
-        self._herald = herald
+        self._notifier = notifier
         self._clocks = clocks
         self._decide = decide
         self._ended = ended
@@ -65,7 +65,7 @@ class Flights:
         """Uid of a victim or waited-for pod -> plans that want it gone."""
         self._held_back: dict[str, Pod] = {}
         """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
-        self.leaving = Leaving(clocks.monotonic)
+        self.leaving = Expectations(clocks.monotonic)
         self._background = Background()
         self.spawn = self._background.spawn
         """Runs a coroutine beside everything else; a failure is logged."""
@@ -111,7 +111,7 @@ class Flights:
         """Begin (or, after a restart, go on with) what the plan needs next."""
         if self._settings.seats.nominate and (flight.victims or flight.waits):
             for uid, node in flight.seats.items():
-                self.spawn(self._herald.nominate(flight.pods[uid], node))
+                self.spawn(self._notifier.nominate(flight.pods[uid], node))
         todo = [victim for victim in flight.victims.values() if victim.uid not in flight.sent]
         if todo:
             self.spawn(self._evict(flight, todo))
@@ -162,7 +162,9 @@ class Flights:
         flight.sent.add(uid)
         victim = next(v for v in (*flight.plan.victims, *flight.plan.waits_for) if v.uid == uid)
         note = f"{message}; this pod (priority {victim.priority}): {victim.reason}"
-        self.spawn(self._herald.event(victim.uid, victim.namespace, victim.name, "Preempted", note))
+        self.spawn(
+            self._notifier.event(victim.uid, victim.namespace, victim.name, "Preempted", note)
+        )
         if len(flight.sent) == 1:
             self._tell_members(flight)
 
@@ -175,7 +177,9 @@ class Flights:
             f"{flight.plan.proof}: {names}{more}"
         )
         for pod in list(flight.pods.values())[:MAX_TOLD]:
-            self.spawn(self._herald.event(pod.uid, pod.namespace, pod.name, "GangPreempting", note))
+            self.spawn(
+                self._notifier.event(pod.uid, pod.namespace, pod.name, "GangPreempting", note)
+            )
 
     # -- wait, open -----------------------------------------------------------------------
 
@@ -202,7 +206,7 @@ class Flights:
             moment = self._clocks.wall()
             await asyncio.gather(
                 *(
-                    self._herald.wake(flight.pods[uid], node, moment)
+                    self._notifier.wake(flight.pods[uid], node, moment)
                     for uid, node in list(flight.seats.items())
                 )
             )
@@ -270,11 +274,11 @@ class Flights:
         self._ended(flight, outcome == "done", penal)
         if self._settings.seats.nominate and flight.plan.victims:
             for seat in held:
-                self.spawn(self._herald.nominate(flight.pods[seat.uid], ""))
+                self.spawn(self._notifier.nominate(flight.pods[seat.uid], ""))
         moment = self._clocks.wall()
         waiting, self._held_back = self._held_back, {}
         for pod in waiting.values():
-            self.spawn(self._herald.wake(pod, "", moment))
+            self.spawn(self._notifier.wake(pod, "", moment))
         self.spawn(self._drop_record(flight.key))
 
     async def _drop_record(self, key: GangKey) -> None:

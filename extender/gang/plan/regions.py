@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from extender.fit.member_rules import self_affinity_key
 from extender.fit.view import ClusterView
-from extender.gang.victims import Candidate
+from extender.gang.incremental.victims import Candidate
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot

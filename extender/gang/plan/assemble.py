@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from extender.gang.book import Hold
 from extender.model.errors import InvalidInput
 from extender.model.objects import (
     DisruptionBudget,
@@ -20,6 +19,7 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
+from extender.model.plan import Hold
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 

@@ -19,18 +19,18 @@ from extender.fit.blockers import blocked_nodes
 from extender.fit.member_rules import MemberRules, self_caps
 from extender.fit.selector_index import SelectorIndex
 from extender.fit.view import ClusterView
-from extender.gang.book import Hold
-from extender.gang.classes import allowed_nodes, class_name
-from extender.gang.cost_levels import CostLevels
-from extender.gang.ledger import Ledger
-from extender.gang.reach import least_priority, least_priority_over
-from extender.gang.regions import blockers_of, domain_keys, partition, preferred_keys
-from extender.gang.spreads import Spreading, enough, node_limits
-from extender.gang.units import Units, units_of, ways
-from extender.gang.victims import Candidate
+from extender.gang.incremental.classes import allowed_nodes, class_name
+from extender.gang.incremental.planning_cache import PlanningCache
+from extender.gang.incremental.victims import Candidate
+from extender.gang.plan.cost_levels import CostLevels
+from extender.gang.plan.priority_cutoff import least_priority, least_priority_over
+from extender.gang.plan.regions import blockers_of, domain_keys, partition, preferred_keys
+from extender.gang.plan.spreads import Spreading, enough, node_limits
+from extender.gang.plan.units import Units, units_of, ways
 from extender.model.cost_order import order_of, spares_by_priority
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
+from extender.model.plan import Hold
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.census import FREE, STAYS, Offers, Question, Releases, Seatings, plus
@@ -76,7 +76,7 @@ class Built(Struct, frozen=True):
 class Build:
     """One gang's question on one snapshot, before it is decided how much of it is asked.
 
-    ``ledger`` must have been brought up to the snapshot. ``holds`` are the untaken
+    ``planning`` must have been brought up to the snapshot. ``holds`` are the untaken
     seats of other gangs. ``masks`` gives, per member uid, node names that must not be
     used for its class (kube-scheduler refused them for reasons not modelled here).
     """
@@ -86,7 +86,7 @@ class Build:
         gang: Gang,
         snapshot: Snapshot,
         view: ClusterView,
-        ledger: Ledger,
+        planning: PlanningCache,
         holds: Iterable[Hold],
         settings: Settings,
         masks: Mapping[str, frozenset[str]],
@@ -95,16 +95,16 @@ class Build:
         self._snapshot = snapshot
         self._settings = settings
         self._view = view
-        self._ledger = ledger
+        self._planning = planning
         self._pending = gang.pending
-        self.classes = ledger.classes(self._pending)
+        self.classes = planning.classes(self._pending)
         self._need = min(gang.missing, len(self._pending))
         masked = [
-            allowed_nodes(group, ledger.names, ledger.mask(group[0]), view, gang, masks)
+            allowed_nodes(group, planning.names, planning.mask(group[0]), view, gang, masks)
             for group in self.classes
         ]
         union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
-        self._usable = ledger.usable(union)
+        self._usable = planning.usable(union)
         self._allowed = [bytes(compress(mask, union)) for mask in masked]
         self._blocked = [blocked_nodes(group[0], view) for group in self.classes]
         holds = [hold for hold in holds if hold.gang != gang.key]
@@ -134,12 +134,12 @@ class Build:
         offers = self._asked.get(requests)
         if offers is None:
             question = Question(
-                self._ledger.numbers(self._resources),
+                self._planning.numbers(self._resources),
                 requests,
                 self._below,
-                self._ledger.own_number(self._gang),
+                self._planning.own_number(self._gang),
             )
-            offers = self._ledger.census.offers(question, self._usable.slots, self._held)
+            offers = self._planning.census.offers(question, self._usable.slots, self._held)
             self._asked[requests] = offers
         return offers
 
@@ -252,13 +252,13 @@ class Build:
         most = min(self._below, STAYS) - 1 if self.cut is None else self.cut
         places = self._offers.opening(most)
         gathered = offers.gather(places, most, alone=alone)
-        in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._ledger)
+        in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._planning)
         names = tuple([usable.names[at] for at in places])
         return self._built(
             names,
             [bytes([mask[at] for at in places]) for mask in self._allowed],
             self._offers.free_room(places),
-            units_of(gathered, in_the_way, self._ledger, most),
+            units_of(gathered, in_the_way, self._planning, most),
             self._blocked,
             strict=strict,
         )
@@ -267,7 +267,7 @@ class Build:
         """Return some of those that may not be evicted, by node and uid, with the reason."""
         found: list[tuple[Pod, str]] = []
         for name in compress(self._usable.names, self._offers.stays()):
-            found += self._ledger.why_stays(name, self._gang)
+            found += self._planning.why_stays(name, self._gang)
             if len(found) >= MOST_STAYS:
                 break
         return found[:MOST_STAYS]
@@ -285,9 +285,9 @@ class Build:
         resources = self._resources
         priorities = [candidate.priority for candidate, _ in gathered.candidates]
         priorities += [entry.priority for entry in gathered.elastic]
-        costs = CostLevels(self._order, priorities, self._snapshot, self._ledger.tolls)
+        costs = CostLevels(self._order, priorities, self._snapshot, self._planning.victim_costs)
         budgets = self._snapshot.budgets if gathered.candidates else ()
-        guards = self._ledger.guards
+        guards = self._planning.guards
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
         subjects: list[Candidate | Pod | GangKey] = []

@@ -1,0 +1,1 @@
+"""Plans in action: the book of seats, evictions, records, recovery."""

@@ -1,0 +1,1 @@
+"""What planning keeps from one snapshot to the next. Answers never depend on it."""

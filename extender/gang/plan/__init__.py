@@ -1,0 +1,1 @@
+"""Pure planning: one immutable snapshot in, seats and victims (or a refusal) out."""
