@@ -15,10 +15,7 @@ import time
 from bench.verbs_bench import node_names
 from extender.cache.cache import Cache
 from extender.gang.act.book import Flight, State
-from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.evictor import Evictor
-from extender.gang.act.notifier import Notifier
-from extender.gang.act.record import Records
+from extender.gang.act.wiring import coordinate
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Node, Pod
@@ -71,14 +68,7 @@ def _verbs(seats: int) -> ExtenderVerbs:
                 requests=REQUESTS,
             )
         )
-    coordinator = Coordinator(
-        cache,
-        settings,
-        resolver,
-        Records(client, "kube-system"),
-        Evictor(client, settings.eviction),
-        Notifier(client, lambda what, error: None),
-    )
+    coordinator = coordinate(client, cache, settings, resolver, "kube-system")
     coordinator.recovered = True
     if seats:
         coordinator.book.open_flight(_flight(offered[:seats]), ())

@@ -18,7 +18,7 @@ from extender.cache.reflector import Reflector
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
 from extender.cache.tables import Sink
-from extender.kube.client import KubeClient
+from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
@@ -37,7 +37,7 @@ class Cache:
 
     def __init__(
         self,
-        client: KubeClient,
+        client: KubeApi,
         settings: CacheSettings,
         member_key: MemberKey,
         *,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.kube.client import KubeClient
+from extender.kube.api import KubeApi
 from extender.kube.errors import NotFound
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
@@ -22,7 +22,7 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
 """Source -> group versions that may serve podgroups, best first."""
 
 
-async def served(client: KubeClient, source: str) -> str | None:
+async def served(client: KubeApi, source: str) -> str | None:
     """Return the path at which ``source``'s PodGroups can be watched, None when at none.
 
     Raises ApiError when that cannot be known now (an unanswered question is not a no).

@@ -24,7 +24,7 @@ from extender.cache.reader import Malformed, Reader
 from extender.cache.resources import Resource
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Sink, Versioned, replace
-from extender.kube.client import KubeClient
+from extender.kube.api import KubeApi
 from extender.kube.errors import (
     ApiError,
     Forbidden,
@@ -56,7 +56,7 @@ class Reflector(Generic[Row]):
 
     def __init__(
         self,
-        client: KubeClient,
+        client: KubeApi,
         resource: Resource[Row],
         sink: Sink[Row],
         stats: WatchStats,

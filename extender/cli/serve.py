@@ -24,9 +24,7 @@ from extender.cache.feed import Change
 from extender.cli import config
 from extender.cli.debug_source import DebugView
 from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.evictor import Evictor
-from extender.gang.act.notifier import Notifier
-from extender.gang.act.record import Records
+from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
@@ -141,14 +139,8 @@ def _coordinator(
         log_decision(decision)
 
     namespace = settings.seats.record_namespace or client.namespace or "kube-system"
-    return Coordinator(
-        cache,
-        settings,
-        resolver,
-        Records(client, namespace),
-        Evictor(client, settings.eviction, ended=metrics.evicted),
-        Notifier(client, lambda what, error: log.warning("not done", what=what, error=str(error))),
-        decided=decided,
+    return coordinate(
+        client, cache, settings, resolver, namespace, decided=decided, evicted=metrics.evicted
     )
 
 

@@ -9,18 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import aiohttp
 import msgspec
 
+from extender.kube.api import Params, PatchKind
 from extender.kube.credentials import Access, find_access
 from extender.kube.errors import Unavailable, from_answer
 from extender.kube.lines import LineSplitter
 from extender.model.errors import InvalidInput
-
-PatchKind = Literal["merge", "strategic", "json", "apply"]
-Params = Mapping[str, str | int | bool]
 
 _PATCH_TYPES: dict[str, str] = {
     "merge": "application/merge-patch+json",
@@ -198,14 +196,16 @@ class KubeClient:
         path: str,
         *,
         uid: str | None = None,
+        version: str | None = None,
         grace: int | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Delete the object at ``path``; with ``uid``, Conflict when another one has the name.
+        """Delete the object at ``path``.
 
-        ``grace`` None leaves the object's own grace period.
+        Conflict when another object has the name (``uid``) or it has changed (``version``,
+        its resourceVersion). ``grace`` None leaves the object's own grace period.
         """
-        options = _delete_options(uid, grace, dry_run)
+        options = _delete_options(uid, grace, dry_run, version)
         return _document(await self.request("DELETE", path, params=_dry(dry_run), body=options))
 
     async def evict(
@@ -295,10 +295,14 @@ def _dry(dry_run: bool) -> dict[str, str]:
     return {"dryRun": "All"} if dry_run else {}
 
 
-def _delete_options(uid: str | None, grace: int | None, dry_run: bool) -> dict[str, Any]:
+def _delete_options(
+    uid: str | None, grace: int | None, dry_run: bool, version: str | None = None
+) -> dict[str, Any]:
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if uid is not None:
-        options["preconditions"] = {"uid": uid}
+    preconditions = {"uid": uid, "resourceVersion": version}
+    wanted = {name: value for name, value in preconditions.items() if value is not None}
+    if wanted:
+        options["preconditions"] = wanted
     if grace is not None:
         options["gracePeriodSeconds"] = grace
     if dry_run:

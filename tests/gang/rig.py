@@ -13,10 +13,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.evictor import Evictor
-from extender.gang.act.notifier import Notifier
-from extender.gang.act.record import Records
+from extender.gang.act.wiring import coordinate
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError
@@ -71,13 +68,14 @@ class Rig:
         def failed(what: str, error: ApiError) -> None:
             self.failed.append(what)
 
-        self.coordinator = Coordinator(
+        self.coordinator = coordinate(
+            self.own,
             self.cache,
             settings,
             resolver,
-            Records(self.own, "kube-system"),
-            Evictor(self.own, settings.eviction, sleep=no_sleep),
-            Notifier(self.own, failed),
+            "kube-system",
+            sleep=no_sleep,
+            failed=failed,
         )
 
         def observe(change: Any) -> None:

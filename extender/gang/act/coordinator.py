@@ -20,6 +20,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.flights import Flights
+from extender.gang.act.leadership import Leadership
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.pending_gangs import PendingGangs
 from extender.gang.act.planner_thread import Masks, PlannerThread
@@ -76,16 +77,18 @@ class Coordinator:
         evictor: Evictor,
         notifier: Notifier,
         *,
-        clocks: Clocks | None = None,
-        decided: Callable[[Decision], None] = lambda decision: None,
+        leadership: Leadership,
+        clocks: Clocks,
+        decided: Callable[[Decision], None],
     ) -> None:
         self.book = Book()
+        self.leadership = leadership
         self.decisions = Decisions()
         self.resolver = resolver
         self.recovered = False
         self._source = source
         self._settings = settings
-        self._clocks = clocks or Clocks()
+        self._clocks = clocks
         self._decided = decided
         self._planner_thread = PlannerThread(
             Planner(settings, resolver), settings.plan.seconds, self._clocks.monotonic

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from itertools import count
 from urllib.parse import quote
 
-from extender.kube.client import KubeClient
+from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings
@@ -52,7 +52,7 @@ class Evictor:
 
     def __init__(
         self,
-        client: KubeClient,
+        client: KubeApi,
         settings: EvictionSettings,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

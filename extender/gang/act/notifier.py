@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from extender.kube.client import KubeClient
+from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, NotFound
 from extender.model.objects import Pod
 
@@ -24,7 +24,7 @@ COMPONENT = "podgroup-extender"
 class Notifier:
     """Best-effort writes. ``failed`` is told of every one that did not work."""
 
-    def __init__(self, client: KubeClient, failed: Callable[[str, ApiError], None]) -> None:
+    def __init__(self, client: KubeApi, failed: Callable[[str, ApiError], None]) -> None:
         self._client = client
         self._failed = failed
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from extender.kube.client import KubeClient
+from extender.kube.api import KubeApi
 from extender.kube.errors import Conflict, NotFound
 from extender.model.objects import GangKey
 from extender.model.plan import Plan
@@ -39,7 +39,7 @@ def record_name(key: GangKey) -> str:
 class Records:
     """Reads and writes plan records in one namespace."""
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
+    def __init__(self, client: KubeApi, namespace: str) -> None:
         self._client = client
         self._base = f"/api/v1/namespaces/{quote(namespace)}/configmaps"
         self.namespace = namespace

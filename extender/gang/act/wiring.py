@@ -1,0 +1,61 @@
+"""Puts the parts that act together; serve, tests and the simulation all start here."""
+
+from __future__ import annotations
+
+import asyncio
+import random as random_module
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.coordinator import Coordinator, Source
+from extender.gang.act.evictor import Evictor
+from extender.gang.act.leadership import Alone, Leadership
+from extender.gang.act.notifier import Notifier
+from extender.gang.act.record import Records
+from extender.gang.tell.decisions import Decision
+from extender.groups.resolver import Resolver
+from extender.kube.api import KubeApi
+from extender.kube.errors import ApiError
+from extender.model.settings import Settings
+
+log = structlog.get_logger("gang")
+
+
+def _logged(what: str, error: ApiError) -> None:
+    log.warning("not done", what=what, error=str(error))
+
+
+def coordinate(
+    client: KubeApi,
+    source: Source,
+    settings: Settings,
+    resolver: Resolver,
+    namespace: str,
+    *,
+    clocks: Clocks | None = None,
+    random: random_module.Random | None = None,
+    leadership: Leadership | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    decided: Callable[[Decision], None] = lambda decision: None,
+    evicted: Callable[[str], None] = lambda result: None,
+    failed: Callable[[str, ApiError], None] = _logged,
+) -> Coordinator:
+    """Return a coordinator that acts through ``client``.
+
+    ``namespace`` is where plan records are kept; ``evicted`` is told how each eviction ended
+    ("evicted", "gone", "refused"), ``failed`` of each best-effort write that did not work.
+    All waiting goes through the running event loop; ``sleep`` is how evictions that failed wait.
+    """
+    return Coordinator(
+        source,
+        settings,
+        resolver,
+        Records(client, namespace),
+        Evictor(client, settings.eviction, sleep=sleep, rng=random, ended=evicted),
+        Notifier(client, failed),
+        leadership=leadership or Alone(),
+        clocks=clocks or Clocks(),
+        decided=decided,
+    )
