@@ -89,7 +89,7 @@ class Flights:
         self._spawn = background.spawn
         self._interest: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""
-        self._check = LastCheck(snapshot, gangs, settings.plan)
+        self._check = LastCheck(snapshot, self.shown, gangs, settings.plan)
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
         self.evictions = Evictions(
