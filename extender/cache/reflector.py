@@ -49,6 +49,8 @@ ERROR_BUDGET = 5
 EVENTS_PER_TURN = 64
 """Events applied between two looks at what else the loop has to do."""
 PAGE_SECONDS = 60.0
+SILENT = ("Timeout", "ConnectionLost")
+"""Reasons of a stream's end that mean: nothing more came since what was heard last."""
 LONGEST_ASKED = 60.0
 """A longer Retry-After is cut to this: whoever sends it must not blind us for an hour."""
 
@@ -118,7 +120,7 @@ class Reflector(Generic[Row]):
     def _failed(self, error: ApiError) -> float:
         """Decide how to go on after ``error``; return the seconds to wait before."""
         self._note(str(error))
-        if error.reason == "Timeout":
+        if error.reason in SILENT:
             # Nothing was heard since then, so nothing was known since then.
             self.stats.closed(self.stats.last_contact)
         if isinstance(error, (TooManyRequests, Unavailable, Unauthorized, Forbidden)):
@@ -264,8 +266,8 @@ class Reflector(Generic[Row]):
                     if at < len(lines):
                         await asyncio.sleep(0)
         except Unavailable as error:
-            silent = error.reason == "Timeout"
-            if initial is not None and not first and silent:
+            silent = error.reason in SILENT
+            if initial is not None and not first and error.reason == "Timeout":
                 self._without_watch_list("the end of the initial events never came")
             raise
         finally:
