@@ -28,6 +28,8 @@ from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("cache")
 
+VERSION_SECONDS = 1.0
+"""How long the server's version is waited for."""
 PROBE_SECONDS = 3.0
 """A server that hangs counts as silent after 7.5 s, before staleSeconds are over."""
 
@@ -240,22 +242,21 @@ class Cache:
         """Keep the optional reflectors in line with what is served."""
         while True:
             self._look_again.clear()
+            learning = self._spawn(self._learn_version(), "version")
             answered = True
-            try:
-                version = await self._client.get("/version")
-                self.store.server_version = str(version.get("gitVersion", ""))
-            except ApiError as error:
-                # Only a known fault of one version hangs on it: not worth waiting for.
-                log.warning("the server's version is unknown", error=str(error))
             for source in CANDIDATES:
                 try:
-                    path = await served(self._client, source)
+                    await self._serve(source, await served(self._client, source))
                 except ApiError as error:
                     self.stats.discovery_errors += 1
                     log.warning("discovery failed", source=source, error=str(error))
                     answered = False
-                    continue
-                await self._serve(source, path)
+                except Exception:
+                    # A mistake of ours must not end the loop, with PodGroups unseen for ever.
+                    self.stats.discovery_errors += 1
+                    log.exception("discovery failed", source=source)
+                    answered = False
+            await asyncio.wait((learning,), timeout=VERSION_SECONDS)
             self.stats.discoveries += 1
             if answered and not self._discovered:
                 self._discovered = True
@@ -268,6 +269,15 @@ class Cache:
                 continue
             # Asked by a reflector that got a 404; it asks again as long as it does.
             await self._clock.sleep(min(1.0, pause))
+
+    async def _learn_version(self) -> None:
+        try:
+            version = await self._client.get("/version")
+        except ApiError as error:
+            # Only a known fault of one version hangs on it: not worth waiting for.
+            log.warning("the server's version is unknown", error=str(error))
+        else:
+            self.store.server_version = str(version.get("gitVersion", ""))
 
     async def _serve(self, source: str, path: str | None) -> None:
         """Follow ``source``'s PodGroups at ``path``, or drop them when it is None."""
