@@ -178,6 +178,10 @@ class Reflector(Generic[Row]):
             except Gone:
                 self._restarts += 1
                 raise
+            except Unavailable:
+                # Perhaps it was too much in one piece.
+                self._restarts = 0
+                raise
             version, more = self._reader.page(body, records)
             if not more:
                 break
