@@ -32,8 +32,7 @@ LIMIT_SECONDS = 120.0
 STAGES = {
     "starting": "interpreter, imports, credentials",
     "caches synced": "lists",
-    "plan records read": "collector, plan records",
-    "ready": "first look of the planner",
+    "ready": "plan records, first look of the planner",
     "answered": "first answer",
 }
 """Log line that ends a stage -> what the stage is."""
