@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -64,7 +65,7 @@ def test_first_replica_leads_and_renews_every_retry_period() -> None:
             assert one.elector.epoch == 0
             await asyncio.sleep(20)
         times = [at for at, _ in server.writes]
-        gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+        gaps = [b - a for a, b in itertools.pairwise(times)]
         assert all(2.0 <= gap < 2.2 for gap in gaps)
         spec = server.leases[NAME]["spec"]
         assert spec["holderIdentity"] == "one"

@@ -198,7 +198,8 @@ class Elector:
             quiet_in = self._last_asked + seconds - self._now()
             return quiet_in if self._request[0] and 0 < quiet_in < seconds else seconds
         if self._wanted():
-            return seconds
+            # Out of step with the leader, whose renewals get in the way of a request.
+            return seconds * (0.2 + 0.6 * self._random())
         pause = seconds * (1 + self._random() * JITTER)
         if self._valid(self._now()):
             # Not a moment later than the lease may be taken, nor much before.
