@@ -35,7 +35,7 @@ async def running(*replicas: Replica) -> AsyncIterator[asyncio.Event]:
             await one.elector.gained()
             await one.elector.lost()
             await one.sleep(0.01)
-            await one.elector.ended(release=True)
+            await one.elector.ended()
 
     tasks = [asyncio.ensure_future(one.elector.run(stop)) for one in replicas]
     tasks += [asyncio.ensure_future(lead(one)) for one in replicas]
@@ -127,7 +127,7 @@ def test_renewal_answered_after_the_deadline_does_not_revive_the_term() -> None:
         one.resume()
         await asyncio.sleep(30)
         assert not one.elector.acts  # Nobody has said yet that the first term is over.
-        await one.elector.ended(release=False)
+        await one.elector.ended()
         await until_acts(one)
         assert (one.elector.epoch, one.elector.terms) == (1, 2)
         stop.set()

@@ -89,6 +89,7 @@ class Elector:
         """When the lease's spec was seen to change, by our clock."""
         self._term = False
         self._until = -inf
+        self._hand_over = False
         self._stands_from = -inf
         """Not a candidate before this time."""
         self._last_asked = -inf
@@ -155,25 +156,33 @@ class Elector:
         while self.acts:
             self._changed.clear()
             await self._either(self._changed, self._until - self._now())
-        self.resign("the lease could not be renewed in time")
+        self._stop_acting("the lease could not be renewed in time", hand_over=False)
 
     def resign(self, why: str) -> None:
-        """Act no more in this term. The lease stays ours until ``ended``."""
-        if self._until > -inf:
-            log.info("stopped leading", why=why, epoch=self.epoch)
+        """Act no more in this term; ``ended`` will then hand the lease over at once."""
+        self._stop_acting(why, hand_over=True)
+
+    def _stop_acting(self, why: str, *, hand_over: bool) -> None:
+        if not self._term or self._until == -inf:
+            return
+        log.warning("stopped leading", why=why, epoch=self.epoch)
+        self._hand_over = hand_over
         self._until = -inf
         self._changed.set()
 
-    async def ended(self, *, release: bool) -> None:
-        """Note that nothing acts any more; with ``release`` hand the lease over at once."""
-        self.resign("the term has ended")
+    async def ended(self) -> None:
+        """Note that nothing acts any more.
+
+        A lease that could not be renewed is not released: it is ours as soon as the API server
+        answers again, unless another replica has it by then.
+        """
         try:
-            if release and self._term:
+            if self._hand_over and self._term:
                 await self._release()
         except ApiError as error:
             log.warning("lease not released, it expires", error=str(error))
         finally:
-            self._term = False
+            self._term = self._hand_over = False
             self._wake.set()
 
     async def run(self, stop: asyncio.Event, beat: Callable[[], None] = lambda: None) -> None:
@@ -211,7 +220,7 @@ class Elector:
 
     async def _try(self) -> bool:
         """Renew or acquire (client-go's tryAcquireOrRenew). Returns whether that surely worked."""
-        start = self._now()
+        start, term = self._now(), self._term
         if self._term:
             if not self.acts:
                 return False  # Until ``ended`` there is no new term, and this one is over.
@@ -227,7 +236,7 @@ class Elector:
             lease = await self._store.get()
         except NotFound:
             if self._term:
-                self.resign("the lease is gone")
+                self._stop_acting("the lease is gone", hand_over=False)
                 return False
             if self.holder not in ("", self.identity) and self._valid(start):
                 return False  # Somebody has deleted it, and its holder may not know yet.
@@ -239,10 +248,13 @@ class Elector:
                 self.transitions + 1 if self._lease else 0,
             )
             return self._take(await self._store.create(fresh), start)
+        if self._term != term:
+            return False  # The term was ended meanwhile, and perhaps the lease released.
         self._observe(lease)
         if self._term:
             if holder_of(lease) != self.identity:
-                self.resign(f"{holder_of(lease) or 'nobody'} holds the lease")
+                why = f"{holder_of(lease) or 'nobody'} holds the lease"
+                self._stop_acting(why, hand_over=False)
                 return False
             if self._gives_way(self._now()):
                 self.resign(f"kube-scheduler asks {self._request[0]}")
@@ -319,7 +331,7 @@ class Elector:
             except Conflict:
                 continue
             self._stands_from = self._now() + self._settings.lease_seconds
-            log.info("lease released", asked=asked_of(lease))
+            log.info("lease released", asked=self._request[0])
             return
 
     # -- giving way to the replica that is asked ----------------------------------------

@@ -18,8 +18,18 @@ class Leadership(Protocol):
         """Whether this process may evict and write records at this moment."""
 
     @property
+    def identity(self) -> str:
+        """Who we are."""
+
+    @property
     def epoch(self) -> int:
         """Grows each time the lease changes hands; written into every plan record."""
+
+    def describe(self) -> str:
+        """Return, for a person, who leads."""
+
+    def note_asked(self) -> None:
+        """Note that kube-scheduler has asked this replica."""
 
 
 class Alone:
@@ -27,3 +37,11 @@ class Alone:
 
     acts = True
     epoch = 0
+    identity = ""
+
+    def describe(self) -> str:
+        """Return that there is nobody else."""
+        return "this is the only replica"
+
+    def note_asked(self) -> None:
+        """Nobody has to be told."""
