@@ -14,6 +14,7 @@ import pytest
 
 from extender.gang.act.record import record_name
 from extender.model.objects import GangKey
+from extender.model.settings import Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER
 from tests.controlplane.harness import ControlPlane
@@ -100,6 +101,7 @@ def start_extender(cluster: Cluster, port: int, directory: Path) -> Process:
     config.write_text(
         f"server: {{port: {port}}}\ncache: {{watchList: false}}\n"
         f"seats: {{recordNamespace: {NAMESPACE}}}\n"
+        "leadership: {enabled: true}\n"
     )
     command = [sys.executable, "-m", "extender.cli.main", "serve", f"--config={config}"]
     process = Process(
@@ -182,6 +184,12 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
         extender.stop()
 
     used, refused = audit(tmp_path / "audit.jsonl")
+    (lease,) = (
+        rule
+        for rule in pick("rbac.yaml", "Role")["rules"]
+        if rule["resources"] == ["leases"] and "resourceNames" in rule
+    )
+    assert lease["resourceNames"] == [Settings().leadership.name]
     assert refused == []
     granted = rules("rbac.yaml", "ClusterRole", "podgroup-extender") | rules(
         "rbac.yaml", "Role", "podgroup-extender"
