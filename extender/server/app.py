@@ -203,6 +203,9 @@ class App:
             status, answer = 500, error_body("internal error, see the log", request_id=request_id)
             log.exception("internal error")
         headers = [*self._headers(), (b"x-request-id", request_id.encode())]
+        if status == 503 and CLOSE not in headers:
+            # A new connection through a Service may lead to the replica that answers.
+            headers.append(CLOSE)
         if too_large:
             await respond(send, status, answer, headers=[*headers, CLOSE], more=True)
             await _discard(receive)

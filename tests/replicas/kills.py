@@ -1,0 +1,177 @@
+"""Rounds of kill -9 while a gang is being seated: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.credentials import EXTENDER_USER
+from tests.controlplane.objects import make_pod
+from tests.controlplane.ports import Ports
+from tests.controlplane.rights import grant_manifest
+from tests.controlplane.scheduler import scheduler_config
+from tests.replicas.bed import ReplicaProcess, Service, leader_of, wait
+
+SIZE = 4
+BIG = 8
+SEATED_SECONDS = 45.0
+
+
+@dataclass
+class Pair:
+    """Two replicas behind a Service, on a cluster that two gangs fill."""
+
+    cluster: Cluster
+    replicas: list[ReplicaProcess]
+    service: Service
+
+    def other(self, one: ReplicaProcess) -> ReplicaProcess:
+        return next(each for each in self.replicas if each is not one)
+
+
+@contextmanager
+def pair(
+    cluster: Cluster,
+    folder: Path,
+    lease: dict[str, float] | None = None,
+    *,
+    differences: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
+) -> Iterator[Pair]:
+    """Start both replicas and point kube-scheduler at them."""
+    grant_manifest(cluster.client)
+    ports = Ports()
+    settings: dict[str, Any] = {
+        "seats": {"recordNamespace": cluster.namespace},
+        "leadership": {"enabled": True, **(lease or {})},
+    }
+    kubeconfig = cluster.control_plane.extender_kubeconfig
+    replicas = [
+        ReplicaProcess(name, ports.reserve(), folder, kubeconfig, {**settings, **more})
+        for name, more in zip(("one", "two"), differences, strict=True)
+    ]
+    service = Service(replicas)
+    try:
+        for each in replicas:
+            each.start()
+            wait(each.warm, 60, f"{each.name} is warm")
+            leader_of(replicas)
+        config = scheduler_config(service.url)
+        config["podInitialBackoffSeconds"] = config["podMaxBackoffSeconds"] = 1
+        cluster.use_scheduler(config)
+        yield Pair(cluster, replicas, service)
+    finally:
+        for each in replicas:
+            each.stop()
+        service.close()
+        ports.close()
+
+
+@dataclass
+class Told:
+    """What the rounds have shown."""
+
+    takeover: list[float] = field(default_factory=list)
+    """Seconds from kill -9 to the first verb that the other replica answered."""
+    seated: list[float] = field(default_factory=list)
+    """Seconds from kill -9 until the whole gang ran."""
+    killed_before_first_eviction: int = 0
+    killed_amid_evictions: int = 0
+    killed_after_last_eviction: int = 0
+
+    def table(self) -> str:
+        """Return the figures as lines."""
+        return "\n".join(
+            [
+                f"kills: {len(self.takeover)}",
+                f"kill to first good verb: {_quantiles(self.takeover)}",
+                f"kill to gang running:    {_quantiles(self.seated)}",
+                f"killed before the first eviction {self.killed_before_first_eviction}, amid them "
+                f"{self.killed_amid_evictions}, after the last {self.killed_after_last_eviction}",
+                "lost 0, doubled 0",
+            ]
+        )
+
+
+def _quantiles(values: list[float]) -> str:
+    ordered = sorted(values)
+    at = {q: ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9)}
+    return f"p50 {at[0.5]:.2f} s, p90 {at[0.9]:.2f} s, longest {ordered[-1]:.2f} s"
+
+
+class Kills:
+    """Plays round after round on a pair."""
+
+    def __init__(self, running: Pair, seed: int) -> None:
+        self.pair = running
+        self.told = Told()
+        self._rng = random.Random(seed)
+        cluster = running.cluster
+        self._client = cluster.client
+        cluster.priority_classes(low=1, high=100000)
+        cluster.nodes(SIZE + BIG, cpu=4)
+        for name, size, priority in (("small", SIZE, "low"), ("big", BIG, "low")):
+            cluster.pod_group(name, size, disruption="all", priority_class=priority)
+            self._fill(name, size)
+
+    def _fill(self, gang: str, size: int) -> None:
+        names = [f"{gang}-{index}" for index in range(size)]
+        for name in names:
+            self._client.create(make_pod(name, 3, priority_class="low", pod_group=gang))
+        self._client.wait_running(*names, timeout=SEATED_SECONDS)
+
+    def round(self, number: int) -> None:
+        """The urgent gang comes, the leader is killed, the other replica finishes.
+
+        The optimum is the small gang: one gang and four pods, where the big one would cost eight.
+        """
+        client, cluster = self._client, self.pair.cluster
+        urgent = f"urgent-{number}"
+        before = {each["metadata"]["uid"]: each["metadata"]["name"] for each in client.list("Pod")}
+        expected = {uid for uid, name in before.items() if name.startswith("small-")}
+        leader = leader_of(self.pair.replicas)
+        other = self.pair.other(leader)
+        began = time.time()
+        cluster.pod_group(urgent, SIZE, disruption="all", priority_class="high")
+        members = [f"{urgent}-{index}" for index in range(SIZE)]
+        for name in members:
+            client.create(make_pod(name, 3, priority_class="high", pod_group=urgent))
+        time.sleep(self._rng.uniform(0.0, 0.25))
+        leader.kill()
+        killed = time.monotonic()
+        gone = len(expected - {each["metadata"]["uid"] for each in client.list("Pod")})
+        wait(other.answers, 60, f"{other.name} answers after the kill")
+        self.told.takeover.append(time.monotonic() - killed)
+        leader.start()
+        client.wait_running(*members, timeout=SEATED_SECONDS)
+        self.told.seated.append(time.monotonic() - killed)
+        if gone == 0:
+            self.told.killed_before_first_eviction += 1
+        elif gone < SIZE:
+            self.told.killed_amid_evictions += 1
+        else:
+            self.told.killed_after_last_eviction += 1
+        left = {each["metadata"]["uid"] for each in client.list("Pod")}
+        assert before.keys() - left == expected, f"round {number}: other pods went than the optimum"
+        deleted = [
+            record["objectRef"]["name"]
+            for record in cluster.control_plane.removals(since=int(began))
+            if record["user"]["username"] == EXTENDER_USER
+            and record["objectRef"]["namespace"] == cluster.namespace
+            and record["responseStatus"]["code"] < 300
+            and "dryRun" not in record["requestURI"]
+        ]
+        # A second DELETE of a pod on its way out is answered with success too: by name, once.
+        assert set(deleted) == {before[uid] for uid in expected}, f"round {number}: {deleted}"
+        for name in members:
+            client.delete("Pod", name)
+        for name in members:
+            client.wait_gone("Pod", name)
+        client.delete("PodGroup", urgent)
+        self._fill("small", SIZE)
+        wait(leader.warm, 60, f"{leader.name} is warm again")
