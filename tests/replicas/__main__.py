@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.replicas.kills import Kills, pair
 
 
 def main() -> None:
-    """Run the rounds and print the figures; the first violation ends the run with its story."""
+    """Run the rounds and print the figures; exit status 1 when there was a violation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
@@ -36,6 +37,8 @@ def main() -> None:
                     print(kills.told.table(), flush=True)
     print(kills.told.table())
     print(f"lease {SHORT}, Kubernetes {args.kube}, logs in {folder}")
+    if kills.told.violations:
+        sys.exit(1)
 
 
 main()
