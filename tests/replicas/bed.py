@@ -40,8 +40,16 @@ class ReplicaProcess:
     """One ``serve``, started again under the same name and port."""
 
     def __init__(
-        self, name: str, port: int, folder: Path, kubeconfig: Path, settings: Mapping[str, Any]
+        self,
+        name: str,
+        port: int,
+        folder: Path,
+        kubeconfig: Path,
+        settings: Mapping[str, Any],
+        *,
+        serve: Sequence[str] = ("extender.cli.main", "serve"),
     ) -> None:
+        self._serve = serve
         self.name = name
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -54,7 +62,7 @@ class ReplicaProcess:
 
     def start(self) -> None:
         """Start it and return at once."""
-        command = [sys.executable, "-m", "extender.cli.main", "serve"]
+        command = [sys.executable, "-m", *self._serve]
         command += [f"--config={self._config}", f"--kubeconfig={self._kubeconfig}"]
         self.process = Process(self.name, command, self.log)
 

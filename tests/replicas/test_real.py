@@ -13,6 +13,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 from tests.replicas.bed import QUESTION, SHORT, ask, leader_of, wait
 from tests.replicas.kills import Kills, pair
+from tests.replicas.sidecars import sidecars
 
 pytestmark = pytest.mark.real
 
@@ -105,3 +106,35 @@ def test_roll_out_with_another_cost_order_evicts_what_the_leader_planned(
         left = {each["metadata"]["name"] for each in client.list("Pod")}
         assert before - left == {f"middle-{node}" for node in nodes[:2]}
         assert len(seen.deleting()) == 2
+
+
+def test_extender_leads_beside_the_kube_scheduler_that_leads(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """A sidecar is asked by its own kube-scheduler only, so leading moves with it."""
+    election = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+    with sidecars(cluster, tmp_path, lease=SHORT, election=election) as (one, two):
+        cluster.priority_classes(low=1, high=100000)
+        cluster.nodes(4, cpu=4)
+
+        def gang(name: str, priority: str) -> float:
+            cluster.pod_group(name, 4, disruption="all", priority_class=priority)
+            members = [f"{name}-{index}" for index in range(4)]
+            for each in members:
+                pod = make_pod(each, 3, priority_class=priority, pod_group=name, grace=1)
+                cluster.client.create(pod)
+            began = time.monotonic()
+            cluster.client.wait_running(*members, timeout=45)
+            return time.monotonic() - began
+
+        gang("low", "low")
+        assert one.extender.ready()
+        assert not two.extender.ready()
+        # kube-scheduler hands over; its extender lives on, leads, and is asked no more.
+        assert one.process is not None
+        one.process.stop()
+        gang("high", "high")
+        assert two.extender.ready()
+        assert not one.extender.ready()
+        left = {each["metadata"]["name"] for each in cluster.client.list("Pod")}
+        assert left == {f"high-{index}" for index in range(4)}
