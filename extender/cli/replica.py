@@ -25,7 +25,7 @@ from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
-from extender.gang.act.leadership import Alone, Leadership
+from extender.gang.act.leadership import Alone, Candidate, Leadership
 from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
@@ -52,7 +52,7 @@ class Replica:
         elector: Elector | None,
         label: LeaderLabel | None,
     ) -> None:
-        self.leadership: Leadership = elector or Alone()
+        self.leadership: Candidate = elector or Alone()
         self.heartbeats = Heartbeats(BOUNDS)
         self._halt = asyncio.Event()
         """Set when nothing acts any more, so that nobody holds the lease for nothing."""

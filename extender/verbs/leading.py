@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from extender.gang.act.leadership import Leadership
+from extender.gang.act.leadership import Candidate
 from extender.model.errors import NotReady
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority
@@ -21,7 +21,7 @@ class LeadersVerbs:
     room that the next leader has promised already.
     """
 
-    def __init__(self, present: Callable[[], ExtenderVerbs], leadership: Leadership) -> None:
+    def __init__(self, present: Callable[[], ExtenderVerbs], leadership: Candidate) -> None:
         self._present = present
         self._leadership = leadership
 

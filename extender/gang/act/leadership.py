@@ -18,18 +18,8 @@ class Leadership(Protocol):
         """Whether this process may evict and write records at this moment."""
 
     @property
-    def identity(self) -> str:
-        """Who we are."""
-
-    @property
     def epoch(self) -> int:
         """Grows each time the lease changes hands; written into every plan record."""
-
-    def describe(self) -> str:
-        """Return, for a person, who leads."""
-
-    def note_asked(self) -> None:
-        """Note that kube-scheduler has asked this replica."""
 
 
 class Alone:
@@ -45,3 +35,17 @@ class Alone:
 
     def note_asked(self) -> None:
         """Nobody has to be told."""
+
+
+class Candidate(Leadership, Protocol):
+    """What serving needs besides: whom to name, and whom to tell that it was asked."""
+
+    @property
+    def identity(self) -> str:
+        """Who we are."""
+
+    def describe(self) -> str:
+        """Return, for a person, who leads."""
+
+    def note_asked(self) -> None:
+        """Note that kube-scheduler has asked this replica."""
