@@ -25,6 +25,7 @@ from extender.cache.cache import Cache
 from extender.cli import config
 from extender.cli.debug_source import DebugView
 from extender.cli.replica import Replica
+from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
 from extender.gang.act.leader_label import LeaderLabel
@@ -160,12 +161,18 @@ def _label(client: KubeClient, settings: LeadershipSettings) -> LeaderLabel | No
 
 def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
     def states() -> dict[str, float]:
-        counts: dict[str, float] = {"evicting": 0, "waiting": 0, "open": 0}
+        counts = {state.value: 0.0 for state in State if state is not State.ENDED}
         for flight in replica.coordinator.book:
             counts[flight.state.value] += 1
         return counts
 
     metrics.source("plans_in_flight", "Plans in flight, by state.", states, label="state")
+    metrics.source(
+        "broken_gangs",
+        "Victim gangs that have gone in part and whose rest cannot be evicted.",
+        lambda: {"all": float(len(replica.coordinator.flights.evictions.broken()))},
+        label="of",
+    )
     metrics.source(
         "seats_held",
         "Seats promised and not taken yet.",
