@@ -95,8 +95,8 @@ class Told:
         return "\n".join(
             [
                 f"kills: {len(self.takeover)}",
-                f"kill to first good verb: {_quantiles(self.takeover)}",
-                f"kill to gang running:    {_quantiles(self.seated)}",
+                f"kill to first good verb: {quantiles(self.takeover)}",
+                f"kill to gang running:    {quantiles(self.seated)}",
                 f"killed before the first eviction {self.killed_before_first_eviction}, amid them "
                 f"{self.killed_amid_evictions}, after the last {self.killed_after_last_eviction}",
                 f"violations: {len(self.violations)}",
@@ -105,7 +105,23 @@ class Told:
         )
 
 
-def _quantiles(values: list[float]) -> str:
+def replaced(running: Pair, *, kill: bool) -> float:
+    """End the leader, by kill -9 or by SIGTERM; return the seconds to the other's first verb."""
+    leader = leader_of(running.replicas)
+    other = running.other(leader)
+    if kill:
+        leader.kill()
+    else:
+        leader.terminate()
+    took = wait(other.answers, 60, f"{other.name} answers")
+    leader.stop()
+    leader.start()
+    wait(leader.warm, 60, f"{leader.name} is warm again")
+    return took
+
+
+def quantiles(values: list[float]) -> str:
+    """Return p50, p90 and the longest as text."""
     ordered = sorted(values)
     at = {q: ordered[min(len(ordered) - 1, int(q * len(ordered)))] for q in (0.5, 0.9)}
     return f"p50 {at[0.5]:.2f} s, p90 {at[0.9]:.2f} s, longest {ordered[-1]:.2f} s"
