@@ -89,7 +89,7 @@ class Flights:
         self._spawn = background.spawn
         self._interest: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""
-        self._check = LastCheck(snapshot, gangs, settings.plan)
+        self._check = LastCheck(snapshot, self.shown, gangs, settings.plan)
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
         self.evictions = Evictions(
@@ -189,7 +189,11 @@ class Flights:
     async def _act(self, flight: Flight) -> None:
         victims = list(flight.victims.values())
         try:
-            await self._evictor.rehearse(victims, self._budgeted(victims), lambda: not flight.over)
+            await self._evictor.rehearse(
+                victims,
+                self._budgeted(victims),
+                lambda victim: not flight.over and victim.uid in flight.victims,
+            )
         except EvictionRefused as refused:
             if not flight.over:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
