@@ -37,6 +37,8 @@ log = structlog.get_logger("serve")
 RECOVERY_PAUSE = 1.0
 SYNC_REPORT = 10.0
 """Seconds between log lines that say what is not synced yet."""
+CLOSE_SECONDS = 10.0
+"""What has not stopped by then is a defect: the process has to be restarted."""
 BOUNDS = {"recovery": 120.0}
 """Seconds of silence allowed, where it is not the usual minute."""
 
@@ -190,8 +192,10 @@ class Replica:
             gc.enable()
             for name in ("recovery", "tick", "planner"):
                 self.heartbeats.rest(name)
-            await self.coordinator.close()
-            await elector.ended()
+            try:
+                await asyncio.wait_for(self.coordinator.close(), CLOSE_SECONDS)
+            finally:
+                await elector.ended()
         if not stop.is_set():
             self._begin()
             # The old coordinator was frozen with everything else.

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from extender.gang.act.lease import ASKED
 from extender.model.errors import InvalidInput
@@ -179,6 +180,24 @@ def test_asked_standby_is_given_the_lease_when_the_leader_is_not_asked() -> None
             assert ASKED not in server.leases[NAME]["metadata"]["annotations"]
             await asyncio.sleep(60)
             assert three.elector.acts
+
+    simulate(story())
+
+
+def test_lease_stays_where_a_service_leads_the_calls_to_the_leader() -> None:
+    async def story() -> None:
+        server = LeaseServer()
+        labelled = replace(LEASE, label_pod=True)
+        one, two = (
+            Replica(name, server, Faults(random.Random(1), 0.0), labelled)
+            for name in ("one", "two")
+        )
+        async with running(one, two):
+            await until_acts(one)
+            for _ in range(200):
+                two.elector.note_asked()  # Its label was taken, and the Service is behind.
+                await asyncio.sleep(0.1)
+                assert one.elector.acts
 
     simulate(story())
 

@@ -130,8 +130,11 @@ class Elector:
         """Note that kube-scheduler has asked this replica.
 
         A sidecar is asked by its own kube-scheduler only, so the lease belongs here when the
-        present leader is not asked: a request for it is written into the lease.
+        present leader is not asked: a request for it is written into the lease. With labelPod
+        it is the other way round, a Service leads the calls to where the lease is.
         """
+        if self._settings.label_pod:
+            return
         now = self._last_asked = self._now()
         if self._term:
             return
