@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -21,13 +21,14 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.flights import Flights
+from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.pending_gangs import PendingGangs
-from extender.gang.act.planner_thread import Masks, PlannerThread
+from extender.gang.act.planner_thread import PLANNER, Masks, PlannerThread
 from extender.gang.act.records import Records
 from extender.gang.act.recovery import Recovery
 from extender.gang.act.waiting import Waiting
@@ -64,6 +65,9 @@ LOOK_SECONDS = 0.1
 RECORDED_SECONDS = 1.0
 """How long an answer waits for the plan's record to be written."""
 SWEEP_SECONDS = 30.0
+TICK, PLANNING, SWEEP = "tick", "planning", "sweep"
+LOOPS = (TICK, PLANNING, SWEEP, PLANNER)
+"""What has to show life while this process acts."""
 NEVER = (-1, -1)
 """A version that is never the present one."""
 
@@ -99,6 +103,7 @@ class Coordinator:
         notifier: Notifier,
         *,
         leadership: Leadership,
+        heartbeats: Heartbeats,
         clocks: Clocks,
         random: Random,
         decided: Callable[[Decision], None],
@@ -107,13 +112,14 @@ class Coordinator:
         self.decisions = Decisions()
         self.resolver = resolver
         self.leadership = leadership
+        self._heartbeats = heartbeats
         self.recovered = False
         self._source = source
         self._settings = settings
         self._clocks = clocks
         self._decided = decided
         self._planner_thread = PlannerThread(
-            Planner(settings, resolver), settings.plan.seconds, clocks.monotonic
+            Planner(settings, resolver), settings.plan.seconds, clocks.monotonic, heartbeats
         )
         self._lock = asyncio.Lock()
         self.evidence = Evidence(clocks.monotonic)
@@ -440,11 +446,25 @@ class Coordinator:
 
     async def run(self, stop: asyncio.Event, period: float = 0.25) -> None:
         """Look after flights and waiting gangs until ``stop`` is set."""
+        rounds = {TICK: self.tick, PLANNING: self._plan_waiting, SWEEP: self._sweep}
         await asyncio.gather(
-            _every(period, stop, self.tick),
-            _every(period, stop, self._plan_waiting),
-            _every(period, stop, self._sweep),
+            *(self._every(period, stop, name, work) for name, work in rounds.items())
         )
+
+    async def _every(
+        self, period: float, stop: asyncio.Event, name: str, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        while not stop.is_set():
+            self._heartbeats.beat(name)
+            try:
+                await work()
+            except Exception:  # one bad gang must not end the loop for all others
+                log.exception("a round failed", loop=name)
+            try:
+                await asyncio.wait_for(stop.wait(), period)
+            except TimeoutError:
+                continue
+        self._heartbeats.rest(name)
 
     async def tick(self) -> None:
         """Look at deadlines; waits for nothing."""
@@ -512,20 +532,6 @@ class Coordinator:
         """Stop background work. Plans stay recorded; the next start goes on with them."""
         await self._background.close()
         self._planner_thread.close()
-
-
-async def _every(
-    period: float, stop: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]
-) -> None:
-    while not stop.is_set():
-        try:
-            await work()
-        except Exception:  # one bad gang must not end the loop for all others
-            log.exception("a loop's round failed", loop=work.__name__)
-        try:
-            await asyncio.wait_for(stop.wait(), period)
-        except TimeoutError:
-            continue
 
 
 def _alike(one: Pod, other: Pod) -> bool:
