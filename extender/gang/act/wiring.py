@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.coordinator import Coordinator, Source
+from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leadership import Alone, Leadership
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.records import Records
+from extender.gang.act.source import Source
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
