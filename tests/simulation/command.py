@@ -1,0 +1,69 @@
+"""The command line: seeds are played on several processes, what fails is counted and shrunk."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from collections import Counter
+from multiprocessing import get_context
+
+from tests.simulation.script import write
+from tests.simulation.simulation import Outcome, Simulation
+
+CHUNK = 50
+
+
+def play(seed: int) -> Outcome:
+    """Play one seed."""
+    return Simulation(write(seed)).run()
+
+
+def _chunk(seeds: range) -> list[Outcome]:
+    gc.disable()
+    found = [play(seed) for seed in seeds]
+    gc.collect()
+    return found
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--story", action="store_true")
+    args = parser.parse_args()
+    if args.seed is not None:
+        simulation = Simulation(write(args.seed))
+        outcome = simulation.run()
+        if args.story:
+            print("\n".join(simulation.story.lines()))
+        print(f"seed {args.seed}: {outcome.problem or 'fine'}; {outcome.digest}")
+        return 1 if outcome.problem else 0
+    began, used = time.perf_counter(), time.process_time()
+    ends = range(args.first, args.first + args.seeds)
+    chunks = [ends[i : i + CHUNK] for i in range(0, len(ends), CHUNK)]
+    outcomes: list[Outcome] = []
+    if args.jobs > 1:
+        with get_context("fork").Pool(args.jobs) as pool:
+            for found in pool.imap(_chunk, chunks):
+                outcomes += found
+    else:
+        for chunk in chunks:
+            outcomes += _chunk(chunk)
+    took = time.perf_counter() - began
+    rules = Counter(outcome.rule for outcome in outcomes if outcome.problem)
+    for rule, count in rules.most_common():
+        some = [outcome.seed for outcome in outcomes if outcome.rule == rule][:8]
+        print(f"{rule:12} {count:6}  seeds {', '.join(map(str, some))}")
+    total = sum(rules.values())
+    evicted = sum(bool(outcome.evictions) for outcome in outcomes)
+    print(
+        f"{len(outcomes)} seeds, {total} fail, {evicted} evict; {took:.1f} s, "
+        f"{(time.process_time() - used) / len(outcomes) * 1000:.1f} ms of this process a seed, "
+        f"{sum(o.seconds for o in outcomes) / len(outcomes):.0f} simulated s a seed, "
+        f"{sum(o.steps for o in outcomes) / len(outcomes):.0f} steps"
+    )
+    return 1 if total else 0
