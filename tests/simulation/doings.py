@@ -82,6 +82,11 @@ class Doings:
             "deletionTimestamp" in meta and "deletionTimestamp" not in (old or meta)["metadata"]
         )
         ours = uid in self._sim.checks.ours
+        if going:
+            what = "is gone" if change.type == DELETED else "is going"
+            self._sim.story.tell("pod", meta["name"], what)
+        elif old is None:
+            self._sim.story.tell("pod", meta["name"], "is made")
         if going and not ours:
             self._sim.calm.disturbed.append((self._loop.time(), meta["labels"][objects.OWNER]))
         if change.type == DELETED and ours:

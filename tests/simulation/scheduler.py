@@ -7,6 +7,7 @@ that may be dead.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -47,12 +48,18 @@ class Asking:
     weight = 1
 
     def __init__(
-        self, loop: SimLoop, chance: Chance, extender: Answering, told: Callable[..., None]
+        self,
+        loop: SimLoop,
+        chance: Chance,
+        extender: Answering,
+        told: Callable[..., None],
+        failed: Callable[[BaseException], None],
     ) -> None:
         self._loop = loop
         self._chance = chance
         self._extender = extender
         self._told = told
+        self._failed = failed
 
     async def close(self) -> None:
         """Nothing is kept open."""
@@ -93,13 +100,18 @@ class Asking:
         call = self._extender.serve(verb(verbs))
         timer = self._loop.call_later(HTTP_TIMEOUT, call.cancel)
         try:
-            return await call
-        except asyncio.CancelledError as error:
-            raise ExtenderFailed("the connection was lost") from error
-        except ExtenderError as error:
-            raise ExtenderFailed(str(error)) from error
+            await asyncio.wait((call,))
         finally:
             timer.cancel()
+        if call.cancelled():
+            raise ExtenderFailed("the connection was lost, or no answer came in time")
+        error = call.exception()
+        if isinstance(error, ExtenderError):
+            raise ExtenderFailed(str(error))
+        if error is not None:
+            self._failed(error)
+            raise ExtenderFailed("status 500")
+        return call.result()
 
 
 class SimScheduler(Scheduler):
@@ -121,6 +133,10 @@ class SimScheduler(Scheduler):
         self._told = told
         self._queue = SchedulingQueue(loop.time)
         self._last = 0.0
+        self._busy = False
+        self._coming: deque[Change] = deque()
+        self._here = 0
+        """How many of those that are coming have come."""
         self.bind_fails = 0.0
         """Share of binds that fail."""
         for resource in (NAMESPACES, NODES, PODS):
@@ -132,7 +148,20 @@ class SimScheduler(Scheduler):
     def _see(self, change: Change) -> None:
         if change.resource in (NODES.key, PODS.key, NAMESPACES.key):
             self._last = max(self._last, self._loop.time() + self._lag())
-            self._loop.call_at(self._last, self._apply, change)
+            self._coming.append(change)
+            # Timers of the same moment come in no order: each takes the oldest change.
+            self._loop.call_at(self._last, self._arrives)
+
+    def _arrives(self) -> None:
+        """A change has come; a cycle that is going on sees the cluster as at its beginning."""
+        self._here += 1
+        if not self._busy:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self._here:
+            self._here -= 1
+            self._apply(self._coming.popleft())
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -142,7 +171,10 @@ class SimScheduler(Scheduler):
             if pod is None or self._state.node_of(pod) or pod.deleting:
                 self._queue.done(entry)
                 continue
+            self._busy = True
             await self._attempt(entry, pod)
+            self._busy = False
+            self._catch_up()
 
     def _flush(self) -> None:
         self._queue.wake("node")

@@ -94,7 +94,13 @@ class Simulation:
             body = {"metadata": {"name": name}, "value": value}
             self.server.api.create(PRIORITY_CLASSES, "", body)
         self.doings = Doings(self)
-        asking = Asking(self.loop, chance, self.host, self._asked)
+        asking = Asking(
+            self.loop,
+            chance,
+            self.host,
+            self._asked,
+            lambda error: self.checks.broken("error", f"a verb failed: {error!r}"),
+        )
         self.scheduler = SimScheduler(
             self.loop,
             self.server,
