@@ -151,6 +151,8 @@ class Cluster:
         pod = self._held(name, uid)
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
+        if pod["status"].get("phase") != "Pending":
+            return
         if self._server.storage.get(NODES.key, "", pod["spec"]["nodeName"]) is None:
             return
         now = self._api.now()

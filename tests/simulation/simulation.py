@@ -196,8 +196,9 @@ class Simulation:
             if problem is None:
                 return
             if now >= limit:
-                rule, text = problem
-                self.checks.broken(rule, text)
+                for line in self.state.told():
+                    self.story.tell("rest", line)
+                self.checks.broken(*problem)
             if self.checks.problem is not None:
                 raise self.checks.problem
 

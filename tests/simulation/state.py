@@ -70,6 +70,15 @@ class State:
                 free[pod.node] -= pod.work.cpu
         return free
 
+    def told(self) -> list[str]:
+        """Return a line a node, and one of the pods that wait."""
+        lines = []
+        for node in [*sorted(self.sizes), ""]:
+            pods = sorted(p.name for p in self.pods.values() if p.node == node)
+            where = f"{node} ({self.nodes.get(node, 0)} CPU)" if node else "waiting"
+            lines.append(f"{where}: {', '.join(pods)}")
+        return lines
+
     def _see(self, change: Change) -> None:
         if change.resource == PODS.key:
             self._see_pod(change)
