@@ -52,6 +52,9 @@ class Listener:
     def sent(self, request: Request, fate: Fate) -> None:
         """A request leaves."""
 
+    underway = 0
+    """Requests that are going to be carried out."""
+
     def arrives(self, request: Request) -> None:
         """A request is about to be carried out."""
 
@@ -107,6 +110,7 @@ class SimClient:
         self._listener.sent(request, fate)
         answer: asyncio.Future[Any] = loop.create_future()
         if fate.before >= 0:
+            self._listener.underway += 1
             loop.call_later(fate.before, self._arrive, request, fate, answer, context=_WORLD)
         if fate.cut >= 0:
             lost = Unavailable(0, "ConnectionBroken", f"{stream}: the connection was lost")
@@ -118,6 +122,7 @@ class SimClient:
 
     def _arrive(self, request: Request, fate: Fate, answer: asyncio.Future[Any]) -> None:
         result: Any
+        self._listener.underway -= 1
         try:
             if fate.refuse is not None:
                 code, reason, pause = fate.refuse

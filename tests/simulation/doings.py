@@ -100,9 +100,6 @@ class Doings:
         if not self._sim.host.alive:
             self._sim.host.start()
 
-    def down(self) -> None:
-        """Called while the process is down: nothing is to be done, it comes back by itself."""
-
     # -- doing ------------------------------------------------------------------------------
 
     def _do(self, happening: Happening) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
-from heapq import heappop
+from heapq import heappop, heappush
 from typing import Any
 
 from tests.simulation.chance import Chance
@@ -55,6 +55,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._shuffle = shuffle
         self._seconds = 0.0
         self._numbers = 0
+        self._timers = 0
+        self._heap: list[tuple[float, int, asyncio.TimerHandle]] = []
         self.set_task_factory(self._new_task)
 
     # -- time -----------------------------------------------------------------------------
@@ -85,19 +87,33 @@ class SimLoop(asyncio.BaseEventLoop):
             if self._stopping:  # type: ignore[attr-defined]
                 break
 
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """See asyncio: timers of the same moment run in the order in which they were set."""
+        self._timers += 1
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        heappush(self._heap, (when, self._timers, handle))
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """See asyncio."""
+        return self.call_at(self._seconds + delay, callback, *args, context=context)
+
     def _jump(self) -> None:
         """Go on to the next timer; make all that are due then ready."""
-        scheduled = self._scheduled  # type: ignore[attr-defined]
+        heap = self._heap
         ready = self._ready  # type: ignore[attr-defined]
-        while scheduled and scheduled[0]._cancelled:
-            heappop(scheduled)._scheduled = False
-        if not scheduled:
+        while heap and heap[0][2]._cancelled:  # type: ignore[attr-defined]
+            heappop(heap)
+        if not heap:
             raise Stuck
-        self._seconds = max(self._seconds, scheduled[0]._when)
-        while scheduled and scheduled[0]._when <= self._seconds:
-            handle = heappop(scheduled)
-            handle._scheduled = False
-            if not handle._cancelled:
+        self._seconds = max(self._seconds, heap[0][0])
+        while heap and heap[0][0] <= self._seconds:
+            handle = heappop(heap)[2]
+            if not handle._cancelled:  # type: ignore[attr-defined]
                 ready.append(handle)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

@@ -52,6 +52,8 @@ class Script(Struct, frozen=True, kw_only=True):
     happenings: tuple[Happening, ...]
     faults: tuple[Fault, ...]
     settings: Settings
+    last: float
+    """When the last thing happens that is planned for a time."""
     end: float
     """From then on nothing happens that is not caused by what has happened."""
     works: tuple[Work, ...] = ()
@@ -86,12 +88,11 @@ class _Writer:
         happenings = self._arrivals(4 if large else 2) + self._events(4 if large else 2)
         happenings += self._process()
         planned = self._faults(works, 4 if large else 2)
-        latest = max(
-            (h.at + (25.0 if h.after else 0.0) for h in happenings if not h.after), default=0.0
+        last = max(
+            (h.at for h in happenings if not h.after),
+            default=0.0,
         )
-        end = max(12.0, latest + 1.0, *(f.until + 0.5 for f in planned if f.until < 900.0), 0.0)
-        if any(h.after for h in happenings):
-            end = max(end, 20.0)
+        last = max(last, *(f.until for f in planned if f.until < faults.LASTING), 1.0)
         return Script(
             seed=self._seed,
             nodes=nodes,
@@ -99,7 +100,8 @@ class _Writer:
             happenings=tuple(sorted(happenings, key=lambda h: h.at)),
             faults=tuple(planned),
             settings=self._settings(),
-            end=end,
+            last=last,
+            end=max(20.0, last + 8.0),
             latency=chance.pick("latency", (0.005, 0.02, 0.1, 0.6)),
             lag=chance.pick("lag", (0.01, 0.05, 0.3, 1.5)),
             scheduler_lag=chance.pick("scheduler-lag", (0.01, 0.05, 0.3)),

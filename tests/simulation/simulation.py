@@ -28,7 +28,7 @@ from tests.simulation.server import Server
 from tests.simulation.state import State
 from tests.simulation.story import Story
 
-QUIET = 9.0
+QUIET = 6.0
 """Calm is when nothing has changed for this long."""
 PATIENCE = 450.0
 """How long after the end of the script all has to be well: back-off, penalties and the flush of
@@ -179,7 +179,7 @@ class Simulation:
         self.doings.begin()
         self.host.start()
         scheduling = loop.create_task(self.scheduler.run())
-        while loop.time() < script.end:
+        while loop.time() < script.end and not self._over():
             await self._second(scheduling)
         self.story.tell("world", "nothing more happens from here")
         self.doings.settle()
@@ -188,9 +188,9 @@ class Simulation:
         while True:
             await self._second(scheduling)
             now = loop.time()
-            if now - self.state.changed < QUIET or now - checked < QUIET:
-                if now < limit:
-                    continue
+            quiet = self._quiet() and now - checked >= QUIET
+            if not quiet and now < limit:
+                continue
             checked = now
             problem = next(self.calm.problems(), None)
             if problem is None:
@@ -202,10 +202,17 @@ class Simulation:
             if self.checks.problem is not None:
                 raise self.checks.problem
 
+    def _quiet(self) -> bool:
+        """Whether nothing has changed for a while, and nothing is on its way."""
+        still = self.loop.time() - self.state.changed >= QUIET
+        return still and not self.checks.underway
+
+    def _over(self) -> bool:
+        """Whether all that the script says has happened and has come to rest."""
+        return self.loop.time() > self.script.last and self.host.alive and self._quiet()
+
     async def _second(self, scheduling: asyncio.Task[None]) -> None:
         await asyncio.sleep(1.0)
-        if not self.host.alive:
-            self.doings.down()
         self.checks.look()
         if scheduling.done():
             scheduling.result()
