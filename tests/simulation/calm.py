@@ -30,13 +30,13 @@ class Calm:
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (rule, what is wrong)."""
         yield from self._units()
+        yield from self._left_over()
         for work in self._state.works.values():
             if work.gang and work.quorum:
                 yield from self._started(work)
                 yield from self._runs(work)
             elif not work.gang:
                 yield from self._single_runs(work)
-        yield from self._left_over()
         yield from self._overcommitted()
 
     # -- victims ----------------------------------------------------------------------------
@@ -51,7 +51,10 @@ class Calm:
             members = {pod.uid for pod in self._state.of_work(unit.work.name)}
             if unit.denied:
                 if not (self._checks.warned & members):
-                    yield "unreported", f"{unit.work.name} is half gone, {names} refused, no warning"
+                    yield (
+                        "unreported",
+                        f"{unit.work.name} is half gone, {names} refused, no warning",
+                    )
                 continue
             yield "half-gone", f"{unit.work.name} is half gone: {names} still there"
 
@@ -116,6 +119,8 @@ class Calm:
             yield "down", "the extender has not recovered"
             return
         for flight in coordinator.book:
+            if any(self._checks.denies(victim.name) for victim in flight.victims.values()):
+                continue  # tried again now and then, for as long as it is refused
             yield "seats", f"{flight.key} still holds {len(flight.seats)} seats"
         owed = any(unit.denied for unit in self._checks.units.values())
         for item in self._storage.all(CONFIG_MAPS.key):

@@ -23,6 +23,10 @@ GANG = "podgroup-extender.io/gang"
 PLAN = "podgroup-extender.io/plan"
 SLACK = 4.0
 """Seconds a deadline may be late."""
+DOWN = 5.0
+"""Seconds after which a watch is open again where nothing keeps it from it."""
+MEMORY = 60.0
+"""Seconds for which failed requests may make a watch wait."""
 
 
 class Violation(Exception):  # noqa: N818 - what it is
@@ -237,7 +241,7 @@ class Checks(Listener):
 
     def _true(self, plan: Any) -> tuple[dict[str, int], set[str]]:
         state = self._state
-        gone = frozenset(v.uid for v in plan.victims) | {
+        gone = frozenset(v.uid for v in (*plan.victims, *plan.waits_for)) | {
             pod.uid for pod in state.pods.values() if pod.going
         }
         waiting = {p.uid for p in state.pods.values() if not p.going}
@@ -248,7 +252,7 @@ class Checks(Listener):
         cache = self._host().cache
         assert cache is not None
         snapshot = cache.snapshot()
-        gone = {v.uid for v in plan.victims} | {seat.uid for seat in plan.seats}
+        gone = {v.uid for v in (*plan.victims, *plan.waits_for)} | {seat.uid for seat in plan.seats}
         free = {}
         waiting = {uid for uid, pod in snapshot.pending.items() if not pod.deleting}
         for name, node in snapshot.nodes.items():
@@ -270,6 +274,9 @@ class Checks(Listener):
         host = self._host()
         coordinator, cache = host.coordinator, host.cache
         now = self._time()
+        down = cache.stale_for() if cache is not None and cache.synced else 0.0
+        if down > DOWN and not self._faults.reading_failed(now - MEMORY, now):
+            self.broken("stale", f"a watch is down for {down:.1f} s though the API is well")
         if coordinator is None or cache is None or not coordinator.recovered:
             self._idle.clear()
             return
@@ -289,7 +296,7 @@ class Checks(Listener):
             if flight.plan.victims and not any(cache.pod(victim.uid) for victim in going):
                 idle[key] = self._idle.get(key, now)
                 if now - idle[key] > SLACK:
-                    self.broken("closed", f"all victims of {key} are gone and its seats stay closed")
+                    self.broken("closed", f"the victims of {key} are gone, its seats closed")
         self._idle = idle
 
     def _see(self, change: Change) -> None:
@@ -338,5 +345,3 @@ def _facts(request: Request, fate: Fate) -> list[str]:
     if fate.kind:
         facts.append(f"({fate.kind})")
     return facts
-
-

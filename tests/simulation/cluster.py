@@ -16,8 +16,6 @@ from tests.simulation.loop import SimLoop
 from tests.simulation.objects import FINALIZER, OWNER, Work
 from tests.simulation.server import Server
 
-PODS_PATH = "default"
-
 
 class Cluster:
     """What happens in a cluster by itself."""
@@ -105,9 +103,9 @@ class Cluster:
         elif change.resource == NODES.key and change.type == DELETED:
             name = change.new["metadata"]["name"]
             self._loop.call_later(self._chance.between("gc", 0.2, 4.0), self._collect, name)
-        if change.resource in (PODS.key, BUDGETS.key) and not self._counting:
-            if self._server.storage.all(BUDGETS.key):
-                self._loop.call_later(self._chance.draw("budget") * 0.2, self._recount, change)
+        counts = change.resource in (PODS.key, BUDGETS.key) and not self._counting
+        if counts and self._server.storage.all(BUDGETS.key):
+            self._loop.call_later(self._chance.draw("budget") * 0.2, self._recount, change)
 
     def _recount(self, change: Change) -> None:
         self._counting = True
@@ -123,9 +121,7 @@ class Cluster:
             self._ending.discard(meta["uid"])
             work = self.works.get(meta["labels"].get(OWNER, ""))
             if work is not None and work.again:
-                self._loop.call_later(
-                    self._chance.between("again", 0.1, 3.0), self._create, work
-                )
+                self._loop.call_later(self._chance.between("again", 0.1, 3.0), self._create, work)
             return
         if not pod["spec"].get("nodeName"):
             return

@@ -9,6 +9,7 @@ from collections import Counter
 from multiprocessing import get_context
 
 from tests.simulation.script import write
+from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Outcome, Simulation
 
 CHUNK = 50
@@ -26,6 +27,18 @@ def _chunk(seeds: range) -> list[Outcome]:
     return found
 
 
+def _tell(seed: int, *, story: bool, smaller: bool) -> int:
+    script = write(seed)
+    if smaller:
+        script, _ = shrink(script)
+    simulation = Simulation(script)
+    outcome = simulation.run()
+    if story:
+        print("\n".join(simulation.story.lines()))
+    print(f"seed {seed}: {outcome.problem or 'fine'}; {outcome.digest}")
+    return 1 if outcome.problem else 0
+
+
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
@@ -33,15 +46,19 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--story", action="store_true")
+    parser.add_argument("--story", action="store_true", help="tell all that happens in --seed")
+    parser.add_argument("--shrink", action="store_true", help="leave out what does not matter")
+    parser.add_argument("--each", action="store_true", help="one line for each seed that fails")
+    parser.add_argument("--digests", action="store_true", help="only a hash of each story")
+    parser.add_argument("--backwards", action="store_true", help="the last seed first")
     args = parser.parse_args()
     if args.seed is not None:
-        simulation = Simulation(write(args.seed))
-        outcome = simulation.run()
-        if args.story:
-            print("\n".join(simulation.story.lines()))
-        print(f"seed {args.seed}: {outcome.problem or 'fine'}; {outcome.digest}")
-        return 1 if outcome.problem else 0
+        return _tell(args.seed, story=args.story, smaller=args.shrink)
+    if args.digests:
+        seeds = range(args.first, args.first + args.seeds)
+        for seed in reversed(seeds) if args.backwards else seeds:
+            print(seed, play(seed).digest)
+        return 0
     began, used = time.perf_counter(), time.process_time()
     ends = range(args.first, args.first + args.seeds)
     chunks = [ends[i : i + CHUNK] for i in range(0, len(ends), CHUNK)]
@@ -55,6 +72,10 @@ def main() -> int:
             outcomes += _chunk(chunk)
     took = time.perf_counter() - began
     rules = Counter(outcome.rule for outcome in outcomes if outcome.problem)
+    if args.each:
+        for outcome in outcomes:
+            if outcome.problem:
+                print(f"{outcome.seed}: {outcome.problem}")
     for rule, count in rules.most_common():
         some = [outcome.seed for outcome in outcomes if outcome.rule == rule][:8]
         print(f"{rule:12} {count:6}  seeds {', '.join(map(str, some))}")

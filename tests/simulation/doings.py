@@ -9,7 +9,7 @@ from extender.sandbox.status import StatusError
 from extender.sandbox.storage import DELETED, Change
 from tests.simulation import objects
 from tests.simulation.objects import PROTECTED
-from tests.simulation.script import Happening
+from tests.simulation.script import FLAP_SECONDS, FLAPS, Happening
 from tests.simulation.state import Seen
 
 if TYPE_CHECKING:
@@ -268,8 +268,8 @@ class Doings:
 
     def _flap(self, happening: Happening) -> None:
         """Cut the watches again and again, each time after they were open for a while."""
-        for turn in range(4):
-            self._loop.call_later(12.0 * turn, self._cut, happening)
+        for turn in range(FLAPS):
+            self._loop.call_later(FLAP_SECONDS * turn, self._cut, happening)
 
     def _expire(self, happening: Happening) -> None:
         self._sim.server.expire()

@@ -86,9 +86,12 @@ class Faults:
         self._faults = sorted(faults, key=lambda fault: (fault.at, fault.until))
         self._latency = latency
 
-    def broken(self, start: float, end: float) -> bool:
-        """Return whether some fault was about in this time."""
-        return any(fault.at < end and fault.until > start for fault in self._faults)
+    def reading_failed(self, start: float, end: float) -> bool:
+        """Return whether reads may have failed in this time."""
+        return any(
+            fault.at < end and fault.until > start and fault.target in (READS, ALL)
+            for fault in self._faults
+        )
 
     def denies(self, pod: str) -> bool:
         """Return whether evictions of the pod fail for good."""
@@ -103,10 +106,10 @@ class Faults:
         for fault in self._faults:
             if fault.at > now:
                 break
-            if now < fault.until and _hits(fault, method, path, dry=dry):
-                if draw(stream) < fault.share:
-                    self._suffer(fate, fault.kind, stream)
-                    break
+            hits = now < fault.until and _hits(fault, method, path, dry=dry)
+            if hits and draw(stream) < fault.share:
+                self._suffer(fate, fault.kind, stream)
+                break
         return fate
 
     def _suffer(self, fate: Fate, kind: str, stream: str) -> None:

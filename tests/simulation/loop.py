@@ -87,7 +87,7 @@ class SimLoop(asyncio.BaseEventLoop):
             if self._stopping:  # type: ignore[attr-defined]
                 break
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
         """See asyncio: timers of the same moment run in the order in which they were set."""
@@ -96,7 +96,7 @@ class SimLoop(asyncio.BaseEventLoop):
         heappush(self._heap, (when, self._timers, handle))
         return handle
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
         """See asyncio."""
@@ -106,14 +106,14 @@ class SimLoop(asyncio.BaseEventLoop):
         """Go on to the next timer; make all that are due then ready."""
         heap = self._heap
         ready = self._ready  # type: ignore[attr-defined]
-        while heap and heap[0][2]._cancelled:  # type: ignore[attr-defined]
+        while heap and heap[0][2].cancelled():
             heappop(heap)
         if not heap:
             raise Stuck
         self._seconds = max(self._seconds, heap[0][0])
         while heap and heap[0][0] <= self._seconds:
             handle = heappop(heap)[2]
-            if not handle._cancelled:  # type: ignore[attr-defined]
+            if not handle.cancelled():
                 ready.append(handle)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -141,7 +141,9 @@ class SimLoop(asyncio.BaseEventLoop):
         for task in list(self.tasks.pop(owner, {}).values()):
             task.cancel()
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
         """Run ``func`` now; its result is there after ``slow()`` seconds."""
         future = self.create_future()
         try:

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 from extender.model.decode import decode_pod
 from extender.model.errors import ExtenderError
+from extender.model.objects import Pod
 from extender.sandbox.queue import Entry, SchedulingQueue
 from extender.sandbox.resources import NAMESPACES, NODES, PODS
 from extender.sandbox.scheduler import Scheduler
 from extender.sandbox.status import Obj, StatusError
 from extender.sandbox.storage import ADDED, Change
 from extender.sandbox.wire import ExtenderFailed, Filtered, Victims
-from extender.model.objects import Pod
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs

@@ -19,6 +19,8 @@ from tests.simulation.faults import Fault
 from tests.simulation.objects import Work
 
 NODE_CPU = 4
+FLAPS, FLAP_SECONDS = 4, 12.0
+"""How often a flapping watch is cut, and how long it stays open in between."""
 MOMENTS = ("record", "recorded", "rehearsed", "evict", "evicted", "gone", "wake", "bound")
 """What a happening may follow: a plan record is sent or stored, a rehearsal, an eviction is sent
 or takes effect, a victim is gone, a member is woken, a member of a gang is bound."""
@@ -88,10 +90,9 @@ class _Writer:
         happenings = self._arrivals(4 if large else 2) + self._events(4 if large else 2)
         happenings += self._process()
         planned = self._faults(works, 4 if large else 2)
-        last = max(
-            (h.at for h in happenings if not h.after),
-            default=0.0,
-        )
+        last = max((h.at for h in happenings if not h.after), default=0.0)
+        if any(h.kind == "flap" for h in happenings):
+            last += FLAPS * FLAP_SECONDS
         last = max(last, *(f.until for f in planned if f.until < faults.LASTING), 1.0)
         return Script(
             seed=self._seed,
@@ -106,7 +107,7 @@ class _Writer:
             lag=chance.pick("lag", (0.01, 0.05, 0.3, 1.5)),
             scheduler_lag=chance.pick("scheduler-lag", (0.01, 0.05, 0.3)),
             slow=chance.pick("slow", (0.005, 0.05, 0.3, 3.0)),
-            period=chance.pick("period", (0.25, 0.5, 0.7)),
+            period=chance.pick("period", (0.3, 0.6, 1.0)),
             bind_fails=chance.pick("bind-fails", (0.0, 0.0, 0.0, 0.2)),
             shuffle=chance.hit("shuffles", 0.3),
         )
@@ -241,6 +242,8 @@ class _Writer:
             kind = chance.pick("watch", ("cut", "break", "expire", "silent", "flap"))
             resource = chance.pick("watch-of", ("pods", "nodes", ""))
             when = self._when("watch-at")
+            if kind == "flap":
+                when = {"at": chance.between("watch-flap", 2.0, 6.0)}
             seconds = chance.between("watch-silent", 1.0, 8.0)
             found.append(
                 Happening(kind=kind, name=resource, number=seconds, **when)  # type: ignore[arg-type]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import traceback
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -240,19 +242,15 @@ class Simulation:
 def _logs(checks: Checks, story: Story) -> Any:
     """Take the extender's errors as violations, its warnings as part of the story."""
 
-    def keep(_: Any, method: str, event: dict[str, Any]) -> Any:
+    def keep(_: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         error = event.pop("exc_info", None)
         story.tell("logs", method, *(f"{k}={v}" for k, v in sorted(event.items())))
         if error:
-            import traceback
-
             checks.broken("error", traceback.format_exc().strip().splitlines()[-1])
         raise structlog.DropEvent
 
     held = structlog.get_config()
-    structlog.configure(
-        processors=[keep], wrapper_class=structlog.make_filtering_bound_logger(30)
-    )
+    structlog.configure(processors=[keep], wrapper_class=structlog.make_filtering_bound_logger(30))
     try:
         yield
     finally:
