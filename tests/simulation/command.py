@@ -6,8 +6,10 @@ import argparse
 import gc
 import time
 from collections import Counter
+from contextlib import nullcontext
 from multiprocessing import get_context
 
+from tests.simulation.mutants import named
 from tests.simulation.script import write
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Outcome, Simulation
@@ -51,6 +53,8 @@ def main() -> int:
     parser.add_argument("--each", action="store_true", help="one line for each seed that fails")
     parser.add_argument("--digests", action="store_true", help="only a hash of each story")
     parser.add_argument("--backwards", action="store_true", help="the last seed first")
+    parser.add_argument("--mutant", default="", help="make this mistake (see mutants.py)")
+    parser.add_argument("--until", default="", help="stop when one of these rules is broken")
     args = parser.parse_args()
     if args.seed is not None:
         return _tell(args.seed, story=args.story, smaller=args.shrink)
@@ -59,32 +63,37 @@ def main() -> int:
         for seed in reversed(seeds) if args.backwards else seeds:
             print(seed, play(seed).digest)
         return 0
-    began, used = time.perf_counter(), time.process_time()
+    mutant = named(args.mutant).applied() if args.mutant else nullcontext()
+    with mutant:
+        return _many(args)
+
+
+def _many(args: argparse.Namespace) -> int:
+    """Play many seeds and count what fails; ``until``: only these rules count, once is enough."""
+    began = time.perf_counter()
+    until = set(args.until.split(",")) if args.until else set()
     ends = range(args.first, args.first + args.seeds)
     chunks = [ends[i : i + CHUNK] for i in range(0, len(ends), CHUNK)]
     outcomes: list[Outcome] = []
-    if args.jobs > 1:
-        with get_context("fork").Pool(args.jobs) as pool:
-            for found in pool.imap(_chunk, chunks):
-                outcomes += found
-    else:
-        for chunk in chunks:
-            outcomes += _chunk(chunk)
+    with get_context("fork").Pool(args.jobs) as pool:
+        for found in pool.imap(_chunk, chunks):
+            outcomes += found
+            for outcome in found if args.each else ():
+                if outcome.problem and (not until or outcome.rule in until):
+                    print(f"{outcome.seed}: {outcome.problem}", flush=True)
+            if any(outcome.rule in until for outcome in found):
+                break
     took = time.perf_counter() - began
-    rules = Counter(outcome.rule for outcome in outcomes if outcome.problem)
-    if args.each:
-        for outcome in outcomes:
-            if outcome.problem:
-                print(f"{outcome.seed}: {outcome.problem}")
+    failed = [o for o in outcomes if o.problem and (not until or o.rule in until)]
+    rules = Counter(outcome.rule for outcome in failed)
     for rule, count in rules.most_common():
-        some = [outcome.seed for outcome in outcomes if outcome.rule == rule][:8]
+        some = [outcome.seed for outcome in failed if outcome.rule == rule][:8]
         print(f"{rule:12} {count:6}  seeds {', '.join(map(str, some))}")
-    total = sum(rules.values())
-    evicted = sum(bool(outcome.evictions) for outcome in outcomes)
+    played = len(outcomes)
     print(
-        f"{len(outcomes)} seeds, {total} fail, {evicted} evict; {took:.1f} s, "
-        f"{(time.process_time() - used) / len(outcomes) * 1000:.1f} ms of this process a seed, "
-        f"{sum(o.seconds for o in outcomes) / len(outcomes):.0f} simulated s a seed, "
-        f"{sum(o.steps for o in outcomes) / len(outcomes):.0f} steps"
+        f"{played} seeds, {len(failed)} fail, {sum(o.evictions > 0 for o in outcomes)} evict; "
+        f"{took:.1f} s; a seed: {sum(o.cpu for o in outcomes) / played * 1000:.1f} ms of CPU, "
+        f"{sum(o.seconds for o in outcomes) / played:.0f} simulated s, "
+        f"{sum(o.steps for o in outcomes) / played:.0f} steps"
     )
-    return 1 if total else 0
+    return 1 if failed else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import traceback
 from collections.abc import MutableMapping
 from typing import Any
@@ -49,6 +50,7 @@ class Outcome(Struct, frozen=True):
     """Simulated."""
     steps: int
     evictions: int
+    cpu: float
     story: list[str]
 
     @property
@@ -156,6 +158,7 @@ class Simulation:
     def run(self) -> Outcome:
         """Play the script; return how it ended."""
         loop = self.loop
+        began = time.process_time()
         problem = ""
         with _logs(self.checks, self.story):
             try:
@@ -173,6 +176,7 @@ class Simulation:
             seconds=loop.time(),
             steps=loop.steps,
             evictions=len(self.checks.ours),
+            cpu=time.process_time() - began,
             story=self.story.lines() if problem else [],
         )
 
