@@ -23,6 +23,7 @@ from extender.cache.cache import Cache
 from extender.cache.feed import Change
 from extender.cli import config
 from extender.cli.debug_source import DebugView
+from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
@@ -172,12 +173,18 @@ async def _act(cache: Cache, coordinator: Coordinator, stop: asyncio.Event) -> N
 
 def _expose(metrics: Metrics, cache: Cache, coordinator: Coordinator) -> None:
     def states() -> dict[str, float]:
-        counts: dict[str, float] = {"evicting": 0, "waiting": 0, "open": 0}
+        counts = {state.value: 0.0 for state in State if state is not State.ENDED}
         for flight in coordinator.book:
             counts[flight.state.value] += 1
         return counts
 
     metrics.source("plans_in_flight", "Plans in flight, by state.", states, label="state")
+    metrics.source(
+        "broken_gangs",
+        "Victim gangs that have gone in part and whose rest cannot be evicted.",
+        lambda: {"all": float(len(coordinator.flights.evictions.broken()))},
+        label="of",
+    )
     metrics.source(
         "seats_held",
         "Seats promised and not taken yet.",
