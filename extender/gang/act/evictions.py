@@ -32,8 +32,6 @@ from extender.model.snapshot import EMPTY
 
 log = structlog.get_logger("gang")
 
-MARK_SECONDS = 3.0
-"""A mark is a courtesy to controllers; half a gang gone must not wait for it."""
 REFUSED_PAUSE = 30.0
 """How often a refusal that was told already is asked for again."""
 WATCH_SECONDS = 60.0
@@ -79,6 +77,8 @@ class Unit(Struct, kw_only=True):
     """Its plan is over."""
     error: str = ""
     """Why it cannot be finished now."""
+    marked: set[str] = field(default_factory=set)
+    """Victims that have their condition DisruptionTarget, or were to get it."""
     driven: set[str] = field(default_factory=set)
     """Victims a task looks after."""
 
@@ -86,6 +86,11 @@ class Unit(Struct, kw_only=True):
     def whole(self) -> bool:
         """Whether more than one pod goes together."""
         return self.size > 1
+
+    @property
+    def owed(self) -> bool:
+        """Whether the unit may have gone in part by our hand: it cannot be forgotten."""
+        return self.touched or self.doubtful_until > 0 or Fate.ASKED in self.fates.values()
 
     @property
     def unsent(self) -> tuple[Victim, ...]:
@@ -290,7 +295,6 @@ class Evictions:
         """Try until the pod goes or nobody wants it any more."""
         uid, pause, noes, told = victim.uid, FIRST_PAUSE, 0, False
         began = self._now()
-        await self._mark(unit, victim)
         while self._wanted(unit, victim):
             why, error = self._check.of_victim(victim, unit.priority, alone=unit.touched), None
             if not why:
@@ -314,17 +318,6 @@ class Evictions:
             await self._evictor.pause(pause, error, longest)
             pause = min(pause * 2, REFUSED_PAUSE)
 
-    async def _mark(self, unit: Unit, victim: Victim) -> None:
-        if not self._wanted(unit, victim) or not self._leadership.acts:
-            return
-        if self._check.of_victim(victim, unit.priority, alone=unit.touched):
-            return
-        try:
-            async with asyncio.timeout(MARK_SECONDS):
-                await self._evictor.mark(victim, unit.message)
-        except (ApiError, TimeoutError) as error:
-            log.warning("victim not marked", pod=victim.name, error=str(error) or "no answer")
-
     async def _send(self, unit: Unit, victim: Victim) -> bool | ApiError:
         """Send one request; return True when the pod goes, False when none was sent."""
         uid = victim.uid
@@ -335,13 +328,15 @@ class Evictions:
                 and self._wanted(unit, victim)
                 and not self._check.of_victim(victim, unit.priority, alone=unit.touched)
             )
-            if fine:
-                unit.fates[uid] = Fate.ASKED
+            if uid in unit.fates:
+                unit.fates[uid] = Fate.ASKED if fine else Fate.WAITING
             return fine
 
+        mark = "" if uid in unit.marked else unit.message
+        unit.marked.add(uid)
         try:
             removal = await self._evictor.remove(
-                victim, budgeted=uid in unit.budgeted, allowed=allowed
+                victim, budgeted=uid in unit.budgeted, mark=mark, allowed=allowed
             )
         except ApiError as error:
             if not unclear(error):

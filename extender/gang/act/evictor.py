@@ -20,7 +20,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import count
+from typing import TypeVar
 from urllib.parse import quote
+
+import structlog
 
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
@@ -29,6 +32,12 @@ from extender.model.settings import EvictionSettings
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
+MARK_SECONDS = 3.0
+REQUEST_SECONDS = 15.0
+"""How long one request may take: the Eviction API tries by itself for some ten seconds."""
+
+Answer = TypeVar("Answer")
+log = structlog.get_logger("gang")
 
 
 class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, not a fault of ours
@@ -106,28 +115,18 @@ class Evictor:
         if failures:
             raise failures[0]
 
-    async def mark(self, victim: Victim, message: str) -> None:
-        """Set condition DisruptionTarget. Raises ApiError, NotFound when the pod is gone."""
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": message,
-            "lastTransitionTime": rfc3339(self._wall()),
-        }
-        body = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
-        async with self._gate:
-            await self._client.patch(f"{_pod_path(victim)}/status", body, kind="strategic")
-
     async def remove(
-        self, victim: Victim, *, budgeted: bool, allowed: Callable[[], bool]
+        self, victim: Victim, *, budgeted: bool, mark: str, allowed: Callable[[], bool]
     ) -> Removal | None:
         """Evict one pod, one try. Raises ApiError.
 
-        ``allowed()`` is asked after every wait, right before the request leaves; when it says
-        no, nothing is sent and None returned.
+        ``mark`` is the message of its condition, "" when it has that already. ``allowed()`` is
+        asked after every wait, right before a request leaves; when it says no, nothing is sent
+        and None returned.
         """
         async with self._gate:
+            if mark and allowed():
+                await self._mark(victim, mark)
             if not allowed():
                 return None
             try:
@@ -138,10 +137,32 @@ class Evictor:
             self._ended("evicted")
             return Removal.ACCEPTED
 
+    async def _mark(self, victim: Victim, message: str) -> None:
+        """Set condition DisruptionTarget right before the pod goes.
+
+        A courtesy to controllers: half a gang gone must not wait for it. On a pod that stays
+        after all, kube-controller-manager takes the condition back after two minutes
+        (stalePodDisruptionTimeout in pkg/controller/disruption).
+        """
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": message,
+            "lastTransitionTime": rfc3339(self._wall()),
+        }
+        body = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+        path = f"{_pod_path(victim)}/status"
+        try:
+            async with asyncio.timeout(MARK_SECONDS):
+                await self._client.patch(path, body, kind="strategic")
+        except (ApiError, TimeoutError) as error:
+            log.warning("victim not marked", pod=victim.name, error=str(error) or "no answer")
+
     async def leaving(self, victim: Victim) -> bool:
         """Read back, after an unclear answer, whether the pod goes or is gone. Raises ApiError."""
         try:
-            pod = await self._client.get(_pod_path(victim))
+            pod = await answered(self._client.get(_pod_path(victim)))
         except NotFound:
             return True
         meta = pod.get("metadata", {})
@@ -159,14 +180,23 @@ class Evictor:
         self._ended("refused")
 
     async def _remove(self, victim: Victim, budgeted: bool, *, dry_run: bool) -> None:
+        grace, uid = victim.grace, victim.uid
         if budgeted:
-            await self._client.evict(
-                victim.namespace, victim.name, uid=victim.uid, grace=victim.grace, dry_run=dry_run
+            request = self._client.evict(
+                victim.namespace, victim.name, uid=uid, grace=grace, dry_run=dry_run
             )
         else:
-            await self._client.delete(
-                _pod_path(victim), uid=victim.uid, grace=victim.grace, dry_run=dry_run
-            )
+            request = self._client.delete(_pod_path(victim), uid=uid, grace=grace, dry_run=dry_run)
+        await answered(request)
+
+
+async def answered(request: Awaitable[Answer], seconds: float = REQUEST_SECONDS) -> Answer:
+    """Wait for an answer, not for ever. Raises Unavailable when it does not come in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await request
+    except TimeoutError:
+        raise Unavailable(0, "Timeout", f"no answer within {seconds:g} s") from None
 
 
 def rfc3339(seconds: float) -> str:

@@ -89,7 +89,7 @@ class Flights:
         self._spawn = background.spawn
         self._interest: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""
-        self._check = LastCheck(self.shown, gangs, settings.plan)
+        self._check = LastCheck(snapshot, self.shown, gangs, settings.plan)
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
         self.evictions = Evictions(
@@ -267,9 +267,16 @@ class Flights:
             f"once {len(plan.victims)} pods are gone"
         )
         begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
+        snapshot = self.shown()
         for name, victims in _units(flight.victims.values()).items():
             if name not in begun:
-                self.evictions.begin(plan, flight.id, victims, self._budgeted(victims), message)
+                # Some may go already, by another plan's hand or somebody else's.
+                pods = [present(victim, snapshot) for victim in victims]
+                sent = [pod.uid for pod in pods if pod is not None and pod.deleting]
+                flight.sent.update(sent)
+                self.evictions.begin(
+                    plan, flight.id, victims, self._budgeted(victims), message, sent=sent
+                )
 
     def _budgeted(self, victims: Iterable[Victim]) -> frozenset[str]:
         """Return the uids of victims that a respected PodDisruptionBudget covers."""
@@ -388,7 +395,8 @@ class Flights:
         stuck = ", ".join(sorted(victim.name for victim in going)[:5])
         errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
         unsent = len(flight.victims.keys() - flight.sent)
-        refused = f" ({unsent} evictions not accepted; {'; '.join(errors[:2])})" if unsent else ""
+        refused = f" ({'; '.join([f'{unsent} evictions not accepted', *errors[:2]])})"
+        refused = refused if unsent else ""
         return (
             f"{stuck} did not go away within the grace period and {slack:g} s{refused}: "
             "the seats go back, nothing further is evicted for this plan"

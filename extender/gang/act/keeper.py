@@ -94,7 +94,7 @@ class RecordKeeper:
         if kept is None:
             return
         kept.owed = tuple(
-            sorted(victim.uid for unit in units if unit.touched for victim in unit.unsent)
+            sorted(victim.uid for unit in units if unit.owed for victim in unit.unsent)
         )
         if kept.over:
             self._push(kept)

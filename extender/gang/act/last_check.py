@@ -38,12 +38,21 @@ class KeptGangs:
 
 
 class LastCheck:
-    """Promise 4 on present objects: priority and protection of a victim, and its unit's extent."""
+    """Promise 4 on present objects: priority and protection of a victim, and its unit's extent.
+
+    ``snapshot`` is the cluster as it is, by which a pod is judged; ``shown`` has evictions that
+    are on their way as well, by which it is judged who is left of a gang.
+    """
 
     def __init__(
-        self, snapshot: Callable[[], Snapshot], gangs: KeptGangs, settings: PlanSettings
+        self,
+        snapshot: Callable[[], Snapshot],
+        shown: Callable[[], Snapshot],
+        gangs: KeptGangs,
+        settings: PlanSettings,
     ) -> None:
         self._snapshot = snapshot
+        self._shown = shown
         self._gangs = gangs
         self._settings = settings
 
@@ -54,4 +63,4 @@ class LastCheck:
 
     def of_unit(self, victims: Iterable[Victim], priority: int) -> str:
         """Return why an untouched unit must not go now, "" when it may."""
-        return unit_problem(victims, priority, self._snapshot(), self._gangs, self._settings)
+        return unit_problem(victims, priority, self._shown(), self._gangs, self._settings)

@@ -24,6 +24,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.gang.act.evictor import answered
 from extender.gang.act.record import Record, pack, unpack
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
@@ -38,6 +39,8 @@ EPOCH_ANNOTATION = "podgroup-extender.io/epoch"
 PARTS_ANNOTATION = "podgroup-extender.io/parts"
 READ_BACKS = 3
 READ_BACK_PAUSE = 0.1
+WRITE_SECONDS = 3.0
+"""How long a new record's write may take before it is read back: a gang waits for it."""
 PAGE = 50
 
 
@@ -84,7 +87,7 @@ class Records:
         name = document["metadata"]["name"]
         for attempt in range(READ_BACKS + 1):
             try:
-                await self._client.create(self._base, document)
+                await answered(self._client.create(self._base, document), WRITE_SECONDS)
                 return
             except Conflict:
                 return  # the name holds the plan's id: it is ours, from a try before
@@ -97,7 +100,7 @@ class Records:
 
     async def _there(self, name: str) -> bool:
         try:
-            await self._client.get(f"{self._base}/{name}")
+            await answered(self._client.get(f"{self._base}/{name}"), WRITE_SECONDS)
         except ApiError:
             return False
         return True
