@@ -49,7 +49,7 @@ class Calm:
                 continue
             names = ", ".join(sorted(pod.name for pod in pods))
             members = {pod.uid for pod in self._state.of_work(unit.work.name)}
-            if unit.denied:
+            if unit.denied or any(self._denied(pod) for pod in pods):
                 if not (self._checks.warned & members):
                     yield (
                         "unreported",
@@ -122,7 +122,7 @@ class Calm:
             if any(self._checks.denies(victim.name) for victim in flight.victims.values()):
                 continue  # tried again now and then, for as long as it is refused
             yield "seats", f"{flight.key} still holds {len(flight.seats)} seats"
-        owed = any(unit.denied for unit in self._checks.units.values())
+        owed = bool(self._checks.units)
         for item in self._storage.all(CONFIG_MAPS.key):
             meta = item["metadata"]
             if PLAN in (meta.get("labels") or {}) and not owed:

@@ -293,7 +293,12 @@ class Checks(Listener):
             waiting = since + longest + seats.victim_slack_seconds
             if state == "waiting" and now > waiting + SLACK:
                 self.broken("deadline", f"{key} waits for victims beyond its deadline")
-            if flight.plan.victims and not any(cache.pod(victim.uid) for victim in going):
+            recorded = state != "planned"  # until its record is surely there a plan does nothing
+            if (
+                recorded
+                and flight.plan.victims
+                and not any(cache.pod(victim.uid) for victim in going)
+            ):
                 idle[key] = self._idle.get(key, now)
                 if now - idle[key] > SLACK:
                     self.broken("closed", f"the victims of {key} are gone, its seats closed")

@@ -51,9 +51,7 @@ def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
     return [(backoff.Backoff, "delay", delay)]
 
 
-MUTANTS = (
-    Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset),
-)
+MUTANTS = (Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset),)
 
 
 def named(name: str) -> Mutant:
