@@ -35,6 +35,7 @@ LONGEST_PAUSE = 5.0
 MARK_SECONDS = 3.0
 REQUEST_SECONDS = 15.0
 """How long one request may take: the Eviction API tries by itself for some ten seconds."""
+REHEARSAL_SECONDS = 5.0
 
 Answer = TypeVar("Answer")
 log = structlog.get_logger("gang")
@@ -83,22 +84,27 @@ class Evictor:
         self._gate = asyncio.Semaphore(settings.concurrency)
 
     async def rehearse(
-        self, victims: Iterable[Victim], budgeted: frozenset[str], wanted: Callable[[], bool]
+        self,
+        victims: Iterable[Victim],
+        budgeted: frozenset[str],
+        wanted: Callable[[Victim], bool],
     ) -> None:
         """Ask for every eviction as a dry run; raises EvictionRefused at the first lasting no.
 
-        ``budgeted`` are uids to evict through the Eviction API. ``wanted()`` turns False when
-        the plan is over: what is left is not asked for.
+        ``budgeted`` are uids to evict through the Eviction API. ``wanted(victim)`` turns False
+        when the plan is over or the pod has gone by itself: that one is not asked for.
         """
 
         async def one(victim: Victim) -> None:
             pause = FIRST_PAUSE
             for attempt in count(1):
-                if not wanted():
+                if not wanted(victim):
                     return
                 try:
                     async with self._gate:
-                        await self._remove(victim, victim.uid in budgeted, dry_run=True)
+                        budget = victim.uid in budgeted
+                        seconds = REQUEST_SECONDS if budget else REHEARSAL_SECONDS
+                        await self._remove(victim, budget, seconds, dry_run=True)
                 except (NotFound, Conflict):
                     return  # gone, or the name is another pod's: the UID precondition held
                 except ApiError as error:
@@ -130,7 +136,7 @@ class Evictor:
             if not allowed():
                 return None
             try:
-                await self._remove(victim, budgeted, dry_run=False)
+                await self._remove(victim, budgeted, REQUEST_SECONDS, dry_run=False)
             except (NotFound, Conflict):
                 self._ended("gone")
                 return Removal.GONE
@@ -179,7 +185,9 @@ class Evictor:
         """Count an eviction that the API server refuses for good."""
         self._ended("refused")
 
-    async def _remove(self, victim: Victim, budgeted: bool, *, dry_run: bool) -> None:
+    async def _remove(
+        self, victim: Victim, budgeted: bool, seconds: float, *, dry_run: bool
+    ) -> None:
         grace, uid = victim.grace, victim.uid
         if budgeted:
             request = self._client.evict(
@@ -187,7 +195,7 @@ class Evictor:
             )
         else:
             request = self._client.delete(_pod_path(victim), uid=uid, grace=grace, dry_run=dry_run)
-        await answered(request)
+        await answered(request, seconds)
 
 
 async def answered(request: Awaitable[Answer], seconds: float = REQUEST_SECONDS) -> Answer:

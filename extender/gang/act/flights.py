@@ -189,7 +189,11 @@ class Flights:
     async def _act(self, flight: Flight) -> None:
         victims = list(flight.victims.values())
         try:
-            await self._evictor.rehearse(victims, self._budgeted(victims), lambda: not flight.over)
+            await self._evictor.rehearse(
+                victims,
+                self._budgeted(victims),
+                lambda victim: not flight.over and victim.uid in flight.victims,
+            )
         except EvictionRefused as refused:
             if not flight.over:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
