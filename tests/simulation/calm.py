@@ -118,9 +118,9 @@ class Calm:
         if coordinator is None or not coordinator.recovered:
             yield "down", "the extender has not recovered"
             return
+        if any(self._denied(pod) for pod in self._state.pods.values()):
+            return  # what is refused for good is tried again now and then
         for flight in coordinator.book:
-            if any(self._checks.denies(victim.name) for victim in flight.victims.values()):
-                continue  # tried again now and then, for as long as it is refused
             yield "seats", f"{flight.key} still holds {len(flight.seats)} seats"
         owed = bool(self._checks.units)
         for item in self._storage.all(CONFIG_MAPS.key):

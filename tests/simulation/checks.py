@@ -82,6 +82,8 @@ class Checks(Listener):
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._plans: list[Any] = []
+        self._granted: dict[str, int] = {}
+        """Uid -> priority of the plan for which its eviction was rightly sent."""
         self._idle: dict[str, float] = {}
         storage.observe(self._see)
 
@@ -160,9 +162,7 @@ class Checks(Listener):
             for other in self._state.of_work(work.name)
             if other.runs and now - other.bound > 2.0
         }
-        plans = self._naming(pod.uid)
-        priority = max((plan.priority for plan in plans), default=0)
-        self.units[work.name] = Unit(work, now, priority, left)
+        self.units[work.name] = Unit(work, now, self._granted.get(pod.uid, 0), left)
 
     def _finish(self) -> None:
         """Close the units of which nobody is left."""
@@ -197,6 +197,8 @@ class Checks(Listener):
         started = unit is not None and uid in unit.left
         plans = self._naming(uid)
         allowed = any(plan.priority > pod.priority for plan in plans)
+        if allowed:
+            self._granted[uid] = max(plan.priority for plan in plans)
         if not allowed and not (started and unit is not None and unit.priority > pod.priority):
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
             self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")

@@ -72,6 +72,12 @@ class Doings:
             if work.priority < held.priority:
                 sim.calm.disturbed.append((self._loop.time(), work.name))
 
+    def not_bound(self, pod: str) -> None:
+        """A bind has failed, and the pod backs off for as long as kube-scheduler likes."""
+        held = next((p for p in self._sim.state.pods.values() if p.name == pod), None)
+        if held is not None:
+            self._disturb(held.work.name)
+
     def _see(self, change: Change) -> None:
         if change.resource != PODS.key:
             return
@@ -269,7 +275,7 @@ class Doings:
     def _flap(self, happening: Happening) -> None:
         """Cut the watches again and again, each time after they were open for a while."""
         for turn in range(FLAPS):
-            self._loop.call_later(FLAP_SECONDS * turn, self._cut, happening)
+            self._loop.call_later(FLAP_SECONDS * turn, self._break, happening)
 
     def _expire(self, happening: Happening) -> None:
         self._sim.server.expire()

@@ -119,7 +119,9 @@ class _Writer:
             groups=GroupSettings(settle_seconds=0.3),
             plan=PlanSettings(patience_seconds=30.0, retry_seconds=1.0),
             seats=SeatSettings(
-                bind_seconds=chance.pick("bind-seconds", (4.0, 10.0)),
+                # kube-scheduler's own back-off is up to 10 s, so less would be a promise broken
+                # by configuration.
+                bind_seconds=chance.pick("bind-seconds", (20.0, 40.0)),
                 victim_slack_seconds=chance.pick("slack", (2.0, 5.0)),
             ),
             eviction=EvictionSettings(

@@ -152,6 +152,8 @@ class Simulation:
         self.story.tell("scheduler", pod, what, node)
         if what == "bound":
             self.doings.bound(pod)
+        else:
+            self.doings.not_bound(pod)
 
     # -- a life -----------------------------------------------------------------------------
 
