@@ -12,6 +12,9 @@ from extender.sandbox.status import Obj
 from extender.sandbox.storage import DELETED, Change, Storage
 from tests.simulation.objects import OWNER, PROTECTED, Work
 
+LONG_AGO = -1000.0
+"""When pods were bound that run from the beginning."""
+
 
 class Seen(Struct):
     """One unfinished pod."""
@@ -113,7 +116,7 @@ class State:
         held.nominated = obj["status"].get("nominatedNodeName") or ""
         held.marked = _marked(obj)
         if node and not held.node:
-            held.node, held.bound = node, self._time()
+            held.node, held.bound = node, self._time() if change.old else LONG_AGO
             work = held.work
             if work.quorum:
                 running = sum(pod.runs for pod in self.of[work.name].values())
