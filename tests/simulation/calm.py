@@ -30,6 +30,8 @@ class Calm:
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (rule, what is wrong)."""
         yield from self._units()
+        if any(self._denied(pod) for pod in self._state.pods.values()):
+            return  # what is refused for good is tried again now and then
         yield from self._left_over()
         for work in self._state.works.values():
             if work.gang and work.quorum:
@@ -118,8 +120,6 @@ class Calm:
         if coordinator is None or not coordinator.recovered:
             yield "down", "the extender has not recovered"
             return
-        if any(self._denied(pod) for pod in self._state.pods.values()):
-            return  # what is refused for good is tried again now and then
         for flight in coordinator.book:
             yield "seats", f"{flight.key} still holds {len(flight.seats)} seats"
         owed = bool(self._checks.units)

@@ -47,6 +47,8 @@ class Unit(Struct):
     """Of the plan that began it."""
     left: set[str]
     """Uids that have to go as well."""
+    members: frozenset[str]
+    """Uids of all that ran then: they may go as well."""
     denied: bool = False
     """The API server has refused one of them."""
 
@@ -157,12 +159,12 @@ class Checks(Listener):
         if work.name in self.units:
             return
         now = self._time()
-        left = {
-            other.uid
-            for other in self._state.of_work(work.name)
-            if other.runs and now - other.bound > 2.0
-        }
-        self.units[work.name] = Unit(work, now, self._granted.get(pod.uid, 0), left)
+        running = [other for other in self._state.of_work(work.name) if other.runs]
+        # Who was bound just now may not have been known to us.
+        left = {other.uid for other in running if now - other.bound > 2.0}
+        members = frozenset(other.uid for other in running)
+        priority = self._granted.get(pod.uid, 0)
+        self.units[work.name] = Unit(work, now, priority, left, members)
 
     def _finish(self) -> None:
         """Close the units of which nobody is left."""
@@ -194,7 +196,7 @@ class Checks(Listener):
         if pod is None or known is None or known.deleting:
             return  # gone, or going already: nothing is lost by asking
         unit = self.units.get(pod.work.name)
-        started = unit is not None and uid in unit.left
+        started = unit is not None and uid in unit.members
         plans = self._naming(uid)
         allowed = any(plan.priority > pod.priority for plan in plans)
         if allowed:
@@ -303,7 +305,7 @@ class Checks(Listener):
             ):
                 idle[key] = self._idle.get(key, now)
                 if now - idle[key] > SLACK:
-                    self.broken("closed", f"the victims of {key} are gone, its seats closed")
+                    self.broken("closed", f"{state}: the victims of {key} are gone")
         self._idle = idle
 
     def _see(self, change: Change) -> None:
@@ -320,7 +322,8 @@ class Checks(Listener):
                 for item in self._records()
                 if (item["metadata"].get("annotations") or {}).get(GANG) == gang
             ]
-            if str(flight.key) == gang and ours and not others:
+            owed = any(unit.left for unit in self.units.values())
+            if str(flight.key) == gang and ours and owed and not others:
                 self.broken("record", f"the record of {gang} is deleted while it evicts")
 
 
