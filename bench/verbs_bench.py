@@ -36,7 +36,7 @@ import uvloop
 
 from extender.model.settings import ServerSettings
 from extender.server.answers import Receive, Scope, Send, read_body, respond
-from extender.server.app import Verbs
+from extender.server.app import Health, Verbs
 from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
@@ -133,7 +133,7 @@ async def _serve_verbs(factory: str, pipe: Connection) -> None:
     module, _, name = factory.partition(":")
     make: Callable[[], Verbs] = getattr(importlib.import_module(module), name)
     stop = asyncio.Event()
-    server = Server(ServerSettings(port=0), make(), NoDebug(), list, Metrics())
+    server = Server(ServerSettings(port=0), make(), NoDebug(), Health(), Metrics())
     serving = asyncio.create_task(server.serve(stop))
     await server.started.wait()
     pipe.send(server.port)

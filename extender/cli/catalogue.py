@@ -1,7 +1,7 @@
 """What ``check`` may find: of each rule how grave it is, why it matters and how to repair it.
 
 The rules themselves, that is when one is broken and where, stand in entry_rules.py,
-scheduler_rules.py and check.py.
+scheduler_rules.py, replica_rules.py and check.py.
 """
 
 from __future__ import annotations
@@ -257,4 +257,39 @@ SETTINGS_RULES = {
 }
 """On this program's own configuration."""
 
-RULES = ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES
+REPLICA_RULES = {
+    "two-planners": Rule(
+        "error",
+        "two extenders at the same time promise the same room twice",
+        "set leadership.enabled: true, or run one replica with strategy Recreate",
+    ),
+    "shared-identity": Rule(
+        "error",
+        "each of them takes the lease that it reads for its own, so several act",
+        "leave leadership.identity out: each process then makes a name of its own",
+    ),
+    "static-pods": Rule(
+        "warning",
+        "a static pod on several control plane nodes is several extenders, and all of them plan",
+        "set leadership.enabled: true, unless there is one control plane node only",
+    ),
+    "standby-not-ready": Rule(
+        "error",
+        "/readyz is false on a standby for as long as another replica leads: a kube-scheduler "
+        "beside it never starts, a roll-out never ends and no node with the leader can be drained",
+        "ask for /readyz/caches, which says that the replica could lead",
+    ),
+    "no-leader-label": Rule(
+        "error",
+        "no pod ever gets the label, so the Service has no endpoint",
+        "set leadership.labelPod: true",
+    ),
+    "service-standby": Rule(
+        "error",
+        "calls also go to standbys, which refuse them",
+        'add podgroup-extender.io/leader: "true" to the selector and set leadership.labelPod: true',
+    ),
+}
+"""On several replicas."""
+
+RULES = ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES | REPLICA_RULES

@@ -18,6 +18,7 @@ from extender.cli import config, documents
 from extender.cli.catalogue import broken
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
+from extender.cli.replica_rules import replica_findings
 from extender.cli.scheduler_rules import (
     command_line_findings,
     configuration_findings,
@@ -95,6 +96,8 @@ def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
         )
     settings = config.load(args.config)
     findings = list(settings_findings(settings, str(args.config))) if args.config else []
+    for path in dict.fromkeys(filter(None, (args.config, args.scheduler_manifest))):
+        findings += replica_findings(documents.read(path), settings)
     unchecked: list[str] = []
     if path := args.scheduler_config:
         found = configuration(documents.read(path), str(path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import asdict
 
@@ -14,12 +14,18 @@ from extender.model.settings import Settings
 
 
 class DebugView:
-    """Implements server.debug.DebugSource."""
+    """Implements server.debug.DebugSource. ``present`` is the coordinator of this moment."""
 
-    def __init__(self, source: Source, coordinator: Coordinator, settings: Settings) -> None:
+    def __init__(
+        self, source: Source, present: Callable[[], Coordinator], settings: Settings
+    ) -> None:
         self._source = source
-        self._coordinator = coordinator
+        self._present = present
         self._settings = settings
+
+    @property
+    def _coordinator(self) -> Coordinator:
+        return self._present()
 
     def decisions(self) -> Sequence[object]:
         """Return the decisions kept, newest first."""

@@ -1,52 +1,52 @@
 """``serve``: the extender itself.
 
-Order of starting: listen (not ready), fill the cache, read the plan records of
-a life before, then be ready and decide. Order of stopping: not ready, finish
-calls in flight, stop acting. Plans in flight stay recorded either way.
+Order of starting: listen (not ready), fill the cache, get the lease, read the
+plan records of a life before, then be ready and decide. Order of stopping: not
+ready, finish calls in flight, stop acting; of several replicas one stops acting
+first, so that another leads at once. Plans in flight stay recorded either way.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
+import socket
 import sys
-import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import structlog
 import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cache.feed import Change
 from extender.cli import config
 from extender.cli.debug_source import DebugView
+from extender.cli.replica import Replica
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.elector import Elector
+from extender.gang.act.leader_label import LeaderLabel
+from extender.gang.act.leadership import Leadership
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError
-from extender.model.errors import ExtenderError, InvalidInput, NotReady
-from extender.model.objects import Pod
-from extender.model.settings import Settings
+from extender.model.errors import ExtenderError, InvalidInput
+from extender.model.settings import LeadershipSettings, Settings
 from extender.search.solver import BACKEND
+from extender.server.app import Health
 from extender.server.lifecycle import Server, stop_on_signals
 from extender.server.logs import configure_logs, log_decision
 from extender.server.metrics import Metrics
-from extender.verbs.spare import Spare
-from extender.verbs.verbs import ExtenderVerbs
+from extender.verbs.leading import LeadersVerbs
 
 log = structlog.get_logger("serve")
-RECOVERY_PAUSE = 1.0
 SWITCH_SECONDS = 0.0005
 """The interpreter changes threads this often when both want it. A plan is partly Python: at
 CPython's 5 ms a verb answered meanwhile waits as long for its turn, several times over."""
-SYNC_REPORT = 10.0
-"""Seconds between log lines that say what is not synced yet."""
 
 
 CACHE_METRICS = (
@@ -94,92 +94,75 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
     async with await KubeClient.connect(kubeconfig) as client:
-        resolver = Resolver(settings.groups)
         metrics = Metrics()
         metrics.search_backend(BACKEND)
+        resolver = Resolver(settings.groups)
         cache = Cache(client, settings.cache, resolver.member_key)
-        coordinator = _coordinator(client, cache, settings, resolver, metrics)
-        cache.subscribe(lambda change: _observe(coordinator, change))
-        spare = Spare(coordinator.book, cache, time.monotonic)
-        verbs = ExtenderVerbs(cache, coordinator, spare, settings)
-        _expose(metrics, cache, coordinator)
-
-        def not_ready() -> list[str]:
-            reasons = []
-            if not cache.synced:
-                reasons.append(cache.problem())
-            if not coordinator.recovered:
-                reasons.append("plan records are not read")
-            return reasons
-
-        view = DebugView(cache, coordinator, settings)
-        server = Server(settings.server, verbs, view, not_ready, metrics)
+        namespace = settings.seats.record_namespace or client.namespace or "kube-system"
+        replica = Replica(
+            cache,
+            settings,
+            _coordinators(client, cache, settings, resolver, namespace, metrics),
+            _elector(client, settings.leadership, namespace),
+            _label(client, settings.leadership),
+        )
+        _expose(metrics, cache, replica)
+        server = Server(
+            settings.server,
+            LeadersVerbs(lambda: replica.verbs, replica.leadership),
+            DebugView(cache, lambda: replica.coordinator, settings),
+            Health(replica.not_ready, replica.heartbeats.late, replica.cold),
+            metrics,
+        )
         log.info("starting", api_server=client.server, search=BACKEND)
-        acting = asyncio.create_task(_act(cache, coordinator, stop))
-        try:
+        async with replica.running(stop):
             await server.serve(stop)
-        finally:
-            stop.set()
-            acting.cancel()
-            await asyncio.gather(acting, return_exceptions=True)
-            gc.enable()
-            await coordinator.close()
-            await cache.stop()
 
 
-def _observe(coordinator: Coordinator, change: Change) -> None:
-    if change.kind == "pod":
-        # The kind tells both types; asking for them again costs more than all the rest.
-        coordinator.observe(cast("Pod | None", change.old), cast("Pod | None", change.new))
-
-
-def _coordinator(
-    client: KubeClient, cache: Cache, settings: Settings, resolver: Resolver, metrics: Metrics
-) -> Coordinator:
+def _coordinators(
+    client: KubeClient,
+    cache: Cache,
+    settings: Settings,
+    resolver: Resolver,
+    namespace: str,
+    metrics: Metrics,
+) -> Callable[[Leadership], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
         log_decision(decision)
 
-    namespace = settings.seats.record_namespace or client.namespace or "kube-system"
-    return coordinate(
-        client, cache, settings, resolver, namespace, decided=decided, evicted=metrics.evicted
-    )
+    def make(leadership: Leadership) -> Coordinator:
+        return coordinate(
+            client,
+            cache,
+            settings,
+            resolver,
+            namespace,
+            leadership=leadership,
+            decided=decided,
+            evicted=metrics.evicted,
+        )
+
+    return make
 
 
-def _settle_memory() -> None:
-    """What was just read or summed up lives long: no collector pass over it, ever."""
-    gc.freeze()
-    gc.enable()
+def _elector(client: KubeClient, settings: LeadershipSettings, records: str) -> Elector | None:
+    if not settings.enabled:
+        return None
+    identity = settings.identity or f"{socket.gethostname()}_{uuid.uuid4()}"
+    return Elector(client, settings, settings.namespace or records, identity)
 
 
-async def _act(cache: Cache, coordinator: Coordinator, stop: asyncio.Event) -> None:
-    """Fill the cache, recover, then look after gangs until the stop."""
-    # Nothing of the first reading is garbage: at 150,000 pods the collector took 0.6 s to see
-    # that, over and over. It goes on as soon as something does not work at the first try.
-    gc.disable()
-    await cache.start()
-    while not cache.synced:
-        try:
-            await cache.wait_synced(SYNC_REPORT)
-        except NotReady as reason:
-            gc.enable()
-            log.warning("still waiting", reason=str(reason))
-    while not coordinator.recovered:
-        try:
-            await coordinator.recover()
-        except ApiError as error:
-            gc.enable()
-            log.warning("plan records cannot be read, trying again", error=str(error))
-            await asyncio.sleep(RECOVERY_PAUSE)
-    _settle_memory()
-    log.info("ready", nodes=len(cache.snapshot().nodes), plans=len(coordinator.book))
-    await coordinator.run(stop)
+def _label(client: KubeClient, settings: LeadershipSettings) -> LeaderLabel | None:
+    if not (settings.enabled and settings.label_pod):
+        return None
+    return LeaderLabel(client, client.namespace, socket.gethostname())
 
 
-def _expose(metrics: Metrics, cache: Cache, coordinator: Coordinator) -> None:
+def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
     def states() -> dict[str, float]:
         counts = {state.value: 0.0 for state in State if state is not State.ENDED}
-        for flight in coordinator.book:
+        for flight in replica.coordinator.book:
             counts[flight.state.value] += 1
         return counts
 
@@ -187,14 +170,28 @@ def _expose(metrics: Metrics, cache: Cache, coordinator: Coordinator) -> None:
     metrics.source(
         "broken_gangs",
         "Victim gangs that have gone in part and whose rest cannot be evicted.",
-        lambda: {"all": float(len(coordinator.flights.evictions.broken()))},
+        lambda: {"all": float(len(replica.coordinator.flights.evictions.broken()))},
         label="of",
     )
     metrics.source(
         "seats_held",
         "Seats promised and not taken yet.",
-        lambda: {"all": float(len(coordinator.book.holds()))},
+        lambda: {"all": float(len(replica.coordinator.book.holds()))},
         label="of",
+    )
+    leadership = replica.leadership
+    metrics.source(
+        "leader",
+        "Whether this replica leads.",
+        lambda: {leadership.identity: float(leadership.acts)},
+        label="identity",
+    )
+    metrics.source(
+        "leader_epoch",
+        "Transitions of the lease when this replica last got it.",
+        lambda: {leadership.identity: float(leadership.epoch)},
+        label="identity",
+        counter=True,
     )
     for name, field, documentation, counter in CACHE_METRICS:
         metrics.source(

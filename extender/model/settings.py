@@ -116,6 +116,33 @@ class EvictionSettings(Section, frozen=True, kw_only=True):
     """Tries per victim on 429, 5xx and connection errors before the plan gives up."""
 
 
+JITTER = 1.2
+"""A candidate waits up to this much longer than retry_seconds (client-go's JitterFactor)."""
+
+
+class LeadershipSettings(Section, frozen=True, kw_only=True):
+    """Which of several replicas acts: the holder of a Lease, with client-go's defaults."""
+
+    enabled: bool = False
+    """Needed as soon as two replicas can run at the same time, a roll-out's included."""
+    namespace: str = ""
+    """Of the Lease; "" = where plan records are kept."""
+    name: str = "podgroup-extender"
+    """Of the Lease. Replicas that share plan records must share it."""
+    identity: str = ""
+    """Who we are in the Lease; "" = host name and a random part, new with each start. One that
+    stays lets a restarted process go on at once, but no two processes may ever have it."""
+    lease_seconds: float = 15.0
+    """Others wait this long after the last renewal that they saw."""
+    renew_seconds: float = 10.0
+    """A leader stops acting this long after its last renewal that surely worked."""
+    retry_seconds: float = 2.0
+    """Between two tries to renew or to get the Lease."""
+    label_pod: bool = False
+    """The leader labels its pod podgroup-extender.io/leader, for a Service to select; the pod
+    is the one named as the host, in our own namespace."""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -127,6 +154,7 @@ class Settings(Section, frozen=True, kw_only=True):
     plan: PlanSettings = PlanSettings()
     seats: SeatSettings = SeatSettings()
     eviction: EvictionSettings = EvictionSettings()
+    leadership: LeadershipSettings = LeadershipSettings()
 
 
 def validate(settings: Settings) -> None:
@@ -160,6 +188,18 @@ def validate(settings: Settings) -> None:
         (s.seats.max_replans >= 0, "seats.maxReplans must not be negative"),
         (s.eviction.concurrency > 0, "eviction.concurrency must be positive"),
         (s.eviction.attempts > 0, "eviction.attempts must be positive"),
+        (bool(s.leadership.name), "leadership.name must not be empty"),
+        (s.leadership.lease_seconds >= 1, "leadership.leaseSeconds must be at least 1"),
+        (s.leadership.retry_seconds > 0, "leadership.retrySeconds must be positive"),
+        (
+            s.leadership.lease_seconds > s.leadership.renew_seconds,
+            "leadership.leaseSeconds must exceed leadership.renewSeconds (a leader must be still "
+            "before others may hold the lease)",
+        ),
+        (
+            s.leadership.renew_seconds > JITTER * s.leadership.retry_seconds,
+            f"leadership.renewSeconds must exceed {JITTER} times leadership.retrySeconds",
+        ),
     )
     wrong = [text for fine, text in rules if not fine]
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)

@@ -10,6 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from itertools import count
 from time import perf_counter
 from typing import Protocol
@@ -75,24 +76,40 @@ class Verbs(Protocol):
         """Say which pods may go, by node."""
 
 
+def _nothing() -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class Health:
+    """What is wrong, for each of the health pages; an empty list is good."""
+
+    ready: Callable[[], list[str]] = _nothing
+    """/readyz: verbs are answered."""
+    alive: Callable[[], list[str]] = _nothing
+    """/livez: no restart is needed."""
+    caches: Callable[[], list[str]] = _nothing
+    """/readyz/caches: the state of the cluster is known and fresh, leading or not."""
+
+
 class App:
     """The application; one instance a server.
 
-    ``ready`` returns the reasons why this process is not ready, none when it is.
-    ``debug`` None turns the debug API off.
+    ``health`` returns the reasons why this process is not ready, not alive, or does not
+    know the cluster. ``debug`` None turns the debug API off.
     """
 
     def __init__(
         self,
         verbs: Verbs,
         debug: DebugSource | None,
-        ready: Callable[[], list[str]],
+        health: Health,
         metrics: Metrics,
         max_body_bytes: int,
     ) -> None:
         self._verbs = verbs
         self._debug = debug
-        self._ready = ready
+        self._health = health
         self._metrics = metrics
         self._max_body_bytes = max_body_bytes
         self._calls: dict[str, tuple[Callable[[bytes], Awaitable[Answered]], VerbMetrics]] = {
@@ -186,6 +203,9 @@ class App:
             status, answer = 500, error_body("internal error, see the log", request_id=request_id)
             log.exception("internal error")
         headers = [*self._headers(), (b"x-request-id", request_id.encode())]
+        if status == 503 and CLOSE not in headers:
+            # A new connection through a Service may lead to the replica that answers.
+            headers.append(CLOSE)
         if too_large:
             await respond(send, status, answer, headers=[*headers, CLOSE], more=True)
             await _discard(receive)
@@ -251,6 +271,8 @@ class App:
             return self._alive
         if path == "/readyz":
             return self._readiness
+        if path == "/readyz/caches":
+            return self._caches
         if path == "/metrics":
             return self._scrape
         if path == "/debug" or path.startswith("/debug/"):
@@ -258,13 +280,21 @@ class App:
         return None
 
     async def _alive(self, scope: Scope, send: Send) -> None:
-        await respond(send, 200, b"ok", TEXT, headers=self._headers())
+        await self._report(send, "not alive", self._health.alive(), 500)
 
     async def _readiness(self, scope: Scope, send: Send) -> None:
-        reasons = ["stopping"] if self._draining else self._ready()
+        reasons = ["stopping"] if self._draining else self._health.ready()
+        await self._report(send, "not ready", reasons, 503)
+
+    async def _caches(self, scope: Scope, send: Send) -> None:
+        """Whether a standby could take over: all of readiness but leading."""
+        reasons = ["stopping"] if self._draining else self._health.caches()
+        await self._report(send, "not ready", reasons, 503)
+
+    async def _report(self, send: Send, what: str, reasons: list[str], status: int) -> None:
         if reasons:
-            body = error_body("not ready: " + "; ".join(reasons), reasons=reasons)
-            await respond(send, 503, body, headers=self._headers())
+            body = error_body(f"{what}: " + "; ".join(reasons), reasons=reasons)
+            await respond(send, status, body, headers=self._headers())
         else:
             await respond(send, 200, b"ok", TEXT, headers=self._headers())
 

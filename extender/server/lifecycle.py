@@ -7,14 +7,14 @@ import contextlib
 import math
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import structlog
 import uvicorn
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import ServerSettings
-from extender.server.app import App, Verbs
+from extender.server.app import App, Health, Verbs
 from extender.server.debug import DebugSource
 from extender.server.metrics import Metrics
 from extender.server.tls import Certificates
@@ -26,7 +26,7 @@ BACKLOG = 1024
 class Server:
     """Serves the verbs until told to stop.
 
-    ``ready`` returns the reasons why the process is not ready. ``port`` is the
+    ``health`` says whether the process is ready and alive. ``port`` is the
     bound port as soon as ``started`` is set (settings.port 0 takes a free one).
     """
 
@@ -35,7 +35,7 @@ class Server:
         settings: ServerSettings,
         verbs: Verbs,
         debug: DebugSource,
-        ready: Callable[[], list[str]],
+        health: Health,
         metrics: Metrics,
         *,
         certificate_check_seconds: float = CERTIFICATE_CHECK_SECONDS,
@@ -43,7 +43,7 @@ class Server:
         self._settings = settings
         self._certificate_check_seconds = certificate_check_seconds
         source = debug if settings.debug else None
-        self.app = App(verbs, source, ready, metrics, settings.max_body_bytes)
+        self.app = App(verbs, source, health, metrics, settings.max_body_bytes)
         self.started = asyncio.Event()
         self.port = 0
 

@@ -464,3 +464,13 @@ async def test_nominations_left_by_a_life_before_are_cleared(rig: Rig) -> None:
     await rig.remove("high-1")
     await rig.start()
     await rig.until(lambda: not rig.cached("high-0").nominated, "the nomination is cleared")
+
+
+async def test_a_node_that_closes_between_record_and_eviction_spares_the_victims(rig: Rig) -> None:
+    await full_cluster(rig)
+    mark = rig.server.faults.plan(Fault(times=2, method="PATCH", path="low-./status", delay=0.5))
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: mark.hits > 0, "the victims are being marked")
+    await cordon(rig, "n1")
+    await asyncio.sleep(1.0)
+    assert await rig.names() == {*LOW, *HIGH}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.model.settings import Settings
 from tests.controlplane.client import AGGREGATED, ApiError
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
@@ -86,6 +87,8 @@ def test_example_is_accepted_and_nothing_is_dropped(cluster: Cluster) -> None:
 CLUSTER_RULES = rules("rbac.yaml", "ClusterRole", "podgroup-extender")
 OWN_RULES = rules("rbac.yaml", "Role", "podgroup-extender")
 
+LEASE = Settings().leadership.name
+
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 SUBRESOURCES = ("pods/status", "pods/eviction", "pods/binding", "pods/exec", "pods/log")
 
@@ -99,7 +102,13 @@ def bound(cluster: Cluster, home: str) -> Cluster:
     return cluster
 
 
-def allowed(cluster: Cluster, user: str, right: tuple[str, str, str], namespace: str = "") -> bool:
+def allowed(
+    cluster: Cluster,
+    user: str,
+    right: tuple[str, str, str],
+    namespace: str = "",
+    called: str = "",
+) -> bool:
     """Ask the API server whether a user may do something."""
     verb, group, resource = right
     name, _, subresource = resource.partition("/")
@@ -115,6 +124,7 @@ def allowed(cluster: Cluster, user: str, right: tuple[str, str, str], namespace:
                 "resource": name,
                 "subresource": subresource,
                 "namespace": namespace,
+                "name": called,
             },
         },
     }
@@ -133,7 +143,12 @@ def test_rights_are_granted_and_no_more(bound: Cluster) -> None:
         for right in CLUSTER_RULES:
             assert allowed(bound, user, right, bound.namespace), right
         for right in OWN_RULES:
-            assert allowed(bound, user, right, NAMESPACE), right
+            assert allowed(bound, user, right, NAMESPACE, LEASE), right
+        # Of leases only one, save to create it.
+        for verb in ("get", "watch", "update"):
+            right = (verb, "coordination.k8s.io", "leases")
+            assert not allowed(bound, user, right, NAMESPACE, "another")
+            assert not allowed(bound, user, right, "kube-system", LEASE)
     resources = [("", each) for each in SUBRESOURCES]
     for root in ("/api", "/apis"):
         for group in client.request("GET", root, accept=AGGREGATED)["items"]:

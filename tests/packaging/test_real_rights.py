@@ -16,6 +16,7 @@ from extender.gang.act.record import Record
 from extender.gang.act.records import documents_of
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat
+from extender.model.settings import Settings
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER
 from tests.controlplane.harness import ControlPlane
@@ -105,6 +106,7 @@ def start_extender(cluster: Cluster, port: int, directory: Path) -> Process:
     config.write_text(
         f"server: {{port: {port}}}\ncache: {{watchList: false}}\n"
         f"seats: {{recordNamespace: {NAMESPACE}}}\n"
+        "leadership: {enabled: true}\n"
     )
     command = [sys.executable, "-m", "extender.cli.main", "serve", f"--config={config}"]
     process = Process(
@@ -196,6 +198,12 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
         extender.stop()
 
     used, refused = audit(tmp_path / "audit.jsonl")
+    (lease,) = (
+        rule
+        for rule in pick("rbac.yaml", "Role")["rules"]
+        if rule["resources"] == ["leases"] and "resourceNames" in rule
+    )
+    assert lease["resourceNames"] == [Settings().leadership.name]
     assert refused == []
     granted = rules("rbac.yaml", "ClusterRole", "podgroup-extender") | rules(
         "rbac.yaml", "Role", "podgroup-extender"

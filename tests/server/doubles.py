@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from extender.model.settings import ServerSettings
+from extender.server.app import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority
@@ -95,13 +96,15 @@ class Running:
         self.verbs = Echo()
         self.source = Source()
         self.reasons: list[str] = []
+        self.dead: list[str] = []
+        self.cold: list[str] = []
         self.metrics = Metrics()
         self.stop = asyncio.Event()
         self.server = Server(
             settings,
             self.verbs,
             self.source,
-            lambda: self.reasons,
+            Health(lambda: self.reasons, lambda: self.dead, lambda: self.cold),
             self.metrics,
             certificate_check_seconds=certificate_check_seconds,
         )

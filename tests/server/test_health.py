@@ -15,6 +15,7 @@ import pytest
 
 from extender.model.settings import ServerSettings
 from extender.server import debug
+from extender.server.app import Health
 from tests.server.doubles import Row, Running, Source, running
 from tests.wire.documents import dump, filter_by_name
 
@@ -34,6 +35,25 @@ class TestHealth:
             assert answer.status == 503
             assert (await answer.json())["reasons"] == site.reasons
 
+    async def test_dead_parts_ask_for_a_restart(
+        self, site: Running, web: aiohttp.ClientSession
+    ) -> None:
+        site.dead = ["tick has not shown life for 61 s"]
+        for path in ("/healthz", "/livez"):
+            async with web.get(site.url(path)) as answer:
+                assert answer.status == 500
+                assert (await answer.json())["reasons"] == site.dead
+
+    async def test_standby_is_warm_and_not_ready(
+        self, site: Running, web: aiohttp.ClientSession
+    ) -> None:
+        site.reasons = ["another replica leads: a"]
+        async with web.get(site.url("/readyz/caches")) as answer:
+            assert answer.status == 200
+        site.cold = ["the cache is stale"]
+        async with web.get(site.url("/readyz/caches")) as answer:
+            assert answer.status == 503
+
     async def test_head(self, site: Running, web: aiohttp.ClientSession) -> None:
         async with web.head(site.url("/healthz")) as answer:
             assert answer.status == 200
@@ -44,7 +64,7 @@ class TestHealth:
         def broken() -> list[str]:
             raise ZeroDivisionError
 
-        site.server.app._ready = broken
+        site.server.app._health = Health(ready=broken)
         async with web.get(site.url("/readyz")) as answer:
             assert answer.status == 500
         assert [line for line in lines if line["log_level"] == "error"]

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from extender.model.settings import ServerSettings
+from extender.server.app import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from tests.gang.rig import Rig
@@ -53,7 +54,7 @@ async def served() -> AsyncIterator[Served]:
         await rig.gang("high", 2, "high")
         settings = ServerSettings(port=0, max_body_bytes=64 * 1024)
         metrics = Metrics()
-        server = Server(settings, rig.verbs, _NoDebug(), lambda: [], metrics)
+        server = Server(settings, rig.verbs, _NoDebug(), Health(), metrics)
         stop = asyncio.Event()
         serving = asyncio.create_task(server.serve(stop))
         await asyncio.wait_for(server.started.wait(), 10)

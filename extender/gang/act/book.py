@@ -66,6 +66,8 @@ class Flight(Struct, kw_only=True):
     """Monotonic time at which the plan was made."""
     recorded: bool = False
     """Its record is surely written: the plan may act."""
+    nodes: object = None
+    """The cluster's nodes when it was last compared with them; another object when one changed."""
     acting: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is past State.PLANNED, whichever way."""
 

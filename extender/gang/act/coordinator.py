@@ -503,9 +503,10 @@ class Coordinator:
         """
         recovery = Recovery(self.flights, self._keeper, self._snapshot, self._clocks, self._decide)
         await recovery.run()
-        await self._planner_thread.show(self._snapshot)
+        # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
         self.recovered = True
         self._clear_orphans()
+        await self._planner_thread.show(self._snapshot)
 
     async def close(self) -> None:
         """Stop background work. Plans stay recorded; the next start goes on with them."""

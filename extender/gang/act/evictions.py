@@ -101,6 +101,9 @@ class Unit(Struct, kw_only=True):
 class Listener(Protocol):
     """Who is told how evictions go."""
 
+    def still_holds(self, unit: Unit) -> bool:
+        """Whether the plan of an untouched unit holds on the newest state."""
+
     def eviction_sent(self, unit: Unit, victim: Victim) -> None:
         """The API server has accepted one eviction."""
 
@@ -327,6 +330,7 @@ class Evictions:
                 self._leadership.acts
                 and self._wanted(unit, victim)
                 and not self._check.of_victim(victim, unit.priority, alone=unit.touched)
+                and (unit.touched or self._listener.still_holds(unit))
             )
             if uid in unit.fates:
                 unit.fates[uid] = Fate.ASKED if fine else Fate.WAITING

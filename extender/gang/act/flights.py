@@ -226,6 +226,7 @@ class Flights:
             for uid, node in flight.seats.items():
                 self._spawn(self._notices.nominate(flight.pods[uid], node))
         self._enter_state(flight, State.EVICTING)
+        flight.nodes = self._snapshot().nodes
         self._evict(flight)
         if flight.state is State.EVICTING:
             self._advance(flight)
@@ -296,6 +297,20 @@ class Flights:
             ):
                 covered.add(pod.uid)
         return frozenset(covered)
+
+    def still_holds(self, unit: Unit) -> bool:
+        """Whether a plan still holds right before it takes from an untouched unit."""
+        flight = self._flight_of(unit)
+        if flight is None or flight.state is not State.EVICTING:
+            return False
+        nodes = self._snapshot().nodes
+        if nodes is not flight.nodes:  # pods are told one by one (observe), nodes are not
+            flight.nodes = nodes
+            why = self.problem(flight)
+            if why:
+                self._replan(flight, why)
+                return False
+        return True
 
     def eviction_sent(self, unit: Unit, victim: Victim) -> None:
         """Take note that the API server has accepted one eviction."""

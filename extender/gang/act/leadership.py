@@ -27,3 +27,25 @@ class Alone:
 
     acts = True
     epoch = 0
+    identity = ""
+
+    def describe(self) -> str:
+        """Return that there is nobody else."""
+        return "this is the only replica"
+
+    def note_asked(self) -> None:
+        """Nobody has to be told."""
+
+
+class Candidate(Leadership, Protocol):
+    """What serving needs besides: whom to name, and whom to tell that it was asked."""
+
+    @property
+    def identity(self) -> str:
+        """Who we are."""
+
+    def describe(self) -> str:
+        """Return, for a person, who leads."""
+
+    def note_asked(self) -> None:
+        """Note that kube-scheduler has asked this replica."""
