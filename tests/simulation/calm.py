@@ -122,7 +122,8 @@ class Calm:
             return
         for flight in coordinator.book:
             yield "seats", f"{flight.key} still holds {len(flight.seats)} seats"
-        owed = bool(self._checks.units)
+        told = self._checks.warned & self._state.pods.keys()
+        owed = bool(self._checks.units or told)  # a broken gang's record is kept
         for item in self._storage.all(CONFIG_MAPS.key):
             meta = item["metadata"]
             if PLAN in (meta.get("labels") or {}) and not owed:
@@ -130,11 +131,8 @@ class Calm:
         for pod in self._state.pods.values():
             if pod.nominated and not pod.node and pod.work.gang:
                 yield "nomination", f"{pod.name} is nominated to {pod.nominated}"
-            if pod.marked and not pod.going and not self._owed(pod):
+            if pod.marked and not pod.going and not owed:
                 yield "marked", f"{pod.name} has DisruptionTarget and stays"
-
-    def _owed(self, pod: Seen) -> bool:
-        return any(pod.uid in unit.left for unit in self._checks.units.values())
 
     def _overcommitted(self) -> Iterator[tuple[str, str]]:
         """(e) No node has more than it can take."""

@@ -47,8 +47,6 @@ class Unit(Struct):
     """Of the plan that began it."""
     left: set[str]
     """Uids that have to go as well."""
-    members: frozenset[str]
-    """Uids of all that ran then: they may go as well."""
     denied: bool = False
     """The API server has refused one of them."""
 
@@ -86,6 +84,8 @@ class Checks(Listener):
         self._plans: list[Any] = []
         self._granted: dict[str, int] = {}
         """Uid -> priority of the plan for which its eviction was rightly sent."""
+        self._begun: dict[str, int] = {}
+        """Uid -> the same of a member of a unit of which others have gone by our hand."""
         self._idle: dict[str, float] = {}
         storage.observe(self._see)
 
@@ -162,9 +162,9 @@ class Checks(Listener):
         running = [other for other in self._state.of_work(work.name) if other.runs]
         # Who was bound just now may not have been known to us.
         left = {other.uid for other in running if now - other.bound > 2.0}
-        members = frozenset(other.uid for other in running)
         priority = self._granted.get(pod.uid, 0)
-        self.units[work.name] = Unit(work, now, priority, left, members)
+        self._begun.update(dict.fromkeys((other.uid for other in running), priority))
+        self.units[work.name] = Unit(work, now, priority, left)
 
     def _finish(self) -> None:
         """Close the units of which nobody is left."""
@@ -195,13 +195,12 @@ class Checks(Listener):
         known = cache.pod(uid) if cache is not None else None
         if pod is None or known is None or known.deleting:
             return  # gone, or going already: nothing is lost by asking
-        unit = self.units.get(pod.work.name)
-        started = unit is not None and uid in unit.members
+        started = uid in self._begun
         plans = self._naming(uid)
         allowed = any(plan.priority > pod.priority for plan in plans)
         if allowed:
             self._granted[uid] = max(plan.priority for plan in plans)
-        if not allowed and not (started and unit is not None and unit.priority > pod.priority):
+        if not allowed and self._begun.get(uid, 0) <= pod.priority:
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
             self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")
         if not started and known.annotations.get(PROTECTED) == "true":

@@ -233,7 +233,8 @@ class Simulation:
         """Let every task end, so that nothing of it is left to the next simulation."""
         loop = self.loop
         self.host.crash()
-        loop.cancel_all(0)
+        for owner in list(loop.tasks):
+            loop.cancel_all(owner)
         loop.stop_at = -1
 
         async def drain() -> None:
