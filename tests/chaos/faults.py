@@ -8,16 +8,17 @@ and ``cluster`` (nodes and pods that go away).
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from http.client import HTTPException
 
 from tests.chaos.bed import Bed
-from tests.chaos.history import Fault, History
+from tests.chaos.history import Fault, History, PodLife
 from tests.chaos.proxy import Call, Harm, Rule
 from tests.controlplane.client import ApiError
 from tests.controlplane.objects import make_node
@@ -29,10 +30,10 @@ REQUESTS = "requests"
 CLUSTER = "cluster"
 LANES = (PROCESSES, REQUESTS, CLUSTER)
 
-PAUSES = {PROCESSES: (3.0, 12.0), REQUESTS: (2.0, 8.0), CLUSTER: (1.0, 8.0)}
+PAUSES = {PROCESSES: (1.0, 6.0), REQUESTS: (0.5, 4.0), CLUSTER: (0.5, 4.0)}
 """Seconds between two faults of a lane."""
-KILL_WAIT = 12.0
-"""How long a kill that is meant for the middle of a plan waits for one."""
+MOMENT_SECONDS = 8.0
+"""How long a fault that is meant for the middle of a plan waits for one."""
 SPARE_NODE = "spare"
 NOT_READY = "node.kubernetes.io/not-ready"
 LEFT_AS_IT_IS = 0.5
@@ -50,6 +51,7 @@ class Faults:
         self._rngs = {lane: random.Random(f"{seed}:{lane}") for lane in LANES}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="faults")
         self._stop = asyncio.Event()
+        self._beside: set[asyncio.Task[None]] = set()
         self.kinds: dict[str, dict[str, tuple[int, Act]]] = {
             PROCESSES: self._process_faults(),
             REQUESTS: self._request_faults(),
@@ -60,6 +62,7 @@ class Faults:
         """Run all lanes until told to stop and until the last fault is over."""
         self._stop = stop
         await asyncio.gather(*(self._lane(lane) for lane in LANES))
+        await asyncio.gather(*self._beside)
 
     def close(self) -> None:
         """Give the thread back."""
@@ -124,11 +127,41 @@ class Faults:
             await self._bed.in_thread(self._bed.extender.start)
 
     async def _kill_in_a_plan(self, rng: random.Random) -> None:
-        """Kill when the API server has done a certain request, before its answer is told."""
-        kind = rng.choice(("record", "rehearsal", "status", "eviction", "eviction", "touch"))
-        count = rng.randint(1, 4)
+        """Kill when the API server has done a certain request, before its answer is told.
+
+        Half of the time something the plan counts on goes away before the next start.
+        """
+        kind, count = self._moment(rng)
         away = rng.choice((0.0, rng.uniform(0.5, 5.0)))
-        struck = asyncio.Event()
+        meanwhile = rng.choice((None, None, None, "member", "node", "victim"))
+
+        def kill() -> None:
+            self._bed.extender.meant_to_run = False
+            self._bed.extender.signal(signal.SIGKILL)
+
+        if not await self._at(kind, count, kill):
+            return
+        detail = f"extender killed after {kind} number {count}, started again after {away:.1f} s"
+        async with self._fault("extender kill -9 in a plan", detail, blinds=True):
+            await self._bed.in_thread(lambda: self._bed.extender.end(0))
+            await self._pause(away)
+            if meanwhile == "member":
+                await self._delete_waiting(rng)
+            elif meanwhile == "victim":
+                await self._delete_victim(rng)
+            elif meanwhile == "node":
+                self._start_beside(self._cordon(rng))
+                await self._pause(0.5)
+            await self._bed.in_thread(self._bed.extender.start)
+
+    def _moment(self, rng: random.Random) -> tuple[str, int]:
+        """A request in the life of a plan, and which one of its kind."""
+        kind = rng.choice(("record", "rehearsal", "status", "eviction", "eviction", "touch"))
+        return kind, 1 if kind == "record" else rng.randint(1, 4)
+
+    async def _at(self, kind: str, count: int, then: Callable[[], None]) -> bool:
+        """Call when the API server has done so many requests of a kind; False if it never did."""
+        reached = asyncio.Event()
         left = count
 
         def passed(call: Call) -> None:
@@ -136,23 +169,20 @@ class Faults:
             if call.kind == kind:
                 left -= 1
                 if left == 0:
-                    self._bed.extender.meant_to_run = False
-                    self._bed.extender.signal(signal.SIGKILL)
-                    struck.set()
+                    then()
+                    reached.set()
 
-        self._bed.proxy.passed = passed
-        try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(struck.wait(), KILL_WAIT)
-        finally:
-            self._bed.proxy.passed = lambda call: None
-        if not struck.is_set():
-            return
-        detail = f"extender killed after {kind} number {count}, started again after {away:.1f} s"
-        async with self._fault("extender kill -9 in a plan", detail, blinds=True):
-            await self._bed.in_thread(lambda: self._bed.extender.end(0))
-            await self._pause(away)
-            await self._bed.in_thread(self._bed.extender.start)
+        listeners = self._bed.proxy.passed
+        listeners.append(passed)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(reached.wait(), MOMENT_SECONDS)
+        listeners.remove(passed)
+        return reached.is_set()
+
+    def _start_beside(self, what: Coroutine[None, None, None]) -> None:
+        """Let a fault go on beside the one that began it."""
+        self._beside.add(task := asyncio.ensure_future(what))
+        task.add_done_callback(self._beside.discard)
 
     async def _end_extender(self, rng: random.Random) -> None:
         async with self._fault("extender SIGTERM", "extender restarted", blinds=True):
@@ -214,7 +244,7 @@ class Faults:
             "requests held": (2, self._rule("hold", "requests held", _anything)),
             "requests late": (2, self._rule("hold", "requests late", _writes, late=True)),
             "watches cut": (4, self._cut_watches),
-            "one pod's DELETE refused": (4, self._refuse_one_pod),
+            "one pod's DELETE refused": (7, self._refuse_one_pod),
         }
         for status in (403, 409, 429, 500, 503):
             kind = f"writes refused {status}"
@@ -243,7 +273,7 @@ class Faults:
     async def _refuse_one_pod(self, rng: random.Random) -> None:
         """Refuse the real eviction of some pods only, after a rehearsal that went well."""
         status, seconds = rng.choice((403, 429, 500, 503)), rng.uniform(4.0, 10.0)
-        share, rest = rng.choice((2, 3, 4)), rng.randint(0, 3)
+        share, rest = rng.choice((2, 2, 3)), rng.randint(0, 3)
 
         def meant(call: Call) -> bool:
             return call.kind == "eviction" and sum(call.name.encode()) % share == rest % share
@@ -279,12 +309,18 @@ class Faults:
     # -- the cluster --------------------------------------------------------------------------
 
     def _cluster_faults(self) -> dict[str, tuple[int, Act]]:
+        def amid(fault: Act) -> Act:
+            return functools.partial(self._amid_a_plan, fault=fault)
+
         return {
-            "node cordoned": (4, self._cordon),
-            "node not ready": (2, self._not_ready),
-            "node deleted": (2, self._delete_node),
+            "node cordoned": (2, self._cordon),
+            "node cordoned amid a plan": (4, amid(self._cordon)),
+            "node not ready": (1, self._not_ready),
+            "node not ready amid a plan": (2, amid(self._not_ready)),
+            "node deleted": (1, self._delete_node),
+            "node deleted amid a plan": (2, amid(self._delete_node)),
             "node added": (1, self._add_node),
-            "waiting member deleted": (4, self._delete_waiting),
+            "waiting member deleted amid a plan": (4, amid(self._delete_waiting)),
             "running member deleted": (2, self._delete_running),
             "victim deleted": (3, self._delete_victim),
         }
@@ -307,8 +343,32 @@ class Faults:
             self._history.disturb(time.time(), f"no longer {kind}: {node}")
             await self._blocking(undo)
 
+    def _node(self, rng: random.Random) -> str:
+        """A node, most likely one on which a plan has a seat."""
+        seats = {life.seen.nominated for life in self._planned()} & self._nodes.keys()
+        return rng.choice(sorted(seats or self._nodes))
+
+    def _planned(self) -> list[PodLife]:
+        """Members that wait for their seats."""
+        return [life for life in self._waiting() if life.seen.nominated]
+
+    def _waiting(self) -> list[PodLife]:
+        """Pods without a node."""
+        return [
+            life
+            for life in self._history.pods.values()
+            if life.alive and not life.seen.node and self._present(life.seen.group)
+        ]
+
+    async def _amid_a_plan(self, rng: random.Random, *, fault: Act) -> None:
+        """Begin a fault when a plan has come to a certain point."""
+        kind, count = self._moment(rng)
+        if await self._at(kind, count, lambda: None):
+            await self._pause(rng.choice((0.0, 0.2, 1.0)))
+            await fault(rng)
+
     async def _cordon(self, rng: random.Random) -> None:
-        node, client = rng.choice(sorted(self._nodes)), self._bed.client
+        node, client = self._node(rng), self._bed.client
         await self._node_fault(
             rng,
             "node cordoned",
@@ -319,7 +379,7 @@ class Faults:
 
     async def _not_ready(self, rng: random.Random) -> None:
         """Taint a node as the node lifecycle controller taints one that is not ready."""
-        node, client = rng.choice(sorted(self._nodes)), self._bed.client
+        node, client = self._node(rng), self._bed.client
         taint = {"key": NOT_READY, "effect": "NoSchedule"}
         await self._node_fault(
             rng,
@@ -330,7 +390,7 @@ class Faults:
         )
 
     async def _delete_node(self, rng: random.Random) -> None:
-        node = rng.choice(sorted(self._nodes))
+        node = self._node(rng)
         await self._node_fault(
             rng,
             "node deleted",
@@ -373,15 +433,8 @@ class Faults:
 
     async def _delete_waiting(self, rng: random.Random) -> None:
         """A member that waits goes away, most likely one that a plan has a seat for."""
-        waiting = [
-            life
-            for life in self._history.pods.values()
-            if life.alive and not life.seen.node and self._present(life.seen.group)
-        ]
-        planned = [life for life in waiting if life.seen.nominated]
-        await self._delete_pod(
-            rng, "waiting member deleted", [p.seen.name for p in planned or waiting]
-        )
+        names = [life.seen.name for life in self._planned() or self._waiting()]
+        await self._delete_pod(rng, "waiting member deleted", names)
 
     async def _delete_running(self, rng: random.Random) -> None:
         running = [

@@ -48,6 +48,8 @@ class PodLife:
     deleting_at: float = 0.0
     finished_at: float = 0.0
     gone_at: float = 0.0
+    disrupted: str = ""
+    """Message of the condition DisruptionTarget when its deletion began."""
     removed_at: float = 0.0
     """When the first request to remove it was accepted."""
     removed_by: str = ""
@@ -209,7 +211,7 @@ class History:
         if seen.phase in FINISHED and not life.finished_at:
             life.finished_at = at
         if seen.deleting and not life.deleting_at:
-            life.deleting_at = at
+            life.deleting_at, life.disrupted = at, seen.disrupted
             if not life.finished_at and seen.node:
                 told = f" ({seen.disrupted})" if seen.disrupted else ""
                 self.tell(at, f"{seen.name} is being deleted on {seen.node}{told}")
@@ -223,6 +225,7 @@ class History:
             return
         was_seated = life.seated
         life.gone_at = at
+        life.disrupted = life.disrupted or life.seen.disrupted
         if was_seated:
             self.tell(at, f"{life.seen.name} is gone from {life.seen.node}")
         group = self.groups.get(life.seen.group)

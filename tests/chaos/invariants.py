@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tests.chaos.groups import GroupSpec
-from tests.chaos.history import EXTENDER, Break, Eviction, GroupLife, History, PodLife
+from tests.chaos.history import EXTENDER, Break, Eviction, GroupLife, History, PodLife, PodSeen
 
 LAG_SECONDS = 2.0
 """How far behind the cluster the extender may be without any fault: it plans on a state that is
@@ -85,16 +85,6 @@ def of_an_eviction(history: History, eviction: Eviction) -> list[Problem]:
     if group is not None and not group.spec.evictable:
         why = "is protected" if group.spec.protected else "has a budget that allows nothing"
         problems.append(Problem("protected", life.seen.group, f"{name} {why} and was evicted"))
-    found = PREEMPTED_BY.search(life.seen.disrupted)
-    if found and int(found["priority"]) <= priority:
-        problems.append(
-            Problem(
-                "priority",
-                life.seen.group,
-                f"{name} of priority {priority} was evicted for {found['gang']} "
-                f"of priority {found['priority']}",
-            )
-        )
     if group is not None and _finishes_a_unit(group, eviction):
         return problems  # Nobody need want its room any more.
     if not any(_waited(history, other, priority, eviction.at) for other in history.groups.values()):
@@ -111,9 +101,21 @@ def of_an_eviction(history: History, eviction: Eviction) -> list[Problem]:
     return problems
 
 
+def of_a_mark(seen: PodSeen) -> list[Problem]:
+    """What is wrong with a pod's condition, which says for whom it is to go."""
+    found = PREEMPTED_BY.search(seen.disrupted)
+    if found is None or int(found["priority"]) > seen.priority:
+        return []
+    text = (
+        f"{seen.name} of priority {seen.priority} is to go for {found['gang']} "
+        f"of priority {found['priority']}"
+    )
+    return [Problem("priority", seen.group, text)]
+
+
 def preemptor_of(history: History, life: PodLife) -> GroupLife | None:
     """The group that a victim's condition names."""
-    found = PREEMPTED_BY.search(life.seen.disrupted)
+    found = PREEMPTED_BY.search(life.disrupted)
     if found is None:
         return None
     named = found["gang"].rpartition("/")[2]

@@ -94,8 +94,8 @@ class FaultProxy:
     def __init__(self, access: Access, seed: str) -> None:
         self.url = ""
         self.rules: list[Rule] = []
-        self.passed: Callable[[Call], None] = lambda call: None
-        """Called when the API server has done a write, before the extender is told."""
+        self.passed: list[Callable[[Call], None]] = []
+        """Each is called when the API server has done a write, before the extender is told."""
         self._access = access
         self._rng = random.Random(seed)
         self._watches: dict[int, web.Request] = {}
@@ -200,7 +200,8 @@ class FaultProxy:
                 if call.kind not in ("watch", "read"):
                     body = await answer.read()
                     if answer.status < 300:
-                        self.passed(call)
+                        for told in list(self.passed):
+                            told(call)
                     return web.Response(status=answer.status, headers=back, body=body)
                 response = web.StreamResponse(status=answer.status, headers=back)
                 await response.prepare(request)

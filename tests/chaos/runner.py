@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -39,11 +40,15 @@ REST_SECONDS = 90.0
 """How long the rest may take; more than all deadlines of a plan one after the other."""
 QUIET_SECONDS = 3.0
 """How long everything must be in order before the next round."""
-TOLD_SECONDS = 120.0
+TOLD_SECONDS = 75.0
 """How far back the story of a violation goes."""
 OVER_BOUND = "pods bound beyond a node's room after a fault of kube-scheduler's"
+LATE_MARK = "terminating pods marked as victims of a less urgent gang"
 EVENT_SECONDS = 5.0
 """How long an eviction waits for the watch to show its pod."""
+
+
+GROUP_NAME = re.compile(r"\bg\d+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +283,15 @@ class Runner:
 
     def _take_pod(self, event: str, pod: Object, at: float) -> None:
         if "spec" in pod:
-            self._history.take(pod_seen(pod), at)
+            seen = pod_seen(pod)
+            known = self._history.pods.get(seen.uid)
+            leaving = known is not None and known.deleting_at
+            self._history.take(seen, at)
+            for problem in invariants.of_a_mark(seen):
+                if leaving:  # It was on its way out already, for somebody else: no harm done.
+                    self.run.notes[LATE_MARK] += 1
+                else:
+                    self._violated(problem)
         if event == "DELETED":
             self._history.gone(pod["metadata"]["uid"], at)
 
@@ -352,7 +365,7 @@ class Runner:
             if not (life.deleting_at or life.gone_at) and now - eviction.at < EVENT_SECONDS:
                 later.append(eviction)
                 continue
-            if not life.seen.disrupted:
+            if not life.disrupted:
                 self.run.notes["evictions without a condition that names the preemptor"] += 1
             for problem in invariants.of_an_eviction(self._history, eviction):
                 self._violated(problem)
@@ -436,8 +449,7 @@ class Runner:
 
 def story_of(history: History, problem: Problem, now: float) -> list[str]:
     """The last minutes, as far as they are about the subject or a fault."""
-    subject = problem.subject.rpartition("/")[2]
-    names = {subject}
+    names = {problem.subject.rpartition("/")[2], *GROUP_NAME.findall(problem.text)}
     related = [
         (at, text)
         for at, text in sorted(history.story)

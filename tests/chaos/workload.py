@@ -23,9 +23,9 @@ from tests.controlplane.client import ApiError, Client, Object
 from tests.controlplane.releases import Release
 
 PERIOD = 0.25
-DEMAND = 1.7
+DEMAND = 2.6
 """Requests of all groups together, as a share of what the nodes have."""
-IMPATIENCE = 45.0
+IMPATIENCE = 25.0
 """Users take a group away that has waited this long."""
 UNSEEN_SECONDS = 20.0
 """A pod that no watch shows this long after its creation has come and gone."""
@@ -86,6 +86,7 @@ class Workload:
         self._rng = random.Random(seed)
         self._capacity = capacity
         self._number = 0
+        self._urgent_next = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workload")
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -140,8 +141,13 @@ class Workload:
             for launch in self.launches.values()
             if self._history.groups[launch.spec.name].present
         )
-        if demand < DEMAND * self._capacity and self._rng.random() < 0.4:
-            self.bring(self._draw(), now)
+        if demand < DEMAND * self._capacity and self._rng.random() < 0.6:
+            spec = self._draw()
+            if self._urgent_next and spec.preempts:
+                spec = replace(spec, priority=max(groups.PRIORITIES))
+            # More urgent ones often come while others are still being planned for.
+            self._urgent_next = self._rng.random() < 0.3
+            self.bring(spec, now)
 
     def bring(self, spec: GroupSpec, now: float) -> None:
         """Let a group arrive."""
@@ -150,7 +156,8 @@ class Workload:
         self.launches[spec.name] = Launch(
             spec,
             [Slot(index) for index in range(spec.size)],
-            ends_at=rng.uniform(6.0, 40.0),
+            # The urgent ones are short, so that the others run again and are evicted again.
+            ends_at=rng.uniform(2.0, 8.0) if spec.priority >= 50 else rng.uniform(5.0, 25.0),
             eager=spec.dialect == groups.POD_GROUP and rng.random() < 0.3,
         )
 
@@ -162,8 +169,8 @@ class Workload:
             name=f"g{self._number}",
             dialect=dialect,
             priority=rng.choice(groups.PRIORITIES),
-            cpu=rng.choice((1000, 1000, 2000, 3000)),
-            grace=rng.choice((0, 0, 1, 3)),
+            cpu=rng.choice((1000, 1000, 1000, 2000, 3000)),
+            grace=rng.choice((0, 1, 1, 3, 5)),
             protected=rng.random() < 0.05,
             unit=groups.ALL,
         )
@@ -188,7 +195,9 @@ class Workload:
             if not runs:
                 launch.running_since = 0.0
                 launch.waiting_since = launch.waiting_since or now
-                if now - launch.waiting_since > IMPATIENCE or self._rng.random() < 0.002:
+                planned = any(life.seen.nominated for life in self._history.of(launch.spec.name))
+                cancels = self._rng.random() < (0.02 if planned else 0.002)
+                if cancels or now - launch.waiting_since > IMPATIENCE:
                     self.remove(launch.spec.name, "is deleted by its user while it waits")
                 continue
             launch.waiting_since = 0.0
