@@ -22,6 +22,7 @@ from tests.chaos.history import Fault, History, PodLife
 from tests.chaos.proxy import Call, Harm, Rule
 from tests.controlplane.client import ApiError
 from tests.controlplane.objects import make_node
+from tests.controlplane.processes import ProcessError
 
 Act = Callable[[random.Random], Awaitable[None]]
 
@@ -96,6 +97,11 @@ class Faults:
         finally:
             self._history.end(fault, time.time())
 
+    async def _start_extender(self) -> None:
+        """Start the extender. One that ends again, or is never ready, is the runner's to judge."""
+        with suppress(ProcessError):
+            await self._bed.in_thread(self._bed.extender.start)
+
     async def _blocking(self, what: Callable[[], object]) -> None:
         """Run a request to the API server; what fails now is no fault then."""
         with suppress(OSError, HTTPException, ApiError, LookupError):
@@ -124,7 +130,7 @@ class Faults:
         async with self._fault("extender kill -9", detail, blinds=True):
             await self._bed.in_thread(lambda: self._bed.extender.end(0))
             await self._pause(away)
-            await self._bed.in_thread(self._bed.extender.start)
+            await self._start_extender()
 
     async def _kill_in_a_plan(self, rng: random.Random) -> None:
         """Kill when the API server has done a certain request, before its answer is told.
@@ -152,7 +158,7 @@ class Faults:
             elif meanwhile == "node":
                 self._start_beside(self._cordon(rng))
                 await self._pause(0.5)
-            await self._bed.in_thread(self._bed.extender.start)
+            await self._start_extender()
 
     def _moment(self, rng: random.Random) -> tuple[str, int]:
         """A request in the life of a plan, and which one of its kind."""
@@ -187,7 +193,7 @@ class Faults:
     async def _end_extender(self, rng: random.Random) -> None:
         async with self._fault("extender SIGTERM", "extender restarted", blinds=True):
             await self._bed.in_thread(lambda: self._bed.extender.end(15))
-            await self._bed.in_thread(self._bed.extender.start)
+            await self._start_extender()
 
     async def _stop_extender(self, rng: random.Random) -> None:
         seconds = rng.uniform(0.5, 8.0)
@@ -272,7 +278,7 @@ class Faults:
 
     async def _refuse_one_pod(self, rng: random.Random) -> None:
         """Refuse the real eviction of some pods only, after a rehearsal that went well."""
-        status, seconds = rng.choice((403, 429, 500, 503)), rng.uniform(4.0, 10.0)
+        status, seconds = rng.choice((403, 429, 500, 503)), rng.choice((5.0, 10.0, 30.0))
         share, rest = rng.choice((2, 2, 3)), rng.randint(0, 3)
 
         def meant(call: Call) -> bool:

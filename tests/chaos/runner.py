@@ -40,8 +40,8 @@ REST_SECONDS = 90.0
 """How long the rest may take; more than all deadlines of a plan one after the other."""
 QUIET_SECONDS = 3.0
 """How long everything must be in order before the next round."""
-TOLD_SECONDS = 75.0
-"""How far back the story of a violation goes."""
+TOLD_SECONDS = 60.0
+"""How far back the story of a violation goes that is seen at once."""
 OVER_BOUND = "pods bound beyond a node's room after a fault of kube-scheduler's"
 LATE_MARK = "terminating pods marked as victims of a less urgent gang"
 EVENT_SECONDS = 5.0
@@ -206,15 +206,16 @@ class Runner:
             if now - in_order_since >= QUIET_SECONDS:
                 self.run.measures.settled.append(in_order_since - began)
                 break
+        since = began - TROUBLE_SECONDS
         for problem in problems:
-            self._violated(problem)
+            self._violated(problem, since)
         slots = sum(self._nodes.values()) // 1000
         count = self._evicted_by_extender() - evicted
         if count > 2 * slots:
             text = f"{count} evictions at rest, {slots} pods fit on the cluster"
-            self._violated(Problem("storm", "cluster", text))
-        for problem in invariants.storms(self._history, began - TROUBLE_SECONDS):
-            self._violated(problem)
+            self._violated(Problem("storm", "cluster", text), since)
+        for problem in invariants.storms(self._history, since):
+            self._violated(problem, since)
         if in_order_since:
             return in_order_since - began
         await self._clean(workload, problems)
@@ -426,14 +427,15 @@ class Runner:
     async def _thread(self, what: Callable[[], Found]) -> Found:
         return await asyncio.get_running_loop().run_in_executor(self._threads, what)
 
-    def _violated(self, problem: Problem) -> None:
+    def _violated(self, problem: Problem, since: float | None = None) -> None:
+        """Keep a violation with what led to it, from ``since`` on, and say so; once only."""
         key = (problem.invariant, problem.subject)
         if key in self._found:
             return
         self._found.add(key)
         now = time.time()
         self._history.tell(now, f"VIOLATION {problem.invariant}: {problem.text}")
-        story = story_of(self._history, problem, now)
+        story = story_of(self._history, problem, since or now - TOLD_SECONDS)
         self.run.violations.append(Violation(now, problem, story))
         self._say(f"VIOLATION {problem.invariant}: {problem.text}")
 
@@ -447,19 +449,19 @@ class Runner:
                     self.run.notes["tracebacks in the extender's log"] += 1
 
 
-def story_of(history: History, problem: Problem, now: float) -> list[str]:
-    """The last minutes, as far as they are about the subject or a fault."""
+def story_of(history: History, problem: Problem, since: float) -> list[str]:
+    """What has happened since, as far as it is about the subject or a fault."""
     names = {problem.subject.rpartition("/")[2], *GROUP_NAME.findall(problem.text)}
     related = [
         (at, text)
         for at, text in sorted(history.story)
-        if at > now - TOLD_SECONDS
+        if at >= since
         and (
             any(_names(text, name) for name in names)
             or text.startswith(("FAULT", "fault over", "REST", "VIOLATION"))
         )
     ]
-    began = history.story[0][0] if history.story else now
+    began = history.story[0][0] if history.story else since
     return [f"{at - began:8.2f} s  {text}" for at, text in related]
 
 

@@ -144,7 +144,7 @@ def test_a_report_tells_a_violation_with_its_story() -> None:
     run.history.begin(fault)
     run.history.end(fault, 103.0)
     problem = Problem("half gone", "g1", "one of two left")
-    run.violations.append(Violation(104.0, problem, story_of(run.history, problem, 104.0)))
+    run.violations.append(Violation(104.0, problem, story_of(run.history, problem, 90.0)))
     report = report_of(run, "v1.37.0")
     text = text_of(report)
     assert "violation 1: half gone: one of two left" in text
