@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,9 @@ class Measures:
     """When a good answer was asked for, and when it was there; by the first."""
     settled: list[float] = field(default_factory=list)
     """Seconds from the end of the faults until everything was in order."""
+
+    waited_for: Counter[str] = field(default_factory=Counter)
+    """Seconds of rests in which something was not in order yet, by what it was."""
 
     def sample(self, pid: int, at: float) -> None:
         """Read a process; one that has just died is no sample."""

@@ -184,7 +184,6 @@ class FaultProxy:
             header = await self._access.authorization()
             if header:
                 headers["Authorization"] = header
-        begun = False
         try:
             async with self._session.request(
                 request.method,
@@ -205,17 +204,14 @@ class FaultProxy:
                     return web.Response(status=answer.status, headers=back, body=body)
                 response = web.StreamResponse(status=answer.status, headers=back)
                 await response.prepare(request)
-                begun = True
                 if call.kind == "watch":
                     self._watches[id(request)] = request
                 async for chunk in answer.content.iter_any():
                     await response.write(chunk)
                 return response
-        except (ConnectionError, TimeoutError, aiohttp.ClientError) as error:
-            # An answer cut short behind us is cut short in front of us as well.
-            if begun:
-                return _cut(request)
-            return web.Response(status=502, text=str(error))
+        except (ConnectionError, TimeoutError, aiohttp.ClientError):
+            # A connection that fails behind us fails in front of us as well.
+            return _cut(request)
         finally:
             self._watches.pop(id(request), None)
 

@@ -31,6 +31,7 @@ def report_of(run: Run, version: str) -> Report:
             "p90": percentile(measures.settled, 0.9),
             "max": percentile(measures.settled, 1.0),
         },
+        "waited_for": {name: round(s) for name, s in measures.waited_for.most_common()},
         "resources": resources(measures.samples),
         "violations": [
             {
@@ -64,6 +65,9 @@ def text_of(report: Report) -> str:
         "in order after the faults' end: "
         f"p50 {order['p50']} s, p90 {order['p90']} s, max {order['max']} s"
     )
+    waited = ", ".join(f"{name} {seconds} s" for name, seconds in report["waited_for"].items())
+    if waited:
+        lines.append(f"not in order until then, all rests together: {waited}")
     if report["resources"]:
         lines.append(_resources(report["resources"]))
     lines += [f"note: {count} {what}" for what, count in report["notes"].items() if count]

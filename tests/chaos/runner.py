@@ -38,6 +38,7 @@ CORES = 4
 TROUBLE_SECONDS = 40.0
 REST_SECONDS = 90.0
 """How long the rest may take; more than all deadlines of a plan one after the other."""
+REST_PERIOD = 0.5
 QUIET_SECONDS = 3.0
 """How long everything must be in order before the next round."""
 TOLD_SECONDS = 60.0
@@ -92,7 +93,7 @@ class Runner:
         self._over: dict[str, float] = {}
         self._told: set[tuple[float, str, str]] = set()
         self._followers: list[Follower] = []
-        self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="runner")
+        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="runner")
 
     async def play(self, seconds: float) -> Run:
         """Play rounds for so long, the last one to its end."""
@@ -196,11 +197,13 @@ class Runner:
         problems: list[Problem] = []
         evicted = self._evicted_by_extender()
         while time.time() - began < REST_SECONDS:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(REST_PERIOD)
             now = time.time()
             problems = invariants.at_rest(self._history, now) + await self._held()
             if problems or self._moving():
                 in_order_since = 0.0
+                for name in {each.invariant for each in problems} or {"pods on their way out"}:
+                    self.run.measures.waited_for[name] += REST_PERIOD
                 continue
             in_order_since = in_order_since or now
             if now - in_order_since >= QUIET_SECONDS:
