@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class Measures:
     settled: list[float] = field(default_factory=list)
     """Seconds from the end of the faults until everything was in order."""
 
-    waited_for: Counter[str] = field(default_factory=Counter)
+    waited_for: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds of rests in which something was not in order yet, by what it was."""
 
     def sample(self, pid: int, at: float) -> None:

@@ -31,7 +31,10 @@ def report_of(run: Run, version: str) -> Report:
             "p90": percentile(measures.settled, 0.9),
             "max": percentile(measures.settled, 1.0),
         },
-        "waited_for": {name: round(s) for name, s in measures.waited_for.most_common()},
+        "waited_for": {
+            name: round(seconds)
+            for name, seconds in sorted(measures.waited_for.items(), key=lambda item: -item[1])
+        },
         "resources": resources(measures.samples),
         "violations": [
             {
