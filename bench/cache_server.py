@@ -228,6 +228,7 @@ class Server:
             ],
             "/apis/policy/v1/poddisruptionbudgets": [],
             "/apis/scheduling.k8s.io/v1/priorityclasses": [],
+            "/api/v1/namespaces/default/configmaps": [],
         }
         self.version = 1000 + pods
         self.burst = []
@@ -249,6 +250,8 @@ class Server:
         if request.path == "/go":
             self.go.set()
             return web.Response()
+        if request.path == "/version":
+            return web.json_response({"gitVersion": "v1.36.3"})
         items = self.objects.get(request.path)
         if items is None:
             return web.json_response({"kind": "Status", "code": 404}, status=404)

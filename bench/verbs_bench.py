@@ -71,7 +71,7 @@ class NoDebug:
         """Return nothing."""
         return []
 
-    reservations = gangs = decisions
+    reservations = evictions = gangs = decisions
 
     def snapshot(self, generation: int | None) -> object:
         """Return nothing."""

@@ -1,7 +1,10 @@
 """How long to wait after a failure.
 
-Values as in client-go's reflector (tools/cache/reflector.go): 0.8 s doubling to
-30 s, each stretched by up to its own length, from the start again after 2 min calm.
+As in client-go's reflector (tools/cache/reflector.go): 0.8 s doubling to 30 s, each stretched
+by up to its own length, from the start again after 2 min calm. There a watch that has shown
+anything, or lived for a second, is opened again at once and costs no pause at all. Here so does
+one that lived for some seconds; a shorter one sets the pauses back to the first, so that no
+server is asked more than about once a second, whatever it does.
 """
 
 from __future__ import annotations
@@ -13,6 +16,10 @@ FACTOR = 2.0
 LONGEST = 30.0
 JITTER = 1.0
 CALM = 120.0
+BRIEF = 1.0
+"""A watch that was open for less says nothing for the server."""
+STABLE = 5.0
+"""After a watch that was open for this long the first new try is made at once."""
 
 
 class Backoff:
@@ -28,8 +35,15 @@ class Backoff:
         """Return the seconds to wait before the next try."""
         now = self._monotonic()
         if self._last is not None and now - self._last > CALM:
-            self._next = FIRST
+            self._next = min(self._next, FIRST)
         self._last = now
         base = self._next
-        self._next = min(LONGEST, base * FACTOR)
+        self._next = min(LONGEST, base * FACTOR) or FIRST
         return base * (1.0 + JITTER * self._random())
+
+    def was_open(self, seconds: float) -> None:
+        """Take note that what now ends was open, and heard from, for so long."""
+        if seconds >= STABLE:
+            self._next = 0.0
+        elif seconds >= BRIEF:
+            self._next = min(self._next, FIRST)

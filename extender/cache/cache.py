@@ -14,6 +14,7 @@ from extender.cache.clock import Clock
 from extender.cache.discovery import CANDIDATES, served
 from extender.cache.feed import Subscriber
 from extender.cache.pods import MemberKey
+from extender.cache.probe import Probe
 from extender.cache.reflector import Reflector
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
@@ -26,6 +27,11 @@ from extender.model.settings import CacheSettings
 from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("cache")
+
+VERSION_SECONDS = 1.0
+"""How long the server's version is waited for."""
+PROBE_SECONDS = 3.0
+"""A server that hangs counts as silent after 7.5 s, before staleSeconds are over."""
 
 
 class Cache:
@@ -44,6 +50,7 @@ class Cache:
         clock: Clock | None = None,
         random: Random | None = None,
         discovery_seconds: float = 30.0,
+        probe_seconds: float = PROBE_SECONDS,
         on_synced: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
@@ -52,6 +59,7 @@ class Cache:
         self._random = (random or Random()).random
         self._discovery_seconds = discovery_seconds
         self._on_synced = on_synced
+        self._probe = Probe(client, self._clock, probe_seconds)
         self.stats = CacheStats()
         self.store = Store(member_key, self._clock.wall, self.stats)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,6 +80,8 @@ class Cache:
         self._follow(resources.budgets(), store.budgets)
         self._follow(resources.priority_classes(), store.priority_classes)
         self._spawn(self._discover(), "discovery")
+        self._probe.begin()
+        self._spawn(self._probe.run(), "probe")
 
     async def stop(self) -> None:
         """Stop following; what is held stays readable."""
@@ -122,9 +132,13 @@ class Cache:
         return self.store.columns.short(node, wants)
 
     def stale_for(self) -> float:
-        """Return for how many seconds some watch has been down; 0 while all are open."""
+        """Return for how many seconds changes may have been missed, 0 while all is well.
+
+        That is how long some watch has been down, or how long the server has answered nothing.
+        """
         now = self._clock.monotonic()
-        return max((watch.silent_for(now) for watch in self.stats.watches.values()), default=0.0)
+        down = (watch.silent_for(now) for watch in self.stats.watches.values())
+        return max((self._probe.silent_for(), *down))
 
     def problem(self) -> str:
         """Return, for a person, why the state may be wrong; "" when nothing says so.
@@ -140,6 +154,9 @@ class Cache:
             for watch in self.stats.watches.values()
             if not watch.up
         ]
+        silent = self._probe.silent_for()
+        if silent:
+            texts.insert(0, f"the API server has not answered for {silent:.0f} s")
         for name in ("pods", "nodes"):
             watch = self.stats.watches.get(name)
             if watch is not None:
@@ -225,22 +242,21 @@ class Cache:
         """Keep the optional reflectors in line with what is served."""
         while True:
             self._look_again.clear()
+            learning = self._spawn(self._learn_version(), "version")
             answered = True
-            try:
-                version = await self._client.get("/version")
-                self.store.server_version = str(version.get("gitVersion", ""))
-            except ApiError as error:
-                # Only a known fault of one version hangs on it: not worth waiting for.
-                log.warning("the server's version is unknown", error=str(error))
             for source in CANDIDATES:
                 try:
-                    path = await served(self._client, source)
+                    await self._serve(source, await served(self._client, source))
                 except ApiError as error:
                     self.stats.discovery_errors += 1
                     log.warning("discovery failed", source=source, error=str(error))
                     answered = False
-                    continue
-                await self._serve(source, path)
+                except Exception:
+                    # A mistake of ours must not end the loop, with PodGroups unseen for ever.
+                    self.stats.discovery_errors += 1
+                    log.exception("discovery failed", source=source)
+                    answered = False
+            await asyncio.wait((learning,), timeout=VERSION_SECONDS)
             self.stats.discoveries += 1
             if answered and not self._discovered:
                 self._discovered = True
@@ -253,6 +269,15 @@ class Cache:
                 continue
             # Asked by a reflector that got a 404; it asks again as long as it does.
             await self._clock.sleep(min(1.0, pause))
+
+    async def _learn_version(self) -> None:
+        try:
+            version = await self._client.get("/version")
+        except ApiError as error:
+            # Only a known fault of one version hangs on it: not worth waiting for.
+            log.warning("the server's version is unknown", error=str(error))
+        else:
+            self.store.server_version = str(version.get("gitVersion", ""))
 
     async def _serve(self, source: str, path: str | None) -> None:
         """Follow ``source``'s PodGroups at ``path``, or drop them when it is None."""

@@ -32,7 +32,10 @@ class DebugView:
             {
                 "gang": str(flight.key),
                 "priority": flight.plan.priority,
+                "plan": flight.id,
                 "state": flight.state.value,
+                "recorded": flight.recorded,
+                "binding": flight.binding,
                 "stateSeconds": round(now - flight.since, 3),
                 "secondsLeft": round(flight.deadline - now, 3) if flight.deadline else None,
                 "seats": seats_of(flight),
@@ -42,6 +45,22 @@ class DebugView:
                 "replans": flight.replans,
             }
             for flight in self._coordinator.book
+        ]
+
+    def evictions(self) -> Sequence[object]:
+        """Return the units that are being evicted, with what is left of each and why."""
+        return [
+            {
+                "unit": unit.name,
+                "preemptor": str(unit.preemptor),
+                "plan": unit.plan_id,
+                "priority": unit.priority,
+                "touched": unit.touched,
+                "planIsOver": unit.released,
+                "left": {uid: unit.fates[uid].value for uid in unit.victims},
+                "error": unit.error,
+            }
+            for unit in self._coordinator.flights.evictions.unfinished()
         ]
 
     def gangs(self) -> Sequence[object]:

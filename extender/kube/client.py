@@ -7,6 +7,7 @@ because only the caller knows whether a second try is safe.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -18,6 +19,7 @@ from extender.kube.api import Params, PatchKind
 from extender.kube.credentials import Access, find_access
 from extender.kube.errors import Unavailable, from_answer
 from extender.kube.lines import LineSplitter
+from extender.kube.sockets import watchful
 from extender.model.errors import InvalidInput
 
 _PATCH_TYPES: dict[str, str] = {
@@ -40,7 +42,7 @@ class KubeClient:
         # No limit: each watch holds a connection for minutes and must not starve the rest.
         # Identity encoding: inflating costs more time than the bytes it saves.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, socket_factory=watchful),
             headers={
                 "Accept": "application/json",
                 "Accept-Encoding": "identity",
@@ -278,8 +280,17 @@ class KubeClient:
         except aiohttp.ClientConnectorError as error:
             raise Unavailable(0, "ConnectionFailed", f"{what}: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
+            if _lost(error):
+                raise Unavailable(0, "ConnectionLost", f"{what}: the other end is gone") from error
             text = str(error) or type(error).__name__
             raise Unavailable(0, "ConnectionBroken", f"{what}: {text}") from error
+
+
+def _lost(error: Exception) -> bool:
+    """Whether the kernel gave the connection up because nothing came back (kube.sockets)."""
+    # In the middle of a body aiohttp keeps the cause only as text.
+    cause = f"TimeoutError({errno.ETIMEDOUT},"
+    return getattr(error, "errno", None) == errno.ETIMEDOUT or cause in str(error)
 
 
 def _query(params: Params | None) -> dict[str, str]:

@@ -1,9 +1,8 @@
 """Where the API server is and how to prove who we are.
 
-The ``kubernetes`` package reads kubeconfig files, service account mounts and exec
-plugins; nothing else of it is used. Importing ``kubernetes.config`` costs about 0.2 s
-and 35 MB, so it is imported only when one of those is needed: a plain ``server``
-needs none of it.
+The ``kubernetes`` package reads kubeconfig files and runs exec plugins; nothing else of it
+is used. Importing ``kubernetes.config`` costs about 0.2 s and 35 MB, so it is imported only
+for a kubeconfig: a pod's service account is three small files and two variables.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from msgspec import Struct
 
 from extender.model.errors import InvalidInput
 
-_NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where kubelet mounts a pod's token, its namespace and the API server's CA certificates."""
 
 
 class HeaderSource(Protocol):
@@ -104,24 +104,28 @@ def _plain_tls(server: str) -> ssl.SSLContext | None:
 
 
 def _in_cluster() -> Access:
-    from kubernetes.client import Configuration
-    from kubernetes.config import ConfigException, load_incluster_config
-    from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
-
-    configuration = Configuration()
+    """Return what rest.InClusterConfig of client-go would: variables, token and CA file."""
+    what = "service account of this pod"
+    host = os.environ["KUBERNETES_SERVICE_HOST"]
+    port = os.environ.get("KUBERNETES_SERVICE_PORT")
+    if not port:
+        raise InvalidInput(f"{what}: KUBERNETES_SERVICE_PORT is not set")
+    token, authority = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
     try:
-        load_incluster_config(client_configuration=configuration)
-    except ConfigException as error:
-        raise InvalidInput(f"service account of this pod: {error}") from error
+        if not token.read_text(encoding="utf-8").strip():
+            raise InvalidInput(f"{what}: {token} is empty")
+        tls = ssl.create_default_context(cafile=str(authority))
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(f"{what}: {token} and {authority} are needed: {error}") from error
     try:
-        namespace = Path(_NAMESPACE_FILE).read_text(encoding="utf-8").strip()
+        namespace = (SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
     except OSError:
         namespace = "default"
     return Access(
-        server=_checked(configuration.host),
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         namespace=namespace,
-        authorization=TokenFile(SERVICE_TOKEN_FILENAME),
-        tls=_tls(configuration),
+        authorization=TokenFile(str(token)),
+        tls=tls,
     )
 
 

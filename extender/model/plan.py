@@ -24,6 +24,8 @@ class Hold(Struct, frozen=True, gc=False):
     uid: str
     node: str
     requests: Requests
+    firm: bool = False
+    """The gang is being seated: no other plan may take the seat over."""
 
 
 class Victim(Struct, frozen=True, gc=False):
@@ -39,6 +41,8 @@ class Victim(Struct, frozen=True, gc=False):
     grace: int = 30
     reason: str = ""
     """Why this pod: "holds room on a seat's node" or "its gang goes whole"."""
+    unit: str = ""
+    """What goes together with it: its gang key as text when that goes whole, "" alone."""
 
 
 class Cost(Struct, frozen=True, gc=False):

@@ -68,7 +68,11 @@ def pod_shape(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> Po
     the pod's own, and matchLabelKeys take the pod's values. Raises InvalidInput that
     begins with the field.
     """
-    affinity = raw_bytes(spec.affinity)
+    # Every pod and every event passes here: absent fields are told without a call.
+    affinity = b"" if spec.affinity is NO_RAW else bytes(spec.affinity)
+    chosen = spec.node_selector
+    spread = spec.topology_spread_constraints
+    tolerations = spec.tolerations
     ports: tuple[object, ...] = ()
     for container in spec.containers or ():
         if container.ports is not NO_RAW:
@@ -76,10 +80,10 @@ def pod_shape(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> Po
     if spec.init_containers:
         ports += tuple(bytes(container.ports) for container in _sidecars(spec))
     key: Parts = (
-        raw_bytes(spec.node_selector),
+        b"" if chosen is NO_RAW else bytes(chosen),
         affinity,
-        raw_bytes(spec.tolerations),
-        raw_bytes(spec.topology_spread_constraints),
+        b"" if tolerations is NO_RAW else bytes(tolerations),
+        b"" if spread is NO_RAW else bytes(spread),
         ports,
         spec.host_network,
         spec.scheduler_name,

@@ -42,6 +42,7 @@ from extender.model.podshape import pod_shape, selector
 CHECKPOINTED = "podgroup-extender.io/Checkpointed"
 """Type of the pod condition by which a workload says that its work is saved."""
 
+READ_CONDITIONS = frozenset(("PodScheduled", "DisruptionTarget", CHECKPOINTED))
 NO_SPEC = RawPodSpec()
 
 
@@ -61,11 +62,14 @@ def reduce_pod(raw: RawPod) -> Pod:
         nominated = sys.intern(status.nominated_node_name or "")
         started = moment(status.start_time, "status.startTime")
         for condition in status.conditions or ():
-            if condition.type == "PodScheduled":
+            kind = condition.type
+            if kind not in READ_CONDITIONS:
+                continue
+            if kind == "PodScheduled":
                 tried = condition.status == "False"
-            elif condition.type == "DisruptionTarget":
+            elif kind == "DisruptionTarget":
                 disrupted = condition.status == "True"
-            elif condition.type == CHECKPOINTED and condition.status == "True":
+            elif condition.status == "True":
                 checkpointed = max(
                     moment(condition.last_transition_time, "status.conditions.lastTransitionTime"),
                     moment(condition.last_probe_time, "status.conditions.lastProbeTime"),
@@ -75,30 +79,31 @@ def reduce_pod(raw: RawPod) -> Pod:
         # What DELETE asked for replaces what the pod asked for.
         grace = meta.deletion_grace_period_seconds
     group = spec.scheduling_group
+    # In the record's own order: by keyword this call alone takes a sixth of the decoding.
     return Pod(
-        uid=meta.uid or "",
-        namespace=namespace,
-        name=meta.name or "",
-        node=sys.intern(spec.node_name or ""),
-        phase=phase,
-        priority=spec.priority or 0,
-        preempts=spec.preemption_policy != "Never",
-        labels=labels,
-        annotations=kept_annotations(meta.annotations, "metadata.annotations"),
-        requests=pod_requests(spec, status),
-        shape=pod_shape(spec, namespace, labels),
-        pod_group=sys.intern(group.pod_group_name or "") if group is not None else "",
-        owner=controller_of(meta.owner_references, "metadata.ownerReferences"),
-        created=moment(meta.creation_timestamp, "metadata.creationTimestamp"),
-        started=started,
-        deleting=deleting,
-        grace=30 if grace is None else grace,
-        nominated=nominated,
-        gated=bool(spec.scheduling_gates),
-        disrupted=disrupted,
-        tried=tried,
-        checkpointed=checkpointed,
-        version=version_of(meta),
+        meta.uid or "",
+        namespace,
+        meta.name or "",
+        sys.intern(spec.node_name or ""),
+        phase,
+        spec.priority or 0,
+        spec.preemption_policy != "Never",
+        labels,
+        kept_annotations(meta.annotations, "metadata.annotations"),
+        pod_requests(spec, status),
+        pod_shape(spec, namespace, labels),
+        sys.intern(group.pod_group_name or "") if group is not None else "",
+        controller_of(meta.owner_references, "metadata.ownerReferences"),
+        moment(meta.creation_timestamp, "metadata.creationTimestamp"),
+        started,
+        deleting,
+        30 if grace is None else grace,
+        nominated,
+        bool(spec.scheduling_gates),
+        disrupted,
+        tried,
+        checkpointed,
+        version_of(meta),
     )
 
 

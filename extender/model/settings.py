@@ -41,7 +41,8 @@ class CacheSettings(Section, frozen=True, kw_only=True):
     """The watch cache."""
 
     stale_seconds: float = 10.0
-    """With a watch down this long, gang verbs refuse; pods of no gang are served."""
+    """With a watch down, or no answer at all, this long, gang verbs refuse; pods of no gang
+    are served."""
     stall_seconds: float = 90.0
     """A watch without event or bookmark for this long is torn down and restarted.
     kube-apiserver sends a bookmark about every 60 s."""

@@ -42,6 +42,8 @@ class Snapshot(Struct, frozen=True):
     """By (namespace, name)."""
     namespaces: Mapping[str, Mapping[str, str]] = EMPTY
     """Namespace name -> its labels."""
+    unevictable: Mapping[str, str] = EMPTY
+    """Pod uid -> why the API server lately refused to evict it for good."""
     server_version: str = ""
     """What kube-apiserver calls itself ("v1.36.3"), "" when unknown. The filters follow
     known faults of that release's scheduler."""

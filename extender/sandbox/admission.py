@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from extender.sandbox.resources import PODS, PRIORITY_CLASSES, Resource
+from extender.sandbox.resources import CONFIG_MAPS, PODS, PRIORITY_CLASSES, Resource
 from extender.sandbox.status import Obj, forbidden, invalid
 from extender.sandbox.storage import Storage
 
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 DEFAULT_GRACE = 30
+MOST_DATA = 1024 * 1024
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 
 
@@ -34,9 +35,19 @@ def admit(resource: Resource, obj: Obj, storage: Storage) -> Obj:
         return _pod(obj, storage)
     if resource.kind == "PodGroup" and not resource.custom:
         return _pod_group(resource, obj, storage)
+    if resource.key == CONFIG_MAPS.key:
+        _check_size(name, obj)
     if resource.key == PRIORITY_CLASSES.key and not isinstance(obj.get("value"), int):
         raise invalid(resource.plural, name, "value: required")
     return obj
+
+
+def _check_size(name: str, obj: Obj) -> None:
+    """Raise 422 when a ConfigMap's data is too long (MaxSecretSize in apis/core/validation)."""
+    size = sum(len(value.encode()) for value in (obj.get("data") or {}).values())
+    size += sum(len(value) * 3 // 4 for value in (obj.get("binaryData") or {}).values())
+    if size > MOST_DATA:
+        raise invalid("configmaps", name, f"[]: Too long: may not be more than {MOST_DATA} bytes")
 
 
 def _pod(obj: Obj, storage: Storage) -> Obj:

@@ -15,6 +15,7 @@ from extender.server.answers import JSON, Headers, Send, respond
 INDEX = {
     "/debug/decisions": "what was decided lately and why, newest first (?limit=N)",
     "/debug/reservations": "seats held, for whom and until when",
+    "/debug/evictions": "units that are being evicted, what is left of each, and what refuses",
     "/debug/gangs": "the gangs as resolved, with problems and notes",
     "/debug/snapshot": "the cluster as decisions see it, for offline replay "
     "(?generation=N: as a decision among the last saw it)",
@@ -42,6 +43,9 @@ class DebugSource(Protocol):
     def reservations(self) -> Sequence[object]:
         """Return the seats held."""
 
+    def evictions(self) -> Sequence[object]:
+        """Return the units that are being evicted, broken ones with the reason."""
+
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved."""
 
@@ -66,6 +70,8 @@ async def serve_debug(
     elif path == "/debug/reservations":
         held = source.reservations()
         await respond(send, 200, _encode({"reservations": held}), headers=headers)
+    elif path == "/debug/evictions":
+        await respond(send, 200, _encode({"evictions": source.evictions()}), headers=headers)
     elif path == "/debug/gangs":
         await respond(send, 200, _encode({"gangs": source.gangs()}), headers=headers)
     elif path == "/debug/snapshot":

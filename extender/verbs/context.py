@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
-from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.book import Book, Flight
+from extender.gang.act.evidence import Evidence
+from extender.gang.act.leadership import Leadership
+from extender.gang.act.notices import Notices
+from extender.groups.resolver import Resolver
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
-from extender.model.objects import Pod
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.verbs.spare import Spare
 
@@ -38,19 +44,61 @@ class Cluster(Protocol):
         """Return the present generation once it is above ``generation``, or after a time."""
 
 
+class Asking(Protocol):
+    """Where a gang's plan is asked for."""
+
+    @property
+    def recovered(self) -> bool:
+        """Whether the plan records of a life before are read."""
+
+    def known(self, key: GangKey) -> Flight | Refusal | None:
+        """Return the gang's plan in flight or a refusal that still stands; no search."""
+
+    async def ensure(
+        self,
+        key: GangKey,
+        verb: str,
+        offered: Mapping[str, frozenset[str]] | None = None,
+        single: Gang | None = None,
+        masks: Mapping[str, frozenset[str]] | None = None,
+    ) -> Flight | Refusal:
+        """Return the gang's plan in flight, making one if that can be; else why not."""
+
+    async def ask(self, gang: Gang, masks: Mapping[str, frozenset[str]]) -> Plan | Refusal:
+        """Return what would be planned, without acting on it."""
+
+    def stale(self) -> str | None:
+        """Return why gangs cannot be decided now."""
+
+    def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
+        """Note that kube-scheduler would not put the member on its seat."""
+
+
 class Context(Struct, frozen=True):
-    """Shared by the verbs."""
+    """Shared by the verbs: what they read, and whom they ask."""
 
     cluster: Cluster
-    coordinator: Coordinator
+    asking: Asking
+    book: Book
+    evidence: Evidence
+    notices: Notices
+    resolver: Resolver
+    leadership: Leadership
     spare: Spare
 
     def require_ready(self) -> None:
-        """Raise NotReady until caches are synced and plans recovered."""
+        """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
         if not self.cluster.synced:
             raise NotReady("caches are not synced yet")
-        if not self.coordinator.recovered:
+        if not self.leadership.acts:
+            raise NotReady("another replica leads")
+        if not self.asking.recovered:
             raise NotReady("plan records are not read yet")
+
+    def gang_of(self, pod: Pod, snapshot: Snapshot) -> Gang | None:
+        """Return the pod's gang as resolved, None for a pod of no gang."""
+        key = self.resolver.member_key(pod)
+        return None if key is None else self.resolver.resolve(key, snapshot)
 
     async def waiting_gang(self, pod: Pod) -> Gang | None:
         """Return the gang whose quorum this pod is needed for, None to treat it alone.
@@ -58,12 +106,11 @@ class Context(Struct, frozen=True):
         Alone go pods of no gang, pods of a gang whose members start one by one,
         and members beyond a quorum that runs already.
         """
-        key = self.coordinator.resolver.member_key(pod)
-        if key is None:
+        if self.resolver.member_key(pod) is None:
             return None
         await self._seen(pod)
-        gang = self.coordinator.resolver.resolve(key, self.cluster.snapshot())
-        if gang.problems:
+        gang = self.gang_of(pod, self.cluster.snapshot())
+        if gang is None or gang.problems:
             return gang
         return gang if gang.starts_whole and gang.missing else None
 

@@ -9,7 +9,6 @@ kube-scheduler up to 1.37 a plain failed node would be tried for preemption.
 from __future__ import annotations
 
 from extender.gang.act.book import Flight, State
-from extender.gang.act.coordinator import Coordinator
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
 from extender.verbs.context import Context
@@ -21,25 +20,22 @@ class Filter:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._coordinator: Coordinator = context.coordinator
 
     async def answer(self, args: FilterArgs) -> FilterResult:
         """Return the nodes the pod may have now. Raises NotReady before recovery."""
         context = self._context
         context.require_ready()
         pod, names = args.pod, args.node_names
-        self._coordinator.evidence.accepts(pod, names)
-        answer: Flight | Refusal | None = self._coordinator.book.of_member(pod.uid)
+        context.evidence.accepts(pod, names)
+        answer: Flight | Refusal | None = context.book.of_member(pod.uid)
         if answer is None:
-            key = self._coordinator.resolver.member_key(pod)
-            answer = self._coordinator.known(key) if key is not None else None
+            key = context.resolver.member_key(pod)
+            answer = context.asking.known(key) if key is not None else None
         if answer is None:
             gang = await context.waiting_gang(pod)
             if gang is None:
                 return self._beside_seats(pod, names)
-            answer = await self._coordinator.ensure(
-                gang.key, "filter", offered=_offered(pod, names)
-            )
+            answer = await context.asking.ensure(gang.key, "filter", offered=_offered(pod, names))
         if isinstance(answer, Flight):
             return self._seated(answer, pod, names)
         if answer.code == "stale":
@@ -53,26 +49,25 @@ class Filter:
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
         if flight.state is not State.OPEN:
-            left = len(flight.victims) + len(flight.waits)
-            return hold_back(
-                names, f"{flight.key}: seat on {seat}, waits for {left} pods to go away"
-            )
+            flight.answered.discard(pod.uid)
+            return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
         if seat in names:
             flight.missed.pop(pod.uid, None)
+            flight.answered.add(pod.uid)
             others = [name for name in names if name != seat]
             result = hold_back(others, f"{flight.key}: its seat is on {seat}")
             result.node_names.append(seat)
             return result
         nominated_only = names == [pod.nominated]
         if not nominated_only:
-            self._coordinator.seat_not_offered(flight, pod, frozenset(names))
+            self._context.asking.seat_not_offered(flight, pod, frozenset(names))
             swapped = flight.seats.get(pod.uid)
-            if swapped is not None and swapped in names:
+            if flight.state is State.OPEN and swapped is not None and swapped in names:
                 return self._seated(flight, pod, names)
         return hold_back(names, f"{flight.key}: its seat is on {seat}, which is not offered")
 
     def _beside_seats(self, pod: Pod, names: list[str]) -> FilterResult:
-        held = self._coordinator.book.nodes()
+        held = self._context.book.nodes()
         if not held:
             return FilterResult(node_names=names)
         kept: list[str] = []
@@ -88,8 +83,18 @@ class Filter:
             if name in held:
                 spare.offered(pod, name)
         if refused:
-            self._coordinator.flights.held_back(pod)
+            self._context.notices.held_back(pod)
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
+
+
+def _waits_for(flight: Flight) -> str:
+    """Return in words what a plan waits for before its seats are open."""
+    left = len(flight.victims) + len(flight.waits)
+    if flight.state is State.CHANGING:
+        return "which is no longer sure: another plan is searched for"
+    if left:
+        return f"waits for {left} pods to go away"
+    return "its plan is being recorded"
 
 
 def hold_back(names: list[str], reason: str) -> FilterResult:

@@ -36,16 +36,15 @@ class Preempt:
         """Return the candidates kube-scheduler may act on. Raises NotReady before recovery."""
         context = self._context
         context.require_ready()
-        coordinator = context.coordinator
         pod = args.pod
-        coordinator.evidence.accepts(pod, args.candidates)
-        flight = coordinator.book.of_member(pod.uid)
+        context.evidence.accepts(pod, args.candidates)
+        flight = context.book.of_member(pod.uid)
         if flight is not None:
-            coordinator.seat_not_offered(flight, pod, frozenset())
+            context.asking.seat_not_offered(flight, pod, frozenset())
             return NOTHING
         gang = await context.waiting_gang(pod)
         if gang is not None:
-            await coordinator.ensure(gang.key, "preempt")
+            await context.asking.ensure(gang.key, "preempt")
             return NOTHING
         if self._beyond_quorum(pod):
             # More than the quorum is placed only at no extra disruption.
@@ -53,7 +52,7 @@ class Preempt:
         return await self._single(pod, args.candidates)
 
     def _beyond_quorum(self, pod: Pod) -> bool:
-        gang = self._context.coordinator.gang_of(pod, self._context.cluster.snapshot())
+        gang = self._context.gang_of(pod, self._context.cluster.snapshot())
         return gang is not None and gang.starts_whole
 
     async def _single(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
@@ -90,7 +89,7 @@ class Preempt:
         return self._context.spare.why_not(pod, node, leaving=victims) is None
 
     def _goes_whole(self, victim: Pod, snapshot: Snapshot) -> bool:
-        gang = self._context.coordinator.gang_of(victim, snapshot)
+        gang = self._context.gang_of(victim, snapshot)
         if gang is None:
             return False
         return bool(gang.problems) or (gang.unit == UNIT_ALL and len(gang.bound) > 1)
@@ -99,21 +98,19 @@ class Preempt:
         self, pod: Pod, clean: dict[str, Candidate], breaking: dict[str, Candidate]
     ) -> PreemptResult:
         """Let the search choose between nodes that break a gang and nodes that do not."""
-        coordinator = self._context.coordinator
-        stale = coordinator.stale()
+        asking = self._context.asking
+        stale = asking.stale()
         if stale is not None:
             return PreemptResult(candidates=clean)
         nodes = self._context.cluster.snapshot().nodes
         elsewhere = frozenset(nodes) - clean.keys() - breaking.keys()
         gang = single_gang(self._context.cluster.pod(pod.uid) or pod)
-        cheap = await coordinator.ask(gang, {pod.uid: elsewhere})
+        cheap = await asking.ask(gang, {pod.uid: elsewhere})
         if isinstance(cheap, Refusal):
             return PreemptResult(candidates=clean)
         if clean and {victim.node for victim in cheap.victims} <= clean.keys():
             return PreemptResult(candidates=clean)
-        answer = await coordinator.ensure(
-            gang.key, "preempt", single=gang, masks={pod.uid: elsewhere}
-        )
+        answer = await asking.ensure(gang.key, "preempt", single=gang, masks={pod.uid: elsewhere})
         if isinstance(answer, Flight):
             return NOTHING
         return PreemptResult(candidates=clean)

@@ -21,16 +21,16 @@ class Prioritize:
 
     async def answer(self, args: FilterArgs) -> list[HostPriority]:
         """Return scores 0..10 in the order asked; none where no node is better than another."""
-        coordinator = self._context.coordinator
+        context = self._context
         pod = args.pod
-        if coordinator.book.of_member(pod.uid) is not None:
+        if context.book.of_member(pod.uid) is not None:
             return []  # has one seat: nothing is left to choose
-        key = coordinator.resolver.member_key(pod)
+        key = context.resolver.member_key(pod)
         near: set[str] = set()
         if key is not None:
-            members = self._context.cluster.snapshot().members.get(key, ())
+            members = context.cluster.snapshot().members.get(key, ())
             near = {member.node for member in members if member.node}
-        held = coordinator.book.nodes()
+        held = context.book.nodes()
         if not held and not near:
             return []
         scores = [HostPriority(name, _score(name, held, near)) for name in args.node_names]

@@ -19,7 +19,16 @@ class ExtenderVerbs:
     def __init__(
         self, cluster: Cluster, coordinator: Coordinator, spare: Spare, settings: Settings
     ) -> None:
-        context = Context(cluster=cluster, coordinator=coordinator, spare=spare)
+        context = Context(
+            cluster=cluster,
+            asking=coordinator,
+            book=coordinator.book,
+            evidence=coordinator.evidence,
+            notices=coordinator.notices,
+            resolver=coordinator.resolver,
+            leadership=coordinator.leadership,
+            spare=spare,
+        )
         self._filter = Filter(context)
         self._prioritize = Prioritize(context)
         self._preempt = Preempt(context, settings.plan)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from random import Random
 from typing import Any
@@ -71,7 +72,9 @@ def clock() -> FastClock:
 async def make(client: KubeClient, clock: FastClock) -> AsyncIterator[Callable[..., Cache]]:
     made: list[Cache] = []
 
-    def factory(*, discovery_seconds: float = 30.0, **settings: Any) -> Cache:
+    def factory(
+        *, discovery_seconds: float = 30.0, probe_seconds: float = math.inf, **settings: Any
+    ) -> Cache:
         cache = Cache(
             client,
             CacheSettings(**settings),
@@ -79,6 +82,7 @@ async def make(client: KubeClient, clock: FastClock) -> AsyncIterator[Callable[.
             clock=clock,
             random=Random(1),
             discovery_seconds=discovery_seconds,
+            probe_seconds=probe_seconds,
         )
         made.append(cache)
         return cache

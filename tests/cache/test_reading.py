@@ -109,3 +109,28 @@ async def test_an_expired_page_token_starts_over_and_in_the_end_reads_in_one_pie
     assert len(names(cache)) == 5
     assert pods(cache).lists == 3
     assert api.count(PODS, limit="2") == 4
+
+
+async def test_a_whole_that_does_not_come_is_asked_for_in_pages_again(
+    api: FakeApi, make: Make
+) -> None:
+    """150,000 pods in one piece may take longer than any answer is waited for."""
+    for index in range(5):
+        api.put(PODS, pod(f"p{index}"))
+    expired = 2
+
+    async def overwhelmed(request: web.Request) -> web.StreamResponse | None:
+        nonlocal expired
+        if request.path != PODS or "watch" in request.query:
+            return None
+        if "limit" not in request.query:
+            return refuse(504, "Timeout")
+        if "continue" in request.query and expired:
+            expired -= 1
+            return refuse(410, "Expired")
+        return None
+
+    api.script = overwhelmed
+    cache = await started(make, watch_list=False, page_size=2)
+    assert len(names(cache)) == 5
+    assert pods(cache).lists == 4

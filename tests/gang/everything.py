@@ -64,7 +64,7 @@ def everything(
     for hold in holds:
         if hold.gang != gang.key and hold.node in at:
             _take(free[at[hold.node]], vector(hold.requests))
-            if hold.priority < gang.preemptor_priority and gang.preempts:
+            if not hold.firm and hold.priority < gang.preemptor_priority and gang.preempts:
                 taken.setdefault(hold.gang, []).append((at[hold.node], vector(hold.requests)))
 
     def releases(pods: Iterable[Pod]) -> list[tuple[int, Vector]]:

@@ -102,11 +102,15 @@ async def test_nothing_is_evicted_when_the_record_cannot_be_written(rig: Rig) ->
     rig.server.faults.plan(Fault(times=10_000, method="POST", path="configmaps", status=500))
     await full_cluster(rig)
     await rig.preempt("high-0", n0=["low-0"])
-    assert rig.outcomes("high")[-1] == "api"
+    await rig.until(lambda: "api" in rig.outcomes("high"), "the plan is given up")
+    assert "nothing is evicted" in rig.messages("high")
     assert await rig.names() == {*LOW, *HIGH}
     rig.server.faults.clear()
-    await asyncio.sleep(0.1)
-    await rig.preempt("high-0", n0=["low-0"])
+    for _ in range(80):
+        await rig.preempt("high-0", n0=["low-0"])
+        if len(rig.coordinator.book):
+            break
+        await asyncio.sleep(0.1)
     await rig.until_names(*HIGH)
 
 
@@ -171,7 +175,7 @@ async def test_a_seat_kube_scheduler_will_not_offer_is_changed() -> None:
             await asyncio.sleep(0.05)
         assert result.node_names
         assert result.node_names[0] != seat
-        assert flight.cancelled
+        assert flight.over
         assert next(iter(rig.coordinator.book)).replans == 1
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 import yaml
 
+from extender.kube import credentials
 from extender.kube.client import KubeClient
 from extender.kube.credentials import find_access
 from extender.model.errors import InvalidInput
@@ -165,10 +167,55 @@ def test_in_a_cluster_without_a_mounted_token_the_error_says_so(
         find_access(None, None, None)
 
 
-def test_a_plain_server_does_not_import_the_kubernetes_package() -> None:
+@pytest.fixture
+def service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What kubelet mounts and sets, with some certificate authority."""
+    where = tmp_path / "serviceaccount"
+    where.mkdir()
+    (where / "token").write_text("first\n")
+    (where / "namespace").write_text("gangs")
+    trustme.CA().cert_pem.write_to_path(str(where / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT", where)
+    return where
+
+
+async def test_in_a_cluster_the_service_account_is_used(service_account: Path) -> None:
+    access = find_access(None, None, None)
+    assert access.server == "https://[fd00::1]:443"
+    assert access.namespace == "gangs"
+    assert access.tls is not None
+    assert access.tls.check_hostname
+    assert access.authorization is not None
+    assert await access.authorization() == "Bearer first"
+    (service_account / "token").write_text("second")
+    assert await access.authorization() == "Bearer second"
+    (service_account / "namespace").unlink()
+    assert find_access(None, None, None).namespace == "default"
+
+
+@pytest.mark.parametrize("text", ["", "no certificate", None])
+@pytest.mark.parametrize("name", ["token", "ca.crt"])
+def test_a_mount_that_is_not_whole_is_an_error(
+    service_account: Path, name: str, text: str | None
+) -> None:
+    path = service_account / name
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    if (name, text) == ("token", "no certificate"):
+        assert find_access(None, None, None).authorization is not None
+        return
+    with pytest.raises(InvalidInput, match=f"service account of this pod.*{name}"):
+        find_access(None, None, None)
+
+
+def test_only_a_kubeconfig_imports_the_kubernetes_package(service_account: Path) -> None:
     code = (
-        "import sys; from extender.kube.credentials import find_access; "
-        "find_access(None, None, 'http://127.0.0.1:1'); "
-        "sys.exit('kubernetes' in sys.modules)"
+        "import sys; from pathlib import Path; from extender.kube import credentials as c; "
+        "c.SERVICE_ACCOUNT = Path(sys.argv[1]); c.find_access(None, None, None); "
+        "c.find_access(None, None, 'http://127.0.0.1:1'); sys.exit('kubernetes' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    command = [sys.executable, "-c", code, str(service_account)]
+    assert subprocess.run(command, check=False).returncode == 0

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act.record import record_name
+from extender.gang.act.record import Record
+from extender.gang.act.records import documents_of
 from extender.model.objects import GangKey
+from extender.model.plan import Plan, Seat
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER
 from tests.controlplane.harness import ControlPlane
@@ -27,6 +29,9 @@ pytestmark = pytest.mark.real
 Right = tuple[str, str, str]
 
 MEMBERS = 4
+
+RARE = {("get", "", "pods")}
+"""Used only when an eviction's answer is unclear: the pod is read back."""
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -145,6 +150,19 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
     audited.priority_classes(low=1, high=100000)
     audited.nodes(MEMBERS, cpu=4)
 
+    # What a life before has left is taken over and, its gang being gone, dropped.
+    leftover = Record(
+        id="0" * 12,
+        plan=Plan(
+            gang=GangKey("pod-group", "work", "gone"),
+            priority=1,
+            seats=(Seat(uid="gone", namespace="work", name="gone-0", node="n0"),),
+            victims=(),
+        ),
+        made=0.0,
+    )
+    for document in documents_of(leftover):
+        client.create(document, NAMESPACE)
     port = ports.reserve()
     extender = start_extender(audited, port, tmp_path)
     try:
@@ -160,17 +178,13 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
             lambda: client.get("PodDisruptionBudget", "some")["status"].get("disruptionsAllowed"),
             what="budget counted",
         )
-        # What a life before has left under the same name is replaced.
-        leftover = record_name(GangKey("pod-group", "work", "high"))
-        client.create(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": leftover}}, NAMESPACE
-        )
         audited.pod_group("high", MEMBERS, disruption="all", priority_class="high")
         for name in high:
             client.create(make_pod(name, 3, priority_class="high", pod_group="high"))
         client.wait_running(*high)
         client.wait_for(
-            lambda: not client.get_or_none("ConfigMap", leftover, NAMESPACE), what="record dropped"
+            lambda: not client.get_or_none("ConfigMap", leftover.name, NAMESPACE),
+            what="record dropped",
         )
         client.wait_for(
             lambda: client.list(
@@ -186,4 +200,5 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
     granted = rules("rbac.yaml", "ClusterRole", "podgroup-extender") | rules(
         "rbac.yaml", "Role", "podgroup-extender"
     )
-    assert used == granted
+    assert used <= granted
+    assert granted - used <= RARE

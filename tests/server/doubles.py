@@ -78,6 +78,9 @@ class Source:
     def reservations(self) -> list[Row]:
         return [Row("seat")]
 
+    def evictions(self) -> list[Row]:
+        return [Row("unit")]
+
     def gangs(self) -> list[Row]:
         return [Row("gang")]
 

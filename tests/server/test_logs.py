@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from extender.gang.tell.decisions import Decision
+from extender.gang.tell.decisions import Decision, Outcome
 from extender.model.plan import Victim
 from extender.server.logs import configure_logs, log_decision
 
@@ -85,7 +85,7 @@ def test_one_line_a_decision(stream: io.StringIO) -> None:
             time=1.0,
             gang="pod-group:ns/g",
             verb="preempt",
-            outcome="plan",
+            outcome=Outcome.PLAN,
             message="4 seats",
             victims=(victim, victim),
             explanation=("long", "text"),

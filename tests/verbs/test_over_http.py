@@ -38,7 +38,7 @@ class _NoDebug:
     def decisions(self) -> list[object]:
         return []
 
-    reservations = gangs = decisions
+    reservations = evictions = gangs = decisions
 
     def snapshot(self, generation: int | None) -> object:
         return {}

@@ -8,30 +8,40 @@ book is noticed before it is acted on.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Seat, Victim
 
 
 class State(Enum):
-    """Where a plan in flight stands."""
+    """Where a plan in flight stands; docs/actuation.md has what leads where."""
 
+    PLANNED = "planned"
+    """Seats are held; the evictions are rehearsed and the record is written."""
     EVICTING = "evicting"
     """Recorded; evictions are being sent."""
     WAITING = "waiting"
     """All evictions are sent; victims terminate."""
     OPEN = "open"
     """All room is there; members may take their seats."""
+    CHANGING = "changing"
+    """It does not hold any more: nothing further is evicted, another plan is searched for."""
+    ENDED = "ended"
+    """Done or given up: the seats are nobody's any more."""
 
 
 class Flight(Struct, kw_only=True):
     """A plan in flight. Mutable; owned by the coordinator."""
 
     plan: Plan
+    id: str = ""
+    """Of the plan; its record is named after it."""
     pods: dict[str, Pod]
     """uid -> member as it was when planned; the seats' requests and classes."""
     seats: dict[str, str]
@@ -49,15 +59,33 @@ class Flight(Struct, kw_only=True):
     """Monotonic time after which the seats go back."""
     missed: dict[str, float] = field(default_factory=dict)
     """Member uid -> since when kube-scheduler does not offer its seat."""
+    answered: set[str] = field(default_factory=set)
+    """Members that were given their seat and may be on their way to it."""
     replans: int = 0
     started: float = 0.0
     """Monotonic time at which the plan was made."""
-    cancelled: bool = False
+    recorded: bool = False
+    """Its record is surely written: the plan may act."""
+    acting: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it is past State.PLANNED, whichever way."""
 
     @property
     def key(self) -> GangKey:
         """The gang it is for."""
         return self.plan.gang
+
+    @property
+    def over(self) -> bool:
+        """Whether the plan has ended, whichever way."""
+        return self.state is State.ENDED
+
+    @property
+    def binding(self) -> bool:
+        """Whether members sit already, or may be on their way to their seats.
+
+        Such a gang's seats are not taken over: two gangs would run in part.
+        """
+        return bool(self.answered) or len(self.seats) < len(self.plan.seats)
 
 
 class Book:
@@ -131,6 +159,7 @@ class Book:
             return
         self._unhold(uid, flight.seats.pop(uid))
         flight.missed.pop(uid, None)
+        flight.answered.discard(uid)
         self.version += 1
 
     def pod_left(self, node: str, uid: str) -> None:
@@ -152,8 +181,13 @@ class Book:
         self.version += 1
 
     def holds(self) -> list[Hold]:
-        """Return every untaken seat, by node then uid."""
-        return [held[uid] for _, held in sorted(self._by_node.items()) for uid in sorted(held)]
+        """Return every untaken seat, by node then uid; firm where its gang is being seated."""
+        firm = {flight.key for flight in self._flights.values() if flight.binding}
+        return [
+            replace(held[uid], firm=True) if held[uid].gang in firm else held[uid]
+            for _, held in sorted(self._by_node.items())
+            for uid in sorted(held)
+        ]
 
     def nodes(self) -> set[str]:
         """Return the nodes on which a seat is held."""

@@ -1,30 +1,29 @@
-"""Evicts the victims of one plan, all of them or (as far as can be known) none.
+"""Single requests that rehearse, mark and evict one pod, and how each is tried again.
 
-Steps
-1. Rehearse: every eviction is sent as a dry run with the UID precondition. A
-   budget, a right or an admission webhook that says no stops the plan before
-   the first pod is lost.
-2. Mark: condition DisruptionTarget (reason PreemptionByScheduler) on every
-   victim, as kube-scheduler does, so that controllers and SkyPilot can tell.
-3. Evict: DELETE with the UID precondition and the pod's own grace period, or
-   the Eviction API for pods under a PodDisruptionBudget that is respected.
+Rehearsal: every eviction of a plan as a dry run with the UID precondition. A budget, a right
+or an admission webhook that says no stops the plan before the first pod is lost.
+Mark: condition DisruptionTarget (reason PreemptionByScheduler), as kube-scheduler does, so
+that controllers and SkyPilot can tell.
+Evict: DELETE with the UID precondition and the pod's own grace period, or the Eviction API
+for pods under a PodDisruptionBudget that is respected.
 
-Up to step 2 a plan stops at the first lasting refusal, with no pod lost. From
-step 3 on half a gang may be gone, so every error is met by trying again, until
-the plan itself is ended (by its deadline, or because it is no longer wanted).
-
-A victim that is gone, or whose name belongs to another pod by now, counts as
-evicted: its room is free.
+Which victims, in which order, and what follows from a refusal is not decided here
+(extender.gang.act.evictions).
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from enum import Enum
 from itertools import count
+from typing import TypeVar
 from urllib.parse import quote
+
+import structlog
 
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
@@ -33,10 +32,17 @@ from extender.model.settings import EvictionSettings
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
+MARK_SECONDS = 3.0
+REQUEST_SECONDS = 15.0
+"""How long one request may take: the Eviction API tries by itself for some ten seconds."""
+REHEARSAL_SECONDS = 5.0
+
+Answer = TypeVar("Answer")
+log = structlog.get_logger("gang")
 
 
 class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, not a fault of ours
-    """The API server said no before any pod was lost."""
+    """The API server said no in the rehearsal: no pod is lost."""
 
     def __init__(self, victim: Victim, error: ApiError) -> None:
         super().__init__(f"{victim.namespace}/{victim.name}: {error}")
@@ -44,8 +50,17 @@ class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, n
         self.error = error
 
 
+class Removal(Enum):
+    """How one real eviction ended."""
+
+    ACCEPTED = "evicted"
+    """The API server has taken it; the pod goes within its grace period."""
+    GONE = "gone"
+    """The pod is gone, or its name is another pod's by now: its room is free."""
+
+
 class Evictor:
-    """Sends evictions. ``sleep`` and ``rng`` are injected for tests.
+    """Sends evictions, pod by pod. ``sleep`` and ``rng`` are injected for tests.
 
     ``ended`` is told how each victim ended: "evicted", "gone" or "refused".
     """
@@ -57,126 +72,154 @@ class Evictor:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
+        wall: Callable[[], float] = time.time,
         ended: Callable[[str], None] = lambda result: None,
     ) -> None:
         self._client = client
-        self._settings = settings
+        self.attempts = settings.attempts
         self._sleep = sleep
-        self.last_error = ""
-        """The last error that was met by trying again, for whoever gives up later."""
         self._ended = ended
         self._rng = rng or random.Random()
+        self._wall = wall
+        self._gate = asyncio.Semaphore(settings.concurrency)
 
-    async def evict(
+    async def rehearse(
         self,
         victims: Iterable[Victim],
         budgeted: frozenset[str],
-        message: str,
-        wanted: Callable[[str], bool],
-        asked: Callable[[str], None],
-        sent: Callable[[str], None],
+        wanted: Callable[[Victim], bool],
     ) -> None:
-        """Evict ``victims``; raises EvictionRefused when the rehearsal is refused.
+        """Ask for every eviction as a dry run; raises EvictionRefused at the first lasting no.
 
-        ``budgeted`` are uids to evict through the Eviction API. ``wanted(uid)``
-        is asked right before each request: False leaves the pod alone (the plan
-        was cancelled, or the pod went by itself). ``asked(uid)`` is called right
-        before the real request leaves, from when on the pod may go at any moment;
-        ``sent(uid)`` once the API server has accepted it.
+        ``budgeted`` are uids to evict through the Eviction API. ``wanted(victim)`` turns False
+        when the plan is over or the pod has gone by itself: that one is not asked for.
         """
-        todo = [victim for victim in victims if wanted(victim.uid)]
-        attempts = self._settings.attempts
-
-        async def rehearse(victim: Victim) -> None:
-            await self._remove(victim, victim.uid in budgeted, dry_run=True)
-
-        await self._each(todo, rehearse, wanted, attempts)
-        await self._each(todo, lambda victim: self._mark(victim, message), wanted, attempts)
-
-        async def remove(victim: Victim) -> None:
-            asked(victim.uid)
-            try:
-                await self._remove(victim, victim.uid in budgeted, dry_run=False)
-            except (NotFound, Conflict):
-                self._ended("gone")
-            else:
-                self._ended("evicted")
-            sent(victim.uid)
-
-        await self._each(todo, remove, wanted, None)
-
-    async def _each(
-        self,
-        victims: Iterable[Victim],
-        act: Callable[[Victim], Awaitable[None]],
-        wanted: Callable[[str], bool],
-        attempts: int | None,
-    ) -> None:
-        gate = asyncio.Semaphore(self._settings.concurrency)
 
         async def one(victim: Victim) -> None:
-            async with gate:
-                await self._persist(victim, act, wanted, attempts)
+            pause = FIRST_PAUSE
+            for attempt in count(1):
+                if not wanted(victim):
+                    return
+                try:
+                    async with self._gate:
+                        budget = victim.uid in budgeted
+                        seconds = REQUEST_SECONDS if budget else REHEARSAL_SECONDS
+                        await self._remove(victim, budget, seconds, dry_run=True)
+                except (NotFound, Conflict):
+                    return  # gone, or the name is another pod's: the UID precondition held
+                except ApiError as error:
+                    if not passing(error) or attempt >= self.attempts:
+                        self._ended("refused")
+                        raise EvictionRefused(victim, error) from error
+                    await self.pause(pause, error)
+                    pause *= 2
+                else:
+                    return
 
         results = await asyncio.gather(*(one(victim) for victim in victims), return_exceptions=True)
         failures = [result for result in results if isinstance(result, BaseException)]
-        for failure in failures:
-            if isinstance(failure, EvictionRefused):
-                self._ended("refused")
         if failures:
             raise failures[0]
 
-    async def _persist(
-        self,
-        victim: Victim,
-        act: Callable[[Victim], Awaitable[None]],
-        wanted: Callable[[str], bool],
-        attempts: int | None,
-    ) -> None:
-        """Try until it works, ``attempts`` times for what passes by itself (None: no limit)."""
-        pause = FIRST_PAUSE
-        for attempt in count(1):
-            if not wanted(victim.uid):
-                return
+    async def remove(
+        self, victim: Victim, *, budgeted: bool, mark: str, allowed: Callable[[], bool]
+    ) -> Removal | None:
+        """Evict one pod, one try. Raises ApiError.
+
+        ``mark`` is the message of its condition, "" when it has that already. ``allowed()`` is
+        asked after every wait, right before a request leaves; when it says no, nothing is sent
+        and None returned.
+        """
+        async with self._gate:
+            if mark and allowed():
+                await self._mark(victim, mark)
+            if not allowed():
+                return None
             try:
-                await act(victim)
+                await self._remove(victim, budgeted, REQUEST_SECONDS, dry_run=False)
             except (NotFound, Conflict):
-                # Gone, or the name is another pod's: the UID precondition held.
-                return
-            except ApiError as error:
-                passing = isinstance(error, TooManyRequests | Unavailable)
-                if attempts is not None and (not passing or attempt >= attempts):
-                    raise EvictionRefused(victim, error) from error
-                wait = max(pause, error.retry_after or 0.0)
-                self.last_error = f"{victim.namespace}/{victim.name}: {error}"
-                await self._sleep(min(wait, LONGEST_PAUSE) * (1 + self._rng.random()))
-                pause *= 2
-            else:
-                return
+                self._ended("gone")
+                return Removal.GONE
+            self._ended("evicted")
+            return Removal.ACCEPTED
 
     async def _mark(self, victim: Victim, message: str) -> None:
+        """Set condition DisruptionTarget right before the pod goes.
+
+        A courtesy to controllers: half a gang gone must not wait for it. On a pod that stays
+        after all, kube-controller-manager takes the condition back after two minutes
+        (stalePodDisruptionTimeout in pkg/controller/disruption).
+        """
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler",
             "message": message,
-            "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lastTransitionTime": rfc3339(self._wall()),
         }
-        await self._client.patch(
-            f"{_pod_path(victim)}/status",
-            {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}},
-            kind="strategic",
-        )
+        body = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+        path = f"{_pod_path(victim)}/status"
+        try:
+            async with asyncio.timeout(MARK_SECONDS):
+                await self._client.patch(path, body, kind="strategic")
+        except (ApiError, TimeoutError) as error:
+            log.warning("victim not marked", pod=victim.name, error=str(error) or "no answer")
 
-    async def _remove(self, victim: Victim, budgeted: bool, *, dry_run: bool) -> None:
+    async def leaving(self, victim: Victim) -> bool:
+        """Read back, after an unclear answer, whether the pod goes or is gone. Raises ApiError."""
+        try:
+            pod = await answered(self._client.get(_pod_path(victim)))
+        except NotFound:
+            return True
+        meta = pod.get("metadata", {})
+        return meta.get("uid") != victim.uid or bool(meta.get("deletionTimestamp"))
+
+    async def pause(
+        self, seconds: float, error: ApiError | None = None, longest: float = LONGEST_PAUSE
+    ) -> None:
+        """Wait before the next try: at least as long as the server asked for, never in step."""
+        asked = (error.retry_after if error is not None else None) or 0.0
+        await self._sleep(min(max(seconds, asked), longest) * (1 + self._rng.random()))
+
+    def refused(self) -> None:
+        """Count an eviction that the API server refuses for good."""
+        self._ended("refused")
+
+    async def _remove(
+        self, victim: Victim, budgeted: bool, seconds: float, *, dry_run: bool
+    ) -> None:
+        grace, uid = victim.grace, victim.uid
         if budgeted:
-            await self._client.evict(
-                victim.namespace, victim.name, uid=victim.uid, grace=victim.grace, dry_run=dry_run
+            request = self._client.evict(
+                victim.namespace, victim.name, uid=uid, grace=grace, dry_run=dry_run
             )
         else:
-            await self._client.delete(
-                _pod_path(victim), uid=victim.uid, grace=victim.grace, dry_run=dry_run
-            )
+            request = self._client.delete(_pod_path(victim), uid=uid, grace=grace, dry_run=dry_run)
+        await answered(request, seconds)
+
+
+async def answered(request: Awaitable[Answer], seconds: float = REQUEST_SECONDS) -> Answer:
+    """Wait for an answer, not for ever. Raises Unavailable when it does not come in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await request
+    except TimeoutError:
+        raise Unavailable(0, "Timeout", f"no answer within {seconds:g} s") from None
+
+
+def rfc3339(seconds: float) -> str:
+    """Return seconds since the epoch as the API writes times."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def passing(error: ApiError) -> bool:
+    """Whether an error passes by itself: overload, an outage, no answer."""
+    return isinstance(error, TooManyRequests | Unavailable)
+
+
+def unclear(error: ApiError) -> bool:
+    """Whether the request may have been done although it failed: no answer, or a 5xx."""
+    return isinstance(error, Unavailable)
 
 
 def _pod_path(victim: Victim) -> str:

@@ -1,14 +1,24 @@
-"""Plans in flight, from the first eviction to the last binding.
+"""Plans in flight, as a transaction: every step can be resumed or undone (docs/actuation.md).
 
-A flight is entered once its seats are to be held, started once its record is
-written, and ended exactly once. The cache tells of every pod change through
-``observe``; what is not evicted yet when a plan ends stays.
+Steps
+1. Plan: the seats are held, and counted as promised, from this moment on.
+2. Rehearse: every eviction as a dry run. A no ends the plan with nobody lost.
+3. Record: written, and read back where the answer is unclear, before anybody goes.
+4. Compare with the newest state; a plan that does not hold any more is changed or dropped.
+5. Evict, unit by unit (extender.gang.act.evictions).
+6. Wait until the last victim is gone.
+7. Compare again, then open the seats.
+8. End: done, or given up. Units that have gone in part are finished all the same, and the
+   record stays until they are.
+
+Nothing here waits for the API while something else needs to be decided: each step of a flight
+runs in a task of its own, deadlines are looked at by ``tick`` alone.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
+from random import Random
 
 import structlog
 
@@ -16,12 +26,19 @@ from extender.fit.selectors import matches
 from extender.gang.act.background import Background
 from extender.gang.act.book import Book, Flight, State, seats_of
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.evictions import Evictions, Unit
 from extender.gang.act.evictor import EvictionRefused, Evictor
-from extender.gang.act.expectations import Expectations, not_shown
-from extender.gang.act.notifier import Notifier
-from extender.gang.act.record import Record, Records
-from extender.gang.tell.decisions import Decision
+from extender.gang.act.expectations import shown_in
+from extender.gang.act.keeper import RecordKeeper
+from extender.gang.act.last_check import KeptGangs, LastCheck
+from extender.gang.act.leadership import Leadership
+from extender.gang.act.notices import Notices
+from extender.gang.act.record import Record
+from extender.gang.plan.single import SINGLE, single_gang
+from extender.gang.plan.validity import member_problem, present, quick_problem
+from extender.gang.tell.decisions import Decision, Outcome
 from extender.kube.errors import ApiError
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Victim
 from extender.model.settings import Settings
@@ -29,65 +46,130 @@ from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
-WAKE_PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
-"""Seconds after the seats open at which members without a node are woken again."""
-DROP_PAUSES = (0.5, 2.0, 8.0, 0.0)
-MAX_TOLD = 64
-"""Members that get an event of their own; the rest of a big gang can read theirs."""
-MAX_HELD_BACK = 4096
+PLANNED_SECONDS = 30.0
+"""How long rehearsal and record may take before the seats go back."""
 
 
 class Flights:
-    """Acts on the plans in ``book``. ``ended(flight, outcome, penal)`` is told of each end."""
+    """Acts on the plans in ``book``.
+
+    ``ended(flight, done, penal)`` is told of each end; ``replan(flight, why)`` is asked for
+    another plan when one does not hold any more.
+    """
 
     def __init__(
         self,
         book: Book,
         settings: Settings,
         snapshot: Callable[[], Snapshot],
-        records: Records,
+        gangs: KeptGangs,
+        keeper: RecordKeeper,
         evictor: Evictor,
-        notifier: Notifier,
+        notices: Notices,
         clocks: Clocks,
+        leadership: Leadership,
+        random: Random,
+        background: Background,
         decide: Callable[[Decision], None],
         ended: Callable[[Flight, bool, bool], None],
+        replan: Callable[[Flight, str], None],
     ) -> None:
         self.book = book
+        self.keeper = keeper
         self._settings = settings
         self._snapshot = snapshot
-        self._records = records
+        self._gangs = gangs
         self._evictor = evictor
-        self._notifier = notifier
+        self._notices = notices
         self._clocks = clocks
+        self._random = random
         self._decide = decide
         self._ended = ended
+        self._replan = replan
+        self._spawn = background.spawn
         self._interest: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""
-        self._held_back: dict[str, Pod] = {}
-        """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
-        self.leaving = Expectations(clocks.monotonic)
-        self._background = Background()
-        self.spawn = self._background.spawn
-        """Runs a coroutine beside everything else; a failure is logged."""
-
-    # -- begin ----------------------------------------------------------------------------
-
-    def new(self, plan: Plan, pods: dict[str, Pod]) -> Flight:
-        """Return a flight for a plan; ``pods`` are the gang's members by uid."""
-        now = self._clocks.monotonic()
-        staying = not_shown(plan.waits_for, self._snapshot())
-        return Flight(
-            plan=plan,
-            pods={seat.uid: pods[seat.uid] for seat in plan.seats},
-            seats={seat.uid: seat.node for seat in plan.seats},
-            state=State.EVICTING,
-            since=now,
-            victims={v.uid: v for v in (*plan.victims, *staying)},
-            waits={v.uid: v for v in plan.waits_for if v not in staying},
-            started=now,
+        self._check = LastCheck(snapshot, self.shown, gangs, settings.plan)
+        self._nodes: object = None
+        """The nodes at the last look; another mapping when one of them changed."""
+        self.evictions = Evictions(
+            evictor,
+            self._check,
+            leadership,
+            clocks.monotonic,
+            background.spawn,
+            self,
+            settings.seats.victim_slack_seconds,
         )
 
-    def enter(self, flight: Flight) -> None:
+    def shown(self) -> Snapshot:
+        """Return the newest snapshot with what we know beyond it."""
+        return shown_in(
+            self._snapshot(),
+            self.evictions.expected(),
+            self.evictions.unevictable(),
+            self._gangs.member_key,
+        )
+
+    # -- 1 to 4: planned, recorded --------------------------------------------------------
+
+    def draft(self, plan: Plan, *, replans: int = 0, started: float | None = None) -> Flight:
+        """Return a flight for a plan, as the cluster is now; nothing is held yet."""
+        now = self._clocks.monotonic()
+        snapshot = self.shown()
+        pods = {
+            seat.uid: snapshot.pending[seat.uid]
+            for seat in plan.seats
+            if seat.uid in snapshot.pending
+        }
+        return Flight(
+            plan=plan,
+            id=f"{self._random.getrandbits(48):012x}",
+            pods=pods,
+            seats={seat.uid: seat.node for seat in plan.seats},
+            state=State.PLANNED,
+            since=now,
+            victims={v.uid: v for v in plan.victims if present(v, snapshot)},
+            waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
+            started=now if started is None else started,
+            replans=replans,
+        )
+
+    def begin(self, flight: Flight) -> None:
+        """Hold the seats of a draft that holds now, and start to act on it."""
+        self.enter(flight)
+        self._spawn(self._act(flight))
+
+    def resume(self, flight: Flight) -> str:
+        """Go on with a recorded plan of a life before; return why not, "" when it goes on."""
+        self.enter(flight)
+        why = self.problem(flight)
+        if why:
+            self.leave(flight)
+            return why
+        if not flight.victims and not flight.waits:
+            # Its seats were open: members may have been answered, and not be seen bound yet.
+            flight.answered = set(flight.seats)
+        self._spawn(self._act(flight))
+        return ""
+
+    def finish(self, record: Record, left: list[Victim], sent: list[str]) -> None:
+        """Evict what is left of a unit that has gone in part in a life before."""
+        plan = record.plan
+        message = (
+            f"preempted by {plan.gang} (priority {plan.priority}) in a plan made before a "
+            "restart, which has evicted a part of its gang"
+        )
+        self.evictions.begin(
+            plan, record.id, left, self._budgeted(left), message, touched=True, sent=sent
+        )
+
+    def change(self, flight: Flight) -> None:
+        """Stop what can be stopped of a plan that does not hold any more."""
+        self._enter_state(flight, State.CHANGING)
+        self.evictions.release(flight.id)
+
+    def enter(self, flight: Flight) -> Flight:
         """Hold the seats, and count the room of those who go as promised."""
         bound = self._snapshot().bound
         going = {**flight.victims, **flight.waits}
@@ -102,46 +184,103 @@ class Flights:
         )
         for uid in going:
             self._interest.setdefault(uid, set()).add(flight.key)
+        return flight
 
-    async def record(self, plan: Plan) -> None:
-        """Write the plan down; only then may it act. Raises ApiError."""
-        await self._records.save(plan, self._clocks.wall())
+    async def _act(self, flight: Flight) -> None:
+        victims = list(flight.victims.values())
+        try:
+            await self._evictor.rehearse(
+                victims,
+                self._budgeted(victims),
+                lambda victim: not flight.over and victim.uid in flight.victims,
+            )
+        except EvictionRefused as refused:
+            if not flight.over:
+                why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
+                self.end(flight, Outcome.GAVE_UP, why, penal=True)
+            return
+        if flight.over:
+            return
+        if flight.recorded:
+            self.go_on(flight)
+            return
+        try:
+            await self.keeper.write(flight, self._clocks.wall())
+        except ApiError as error:
+            if not flight.over:
+                why = f"the plan's record cannot be written, so nothing is evicted: {error}"
+                self.end(flight, Outcome.GAVE_UP, why, code="api", penal=True)
+            return
+        if flight.over:
+            return
+        flight.recorded = True
+        self.go_on(flight)
 
-    def start(self, flight: Flight) -> None:
-        """Begin (or, after a restart, go on with) what the plan needs next."""
+    def go_on(self, flight: Flight) -> None:
+        """Compare a recorded plan with the newest state, then do what it needs next."""
+        why = self.problem(flight)
+        if why:
+            self._replan(flight, why)
+            return
         if self._settings.seats.nominate and (flight.victims or flight.waits):
             for uid, node in flight.seats.items():
-                self.spawn(self._notifier.nominate(flight.pods[uid], node))
-        todo = [victim for victim in flight.victims.values() if victim.uid not in flight.sent]
-        if todo:
-            self.spawn(self._evict(flight, todo))
-        else:
+                self._spawn(self._notices.nominate(flight.pods[uid], node))
+        self._enter_state(flight, State.EVICTING)
+        self._evict(flight)
+        if flight.state is State.EVICTING:
             self._advance(flight)
 
-    # -- evict ----------------------------------------------------------------------------
+    def problem(self, flight: Flight) -> str:
+        """Return why the plan does not hold on the newest state, "" when it does."""
+        snapshot = self.shown()
+        gang = self._gang(flight, snapshot)
+        if gang is None or flight.seats.keys() - flight.pods.keys():
+            return f"members of {flight.key} are gone"
+        why = member_problem(flight.plan, gang, flight.seats)
+        if why:
+            return why
+        begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
+        for name, victims in _units(flight.victims.values()).items():
+            if name not in begun:
+                why = self._check.of_unit(victims, flight.plan.priority)
+                if why:
+                    return why
+        for victim in flight.waits.values():
+            pod = present(victim, snapshot)
+            if pod is not None and not pod.deleting and not self.evictions.owes(victim.uid):
+                return f"{pod.key} was about to go and is not any more"
+        plan = flight.plan
+        ends = {str(key) for key in (flight.key, *plan.takes_over)}
+        ends |= {victim.gang for victim in plan.victims}
+        holds = [hold for hold in self.book.holds() if str(hold.gang) not in ends]
+        going = {*flight.victims, *flight.waits}
+        return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
 
-    async def _evict(self, flight: Flight, victims: list[Victim]) -> None:
+    def _gang(self, flight: Flight, snapshot: Snapshot) -> Gang | None:
+        if flight.key.dialect == SINGLE:
+            pods = [snapshot.pending[uid] for uid in flight.seats if uid in snapshot.pending]
+            return single_gang(pods[0]) if pods else None
+        return self._gangs.resolve(flight.key, snapshot)
+
+    # -- 5: evict -------------------------------------------------------------------------
+
+    def _evict(self, flight: Flight) -> None:
         plan = flight.plan
         message = (
             f"preempted by {plan.gang} (priority {plan.priority}), which runs as a whole "
             f"once {len(plan.victims)} pods are gone"
         )
-        try:
-            await self._evictor.evict(
-                victims,
-                self._budgeted(victims),
-                message,
-                wanted=lambda uid: not flight.cancelled and uid in flight.victims,
-                asked=lambda uid: self.leaving.ask(uid, flight.victims[uid].node),
-                sent=lambda uid: self._sent(flight, uid, message),
-            )
-        except EvictionRefused as refused:
-            if not flight.cancelled:
-                why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
-                self.end(flight, "gave-up", why, penal=True)
-            return
-        if not flight.cancelled and flight.state is State.EVICTING:
-            self._advance(flight)
+        begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
+        snapshot = self.shown()
+        for name, victims in _units(flight.victims.values()).items():
+            if name not in begun:
+                # Some may go already, by another plan's hand or somebody else's.
+                pods = [present(victim, snapshot) for victim in victims]
+                sent = [pod.uid for pod in pods if pod is not None and pod.deleting]
+                flight.sent.update(sent)
+                self.evictions.begin(
+                    plan, flight.id, victims, self._budgeted(victims), message, sent=sent
+                )
 
     def _budgeted(self, victims: Iterable[Victim]) -> frozenset[str]:
         """Return the uids of victims that a respected PodDisruptionBudget covers."""
@@ -150,70 +289,100 @@ class Flights:
             return frozenset()
         covered = set()
         for victim in victims:
-            for pod in snapshot.bound.get(victim.node, ()):
-                if pod.uid == victim.uid and any(
-                    budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
-                    for budget in snapshot.budgets
-                ):
-                    covered.add(pod.uid)
+            pod = present(victim, snapshot)
+            if pod is not None and any(
+                budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
+                for budget in snapshot.budgets
+            ):
+                covered.add(pod.uid)
         return frozenset(covered)
 
-    def _sent(self, flight: Flight, uid: str, message: str) -> None:
-        flight.sent.add(uid)
-        victim = next(v for v in (*flight.plan.victims, *flight.plan.waits_for) if v.uid == uid)
-        note = f"{message}; this pod (priority {victim.priority}): {victim.reason}"
-        self.spawn(
-            self._notifier.event(victim.uid, victim.namespace, victim.name, "Preempted", note)
-        )
-        if len(flight.sent) == 1:
-            self._tell_members(flight)
+    def eviction_sent(self, unit: Unit, victim: Victim) -> None:
+        """Take note that the API server has accepted one eviction."""
+        flight = self._flight_of(unit)
+        self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.sent)
+        if flight is not None:
+            flight.sent.add(victim.uid)
+            self._advance(flight)
+        self.keeper.settle(unit.plan_id, self.evictions.of_plan(unit.plan_id))
 
-    def _tell_members(self, flight: Flight) -> None:
-        victims = flight.plan.victims
-        names = ", ".join(f"{v.namespace}/{v.name} (priority {v.priority})" for v in victims[:8])
-        more = f" and {len(victims) - 8} more" if len(victims) > 8 else ""
-        note = (
-            f"evicting {len(victims)} pods for {flight.key} (priority {flight.plan.priority}), "
-            f"{flight.plan.proof}: {names}{more}"
-        )
-        for pod in list(flight.pods.values())[:MAX_TOLD]:
-            self.spawn(
-                self._notifier.event(pod.uid, pod.namespace, pod.name, "GangPreempting", note)
+    def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
+        """Take note that a victim cannot be evicted: others are tried."""
+        flight = self._flight_of(unit)
+        told = f"{victim.namespace}/{victim.name} cannot be evicted: {why}"
+        if unit.touched and unit.whole:
+            self._notices.broken(unit, victim, why, flight)
+            self._decide(
+                Decision(
+                    time=self._clocks.wall(),
+                    gang=str(unit.preemptor),
+                    verb="loop",
+                    outcome=Outcome.BROKEN,
+                    message=f"{unit.name} is evicted in part: {told}",
+                    victims=tuple(unit.victims.values()),
+                )
             )
+        if flight is not None:
+            self._replan(flight, told)
 
-    # -- wait, open -----------------------------------------------------------------------
+    def unit_ended(self, unit: Unit) -> None:
+        """Take note that a unit is gone, or let go of untouched."""
+        self.keeper.settle(unit.plan_id, self.evictions.of_plan(unit.plan_id))
+
+    def _flight_of(self, unit: Unit) -> Flight | None:
+        flight = self.book.get(unit.preemptor)
+        return flight if flight is not None and flight.id == unit.plan_id else None
+
+    # -- 6, 7: wait, open -----------------------------------------------------------------
+
+    def _enter_state(self, flight: Flight, state: State) -> None:
+        flight.state, flight.since = state, self._clocks.monotonic()
+        flight.acting.set()
 
     def _advance(self, flight: Flight) -> None:
         """Move to the state that what is left to go away calls for."""
-        now = self._clocks.monotonic()
-        if flight.victims or flight.waits:
-            if flight.state is not State.WAITING:
-                flight.state, flight.since = State.WAITING, now
+        if flight.state not in (State.EVICTING, State.WAITING):
             return
-        if flight.state is not State.OPEN:
-            flight.state, flight.since = State.OPEN, now
-            flight.deadline = now + self._settings.seats.bind_seconds
-            log.info("seats open", gang=str(flight.key), seats=len(flight.seats))
-            self.spawn(self._wake_members(flight))
+        if flight.victims or flight.waits:
+            if flight.state is State.EVICTING and flight.victims.keys() <= flight.sent:
+                self._enter_state(flight, State.WAITING)
+            return
+        why = self.problem(flight)
+        if why:
+            self._replan(flight, why)
+            return
+        self._enter_state(flight, State.OPEN)
+        flight.deadline = flight.since + self._settings.seats.bind_seconds
+        log.info("seats open", gang=str(flight.key), seats=len(flight.seats))
+        self._spawn(self._notices.wake_members(flight))
 
-    async def _wake_members(self, flight: Flight) -> None:
-        for pause in WAKE_PAUSES:
-            left = flight.since + pause - self._clocks.monotonic()
-            if left > 0:
-                await asyncio.sleep(left)
-            if flight.cancelled or not flight.seats:
-                return
-            moment = self._clocks.wall()
-            await asyncio.gather(
-                *(
-                    self._notifier.wake(flight.pods[uid], node, moment)
-                    for uid, node in list(flight.seats.items())
-                )
-            )
+    def tick(self) -> None:
+        """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
+        for flight in self.book:
+            overdue = self._overdue(flight)
+            if overdue is not None:
+                self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
+        nodes = self._snapshot().nodes
+        if nodes is not self._nodes:
+            self._nodes = nodes
+            for flight in self.book:
+                if flight.recorded and not flight.binding:
+                    why = self.problem(flight)
+                    if why:
+                        self._replan(flight, why)
 
-    def overdue(self, flight: Flight) -> str | None:
+    def _overdue(self, flight: Flight) -> str | None:
         """Return why the flight has taken too long, None when it has not."""
         now = self._clocks.monotonic()
+        if flight.state is State.CHANGING:
+            return None  # ends with the search
+        if flight.state is State.PLANNED:
+            if now - flight.since <= PLANNED_SECONDS:
+                return None
+            return (
+                "its evictions could not be rehearsed, or its record not be written, within "
+                f"{PLANNED_SECONDS:g} s: nobody is evicted"
+            )
         if flight.state is State.OPEN:
             if now < flight.deadline:
                 return None
@@ -228,20 +397,22 @@ class Flights:
         if now - flight.since <= longest + slack:
             return None
         stuck = ", ".join(sorted(victim.name for victim in going)[:5])
+        errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
         unsent = len(flight.victims.keys() - flight.sent)
-        refused = (
-            f" ({unsent} evictions not accepted: {self._evictor.last_error})" if unsent else ""
-        )
+        refused = f" ({'; '.join([f'{unsent} evictions not accepted', *errors[:2]])})"
+        refused = refused if unsent else ""
         return (
             f"{stuck} did not go away within the grace period and {slack:g} s{refused}: "
             "the seats go back, nothing further is evicted for this plan"
         )
 
-    # -- end ------------------------------------------------------------------------------
+    # -- 8: end ---------------------------------------------------------------------------
 
     def leave(self, flight: Flight) -> None:
-        """Take the flight out of the book: evictions not yet sent are cancelled."""
-        flight.cancelled = True
+        """Take the flight out of the book: untouched units stay, touched ones are finished."""
+        if flight.over:
+            return
+        self._enter_state(flight, State.ENDED)
         self.book.close(flight.key)
         for victim in (*flight.plan.victims, *flight.plan.waits_for):
             wanted = self._interest.get(victim.uid)
@@ -251,52 +422,40 @@ class Flights:
             if not wanted:
                 del self._interest[victim.uid]
                 self.book.pod_left(victim.node, victim.uid)
+        self.evictions.release(flight.id)
+        self.keeper.over(flight.id, self.evictions.of_plan(flight.id))
 
-    def end(self, flight: Flight, outcome: str, message: str, *, penal: bool = False) -> None:
+    def end(
+        self, flight: Flight, outcome: Outcome, message: str, *, penal: bool = False, code: str = ""
+    ) -> None:
         """Close a plan: seats back, record dropped, those kept waiting woken.
 
         ``penal``: the plan failed by itself, so the gang's next one has to wait.
         """
+        if flight.over:
+            return
         held = seats_of(flight)
         self.leave(flight)
+        owed = sum(len(unit.unsent) for unit in self.evictions.of_plan(flight.id) if unit.touched)
+        if owed:
+            message += f"; {owed} evictions of units that have gone in part are still finished"
         self._decide(
             Decision(
                 time=self._clocks.wall(),
                 gang=str(flight.key),
                 verb="loop",
                 outcome=outcome,
+                code=code,
                 message=message,
                 victims=flight.plan.victims,
-                seats=flight.plan.seats if outcome == "done" else held,
+                seats=flight.plan.seats if outcome is Outcome.DONE else held,
                 seconds=self._clocks.monotonic() - flight.started,
             )
         )
-        self._ended(flight, outcome == "done", penal)
-        if self._settings.seats.nominate and flight.plan.victims:
-            for seat in held:
-                self.spawn(self._notifier.nominate(flight.pods[seat.uid], ""))
-        moment = self._clocks.wall()
-        waiting, self._held_back = self._held_back, {}
-        for pod in waiting.values():
-            self.spawn(self._notifier.wake(pod, "", moment))
-        self.spawn(self._drop_record(flight.key))
-
-    async def _drop_record(self, key: GangKey) -> None:
-        for pause in DROP_PAUSES:
-            if self.book.get(key) is not None:
-                return  # a new plan of the same gang has taken the record over
-            try:
-                await self._records.drop(key)
-            except ApiError as error:
-                log.warning("plan record not deleted", gang=str(key), error=str(error))
-                await asyncio.sleep(pause)
-            else:
-                return
-
-    def held_back(self, pod: Pod) -> None:
-        """Remember a pod of no gang that a seat kept off a node."""
-        if len(self._held_back) < MAX_HELD_BACK:
-            self._held_back[pod.uid] = pod
+        self._ended(flight, outcome is Outcome.DONE, penal)
+        if flight.plan.victims or flight.plan.waits_for:
+            self._notices.clear_nominations([flight.pods[seat.uid] for seat in held])
+        self._notices.wake_held_back()
 
     # -- what the cache reports -----------------------------------------------------------
 
@@ -307,33 +466,41 @@ class Flights:
                 self._gone(old or new)  # type: ignore[arg-type]
             return
         if new.deleting and not (old and old.deleting):
-            flight = self.book.of_member(new.uid)
-            if flight is not None:
-                self._member_lost(flight, new)
+            self.evictions.going(new.uid)
+            self._leaving(new)
         if new.node and not (old and old.node):
             self._bound(new)
 
+    def _leaving(self, pod: Pod) -> None:
+        for key in self._interest.get(pod.uid, ()):
+            flight = self.book.get(key)
+            if flight is not None and pod.uid in flight.victims:
+                flight.sent.add(pod.uid)
+                self._advance(flight)
+        flight = self.book.of_member(pod.uid)
+        if flight is not None:
+            self._member_lost(flight, pod)
+
     def _gone(self, pod: Pod) -> None:
+        self.evictions.gone(pod.uid)
         for key in self._interest.pop(pod.uid, set()):
             flight = self.book.get(key)
             if flight is None:
                 continue
             flight.victims.pop(pod.uid, None)
             flight.waits.pop(pod.uid, None)
-            if not flight.victims and not flight.waits:
-                self._advance(flight)
+            self._advance(flight)
         self.book.pod_left(pod.node, pod.uid)
-        self._held_back.pop(pod.uid, None)
-        self.leaving.gone(pod.uid)
+        self._notices.gone(pod)
         flight = self.book.of_member(pod.uid)
         if flight is not None:
             self._member_lost(flight, pod)
 
     def _member_lost(self, flight: Flight, pod: Pod) -> None:
-        self.end(flight, "gave-up", f"member {pod.key} went away before it was bound")
+        self.end(flight, Outcome.GAVE_UP, f"member {pod.key} went away before it was bound")
 
     def _bound(self, pod: Pod) -> None:
-        self._held_back.pop(pod.uid, None)
+        self._notices.gone(pod)
         flight = self.book.of_member(pod.uid)
         if flight is None:
             return
@@ -341,57 +508,22 @@ class Flights:
         if seat != pod.node:
             log.warning("member bound elsewhere", pod=pod.key, node=pod.node, seat=seat)
         self.book.seat_taken(pod.uid)
+        if flight.seats and flight.state in (State.PLANNED, State.EVICTING, State.WAITING):
+            self._replan(flight, f"member {pod.key} has a node before the seats are open")
+            return
         if not flight.seats:
             took = self._clocks.monotonic() - flight.started
             self.end(
                 flight,
-                "done",
+                Outcome.DONE,
                 f"all {len(flight.plan.seats)} members are bound {took:.1f} s after the plan, "
                 f"{len(flight.plan.victims)} pods were evicted",
             )
 
-    # -- restart --------------------------------------------------------------------------
 
-    def resume(self, record: Record) -> Flight | None:
-        """Go on with a recorded plan where the cluster stands, or give it up cleanly."""
-        plan = record.plan
-        snapshot = self._snapshot()
-        bound = {pod.uid: pod for pods in snapshot.bound.values() for pod in pods}
-        waiting = {
-            seat.uid: snapshot.pending[seat.uid]
-            for seat in plan.seats
-            if seat.uid in snapshot.pending and not snapshot.pending[seat.uid].deleting
-        }
-        lost = [s for s in plan.seats if s.uid not in waiting and s.uid not in bound]
-        now = self._clocks.monotonic()
-        staying = not_shown(plan.waits_for, snapshot)
-        flight = Flight(
-            plan=plan,
-            pods=waiting,
-            seats={seat.uid: seat.node for seat in plan.seats if seat.uid in waiting},
-            state=State.EVICTING,
-            since=now,
-            victims={v.uid: v for v in (*plan.victims, *staying) if v.uid in bound},
-            waits={v.uid: v for v in plan.waits_for if v.uid in bound and v not in staying},
-            sent={v.uid for v in plan.victims if v.uid not in bound or bound[v.uid].deleting},
-            started=now,
-        )
-        self.enter(flight)
-        if lost:
-            self.end(flight, "gave-up", f"{len(lost)} members went away while we were away")
-            return None
-        if not waiting:
-            self.end(flight, "done", "all members were bound while we were away")
-            return None
-        return flight
-
-    async def load_records(self) -> list[Record]:
-        """Return the plans of a life before. Raises ApiError."""
-        records, broken = await self._records.load()
-        for name in broken:
-            log.error("an unreadable plan record is left alone", config_map=name)
-        return records
-
-    async def close(self) -> None:
-        """Stop background work. Plans stay recorded; the next start goes on with them."""
-        await self._background.close()
+def _units(victims: Iterable[Victim]) -> dict[str, list[Victim]]:
+    """Return victims by what goes together, in the order given."""
+    units: dict[str, list[Victim]] = {}
+    for victim in victims:
+        units.setdefault(victim.unit or victim.uid, []).append(victim)
+    return units

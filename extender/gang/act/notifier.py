@@ -7,13 +7,14 @@ filter verb); every failure is reported to the caller's log and passed over.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from extender.gang.act.evictor import rfc3339
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, NotFound
+from extender.kube.errors import ApiError, Conflict, NotFound
 from extender.model.objects import Pod
 
 SEAT_ANNOTATION = "podgroup-extender.io/seat"
@@ -24,21 +25,27 @@ COMPONENT = "podgroup-extender"
 class Notifier:
     """Best-effort writes. ``failed`` is told of every one that did not work."""
 
-    def __init__(self, client: KubeApi, failed: Callable[[str, ApiError], None]) -> None:
+    def __init__(
+        self,
+        client: KubeApi,
+        failed: Callable[[str, ApiError], None],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._client = client
         self._failed = failed
+        self._wall = wall
 
-    async def nominate(self, pod: Pod, node: str) -> None:
+    async def nominate(self, pod: Pod, node: str) -> bool:
         """Write status.nominatedNodeName ("" clears it), a hint to autoscalers.
 
         kube-scheduler tries the nominated node first and counts the pod there
-        against pods of lower or equal priority.
+        against pods of lower or equal priority. Returns whether it is done (or the pod gone).
         """
         body = {
             "metadata": {"uid": pod.uid},
             "status": {"nominatedNodeName": node or None},
         }
-        await self._try(f"nominate {pod.key}", "patch", f"{_pod_path(pod)}/status", body)
+        return await self._try(f"nominate {pod.key}", "patch", f"{_pod_path(pod)}/status", body)
 
     async def wake(self, pod: Pod, node: str, moment: float) -> None:
         """Touch a waiting pod: an update of the pod itself makes kube-scheduler retry it."""
@@ -48,14 +55,22 @@ class Notifier:
         body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
         await self._try(f"wake {pod.key}", "patch", _pod_path(pod), body)
 
-    async def event(self, pod_uid: str, namespace: str, name: str, reason: str, note: str) -> None:
+    async def event(
+        self,
+        pod_uid: str,
+        namespace: str,
+        name: str,
+        reason: str,
+        note: str,
+        kind: str = "Normal",
+    ) -> None:
         """Record a core/v1 Event on a pod. Its name repeats for the same reason and note."""
-        now = datetime.now(UTC)
+        now = self._wall()
         digest = hashlib.sha256(f"{pod_uid}{reason}{note}".encode()).hexdigest()[:12]
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{name[:200]}.{digest}{int(now.timestamp()):x}"},
+            "metadata": {"name": f"{name[:200]}.{digest}{int(now):x}"},
             "involvedObject": {
                 "apiVersion": "v1",
                 "kind": "Pod",
@@ -65,9 +80,9 @@ class Notifier:
             },
             "reason": reason,
             "message": note[:1024],
-            "type": "Normal",
-            "firstTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "lastTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "type": kind,
+            "firstTimestamp": rfc3339(now),
+            "lastTimestamp": rfc3339(now),
             "count": 1,
             "source": {"component": COMPONENT},
             "reportingComponent": COMPONENT,
@@ -76,16 +91,18 @@ class Notifier:
         path = f"/api/v1/namespaces/{quote(namespace)}/events"
         await self._try(f"event {reason} on {namespace}/{name}", "create", path, body)
 
-    async def _try(self, what: str, verb: str, path: str, body: dict[str, Any]) -> None:
+    async def _try(self, what: str, verb: str, path: str, body: dict[str, Any]) -> bool:
         try:
             if verb == "patch":
                 await self._client.patch(path, body, kind="merge")
             else:
                 await self._client.create(path, body)
-        except NotFound:
-            return  # the pod went away meanwhile: there is nobody left to tell
+        except (NotFound, Conflict):
+            return True  # the pod went away meanwhile: there is nobody left to tell
         except ApiError as error:
             self._failed(what, error)
+            return False
+        return True
 
 
 def _pod_path(pod: Pod) -> str:

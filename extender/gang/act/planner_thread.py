@@ -11,7 +11,7 @@ from math import inf
 
 from extender.gang.plan.planner import Planner
 from extender.model.gang import Gang
-from extender.model.plan import Hold, Plan, Refusal
+from extender.model.plan import Hold, Plan, Refusal, Victim
 from extender.model.snapshot import Snapshot
 
 SEE_SECONDS = 1.0
@@ -59,6 +59,20 @@ class PlannerThread:
             )
         finally:
             timer.cancel()
+
+    async def check(
+        self,
+        gang: Gang,
+        seats: Mapping[str, str],
+        going: Iterable[Victim],
+        snapshot: Snapshot,
+        holds: Iterable[Hold],
+    ) -> str:
+        """Ask whether a plan's seats can all be taken on this snapshot (``Planner.check``)."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._pool, self.planner.check, gang, seats, going, snapshot, holds
+        )
 
     async def show(self, present: Callable[[], Snapshot]) -> None:
         """Show the planner how things stand: reading 150,000 pods must not wait for a gang."""

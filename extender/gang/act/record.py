@@ -1,90 +1,80 @@
-"""Plan records: what a restarted extender must know, kept in the API.
+"""What is written down about a plan, and how it is packed into objects of the API.
 
-One ConfigMap a plan, written before the first eviction and deleted when the
-plan ends, so that kill -9 at any instant leaves either nothing done or a record
-to go on from. Progress is not written: which victims are gone and which members
-are bound is read from the cluster.
+A record holds what a later life needs and no more: seats, victims and whom to wait for,
+without explanations. Packed and compressed it is cut into parts below the API server's limit
+for one object (1 MiB of data in a ConfigMap; 1.5 MiB a request in etcd): 10,000 seats with
+10,000 victims are two parts.
 """
 
 from __future__ import annotations
 
 import hashlib
-from urllib.parse import quote
+import zlib
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from extender.kube.api import KubeApi
-from extender.kube.errors import Conflict, NotFound
+from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.plan import Plan
 
-LABEL = "podgroup-extender.io/plan"
+FORMAT = 2
+PART_BYTES = 512 * 1024
+MOST_BYTES = 256 * 1024 * 1024
+"""What a record may unpack to; a forged one must not fill the memory."""
 
 
 class Record(Struct, frozen=True, kw_only=True):
     """The stored form of a plan. ``format`` changes when a reader could misunderstand it."""
 
-    format: int = 1
+    format: int = FORMAT
+    id: str
+    """The plan's; a gang's next plan has another one, and other objects."""
+    epoch: int = 0
+    """Of the lease under which it was written last."""
     plan: Plan
     made: float
     """Wall clock."""
+    finishing: tuple[str, ...] | None = None
+    """None: the plan is in flight. Else it is over, and these pods (uids) of units that have
+    gone in part are still to be evicted."""
+
+    @property
+    def name(self) -> str:
+        """The name of its first ConfigMap; further parts append -1, -2, ..."""
+        return record_name(self.plan.gang, self.id)
 
 
-def record_name(key: GangKey) -> str:
-    """Return the ConfigMap name of a gang's plan; the same gang has the same name."""
-    return "podgroup-plan-" + hashlib.sha256(str(key).encode()).hexdigest()[:24]
+def record_name(gang: GangKey, plan_id: str) -> str:
+    """Return the ConfigMap name of one plan of a gang."""
+    digest = hashlib.sha256(str(gang).encode()).hexdigest()[:16]
+    return f"podgroup-plan-{digest}-{plan_id}"
 
 
-class Records:
-    """Reads and writes plan records in one namespace."""
+def pack(record: Record) -> list[bytes]:
+    """Return the record's parts, each of PART_BYTES at most."""
+    plan = record.plan
+    bare = replace(
+        plan,
+        explanation=(),
+        victims=tuple(replace(victim, reason="") for victim in plan.victims),
+        waits_for=tuple(replace(victim, reason="") for victim in plan.waits_for),
+    )
+    packed = zlib.compress(msgspec.msgpack.encode(replace(record, plan=bare)))
+    return [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
 
-    def __init__(self, client: KubeApi, namespace: str) -> None:
-        self._client = client
-        self._base = f"/api/v1/namespaces/{quote(namespace)}/configmaps"
-        self.namespace = namespace
 
-    async def save(self, plan: Plan, made: float) -> None:
-        """Write the plan's record, replacing an older one. Raises ApiError."""
-        record = Record(plan=plan, made=made)
-        name = record_name(plan.gang)
-        document = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": name,
-                "labels": {LABEL: "in-flight"},
-                "annotations": {"podgroup-extender.io/gang": str(plan.gang)},
-            },
-            "data": {"plan": msgspec.json.encode(record).decode()},
-        }
-        try:
-            await self._client.create(self._base, document)
-        except Conflict:
-            await self._client.replace(f"{self._base}/{name}", document)
-
-    async def drop(self, key: GangKey) -> None:
-        """Delete the gang's record; one that is gone already is fine. Raises ApiError."""
-        try:
-            await self._client.delete(f"{self._base}/{record_name(key)}")
-        except NotFound:
-            return
-
-    async def load(self) -> tuple[list[Record], list[str]]:
-        """Return the readable records by gang, and the names of unreadable ones."""
-        answer = await self._client.get(self._base, params={"labelSelector": LABEL})
-        records: list[Record] = []
-        broken: list[str] = []
-        for item in answer.get("items", []):
-            name = str(item.get("metadata", {}).get("name", ""))
-            try:
-                record = msgspec.json.decode(item.get("data", {}).get("plan", ""), type=Record)
-            except (msgspec.DecodeError, TypeError):
-                broken.append(name)
-                continue
-            if record.format == 1:
-                records.append(record)
-            else:
-                broken.append(name)
-        records.sort(key=lambda record: record.plan.gang)
-        return records, broken
+def unpack(parts: list[bytes]) -> Record:
+    """Return the record these parts hold. Raises InvalidInput."""
+    inflater = zlib.decompressobj()
+    try:
+        packed = inflater.decompress(b"".join(parts), MOST_BYTES)
+        if inflater.unconsumed_tail or not inflater.eof:
+            raise InvalidInput("the record is cut off or too large")
+        record = msgspec.msgpack.decode(packed, type=Record)
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"the record cannot be read: {error}") from error
+    if record.format != FORMAT:
+        raise InvalidInput(f"the record has format {record.format}, only {FORMAT} can be read")
+    return record

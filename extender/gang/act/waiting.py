@@ -77,11 +77,12 @@ class Waiting:
         now = self._now()
         penalty = self._penalties.get(gang.key)
         if penalty is not None and now < penalty.until:
-            left = penalty.until - now
+            # No seconds that are left: a message that changes is told again and again.
+            pause = min(MAX_PENALTY, 2.0**penalty.times)
             return Refusal(
                 gang=gang.key,
                 code="penalty",
-                message=f"its last plan was given up; the next one is made in {left:.0f} s",
+                message=f"its last plan was given up; the next one is made {pause:g} s after that",
             )
         if gang.size_known or gang.problems:
             return None

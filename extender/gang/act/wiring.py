@@ -13,7 +13,7 @@ from extender.gang.act.coordinator import Coordinator, Source
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.leadership import Alone, Leadership
 from extender.gang.act.notifier import Notifier
-from extender.gang.act.record import Records
+from extender.gang.act.records import Records
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
@@ -48,14 +48,18 @@ def coordinate(
     ("evicted", "gone", "refused"), ``failed`` of each best-effort write that did not work.
     All waiting goes through the running event loop; ``sleep`` is how evictions that failed wait.
     """
+    clocks = clocks or Clocks()
     return Coordinator(
         source,
         settings,
         resolver,
         Records(client, namespace),
-        Evictor(client, settings.eviction, sleep=sleep, rng=random, ended=evicted),
-        Notifier(client, failed),
+        Evictor(
+            client, settings.eviction, sleep=sleep, rng=random, wall=clocks.wall, ended=evicted
+        ),
+        Notifier(client, failed, clocks.wall),
         leadership=leadership or Alone(),
-        clocks=clocks or Clocks(),
+        clocks=clocks,
+        random=random or random_module.Random(),
         decided=decided,
     )

@@ -87,7 +87,14 @@ class PlanningCache:
         dirty |= self._take_budgets(snapshot)
         self.victim_costs.renew(nodes)
         self.gangs.renew(snapshot)
-        dirty |= self.preemptability.renew(self.gangs, now)
+        dirty |= self.preemptability.renew(self.gangs, now, snapshot.unevictable)
+        if snapshot.unevictable is not last.unevictable:
+            either = {**last.unevictable, **snapshot.unevictable}
+            dirty |= {
+                name
+                for name, pods in snapshot.bound.items()
+                if any(pod.uid in either for pod in pods)
+            }
         dirty |= {name for name, until in self._until.items() if now >= until}
         if now < self.now:
             # The clock went back: what was over may hold again.

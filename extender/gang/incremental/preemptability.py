@@ -8,6 +8,7 @@ told in words, so that a refusal can name who stands in the way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from extender.gang.incremental.victims import Candidate, ElasticCandidate, leave
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings
+from extender.model.snapshot import EMPTY
 from extender.search.census import FREE, STAYS
 
 NEVER = "preemptionPolicy of the gang is Never"
@@ -63,15 +65,26 @@ class Preemptability:
         self._gangs: Gangs | None = None
         self._kept: dict[GangKey, GangPreemptability] = {}
         self._last_number = -1
+        self._unevictable: Mapping[str, str] = EMPTY
         self.by_number: dict[int, GangPreemptability] = {}
 
-    def renew(self, gangs: Gangs, now: float) -> set[str]:
-        """Take a new state of the gangs; return the nodes whose pods' preemptability may differ."""
+    def renew(self, gangs: Gangs, now: float, unevictable: Mapping[str, str] = EMPTY) -> set[str]:
+        """Take a new state of the gangs; return the nodes whose pods' preemptability may differ.
+
+        Pods that became ``unevictable`` or are so no more are the caller's to look up.
+        """
         self._gangs = gangs
         changed: set[str] = set()
+        refused = set(self._unevictable.items()) ^ set(unevictable.items())
+        touched = {uid for uid, _ in refused}
+        self._unevictable = unevictable
         for key, old in list(self._kept.items()):
             gang = gangs[key]
-            if gang is old.gang and old.since <= now < old.until:
+            if (
+                gang is old.gang
+                and old.since <= now < old.until
+                and not (touched and any(pod.uid in touched for pod in gang.members))
+            ):
                 continue
             changed.update(pod.node for pod in (*old.gang.members, *gang.members) if pod.node)
             del self._kept[key]
@@ -136,6 +149,9 @@ class Preemptability:
 
     def _protected(self, pod: Pod, now: float) -> tuple[str, float]:
         """Why the pod stays, "" when it need not, and until when that holds at least."""
+        refused = self._unevictable.get(pod.uid)
+        if refused is not None:
+            return f"its eviction was refused: {refused}", inf
         why = protected(pod, self._plan, now)
         if why is None:
             return "", inf

@@ -52,12 +52,15 @@ def protected(pod: Pod, settings: PlanSettings, now: float) -> str | None:
         return f"namespace {pod.namespace} is protected"
     if pod.owner is not None and pod.owner.kind == "Node":
         return "a static pod cannot be evicted through the API"
-    for key, value in OPT_OUT_LABELS.items():
-        if pod.labels.get(key) == value:
-            return f"label {key}={value}"
-    for key, value in OPT_OUT_ANNOTATIONS.items():
-        if pod.annotations.get(key) == value:
-            return f"annotation {key}={value}"
+    # Asked of every pod, and hardly any has one of the keys.
+    if not OPT_OUT_LABELS.keys().isdisjoint(pod.labels):
+        for key, value in OPT_OUT_LABELS.items():
+            if pod.labels.get(key) == value:
+                return f"label {key}={value}"
+    if pod.annotations:
+        for key, value in OPT_OUT_ANNOTATIONS.items():
+            if pod.annotations.get(key) == value:
+                return f"annotation {key}={value}"
     age = now - pod.started
     if settings.min_runtime_seconds and pod.started and age < settings.min_runtime_seconds:
         return f"runs for {age:.0f} s, less than minRuntimeSeconds"

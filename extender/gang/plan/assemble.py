@@ -21,7 +21,7 @@ from extender.model.objects import (
 )
 from extender.model.plan import Hold
 from extender.model.settings import Settings
-from extender.model.snapshot import Snapshot
+from extender.model.snapshot import EMPTY, Snapshot
 
 KIND = "PodgroupExtenderSnapshot"
 
@@ -50,6 +50,8 @@ class Dump(Struct, frozen=True, kw_only=True):
     """Member uid -> nodes its class was kept off in the decision dumped."""
     offered: dict[str, frozenset[str]] = {}
     """Member uid -> nodes kube-scheduler accepted for it at that decision."""
+    unevictable: dict[str, str] = {}
+    """Pod uid -> why its eviction was refused lately."""
 
 
 def assemble(
@@ -64,6 +66,7 @@ def assemble(
     now: float,
     generation: int = 0,
     server_version: str = "",
+    unevictable: Mapping[str, str] = EMPTY,
 ) -> Snapshot:
     """Return the snapshot a cache would hand out for these records."""
     bound: dict[str, list[Pod]] = {}
@@ -95,6 +98,7 @@ def assemble(
         priority_classes={found.name: found for found in priority_classes},
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=namespaces or {},
+        unevictable=unevictable,
         server_version=server_version,
     )
 
@@ -126,6 +130,7 @@ def dump(
         holds=tuple(holds),
         masks=dict(masks or {}),
         offered=dict(offered or {}),
+        unevictable=dict(snapshot.unevictable),
     )
 
 
@@ -146,4 +151,5 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         now=document.now,
         server_version=document.server_version,
         generation=document.generation,
+        unevictable=document.unevictable,
     )

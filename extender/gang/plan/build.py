@@ -154,7 +154,7 @@ class Build:
                 continue
             amounts = _vector(hold.requests, resources)
             held, spare = found.get(at, (none, none))
-            if hold.priority < gang.preemptor_priority and gang.preempts:
+            if not hold.firm and hold.priority < gang.preemptor_priority and gang.preempts:
                 spare = plus(spare, amounts)
                 self._taken_over.setdefault(hold.gang, []).append(hold)
             found[at] = Seatings(plus(held, amounts), spare)

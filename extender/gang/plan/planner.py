@@ -27,6 +27,7 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Build, Built
 from extender.gang.plan.explain import explain_plan, explain_refusal, victim_reason
+from extender.gang.plan.validity import present
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -129,6 +130,31 @@ class Planner:
                 group = next(group for group in built.classes if pod in group)
                 for member in group:
                     struck[member.uid] = struck.get(member.uid, frozenset()) | {node}
+
+    def check(
+        self,
+        gang: Gang,
+        seats: Mapping[str, str],
+        going: Iterable[Victim],
+        snapshot: Snapshot,
+        holds: Iterable[Hold],
+    ) -> str:
+        """Return why the seats (uid -> node) cannot all be taken now, "" when they can.
+
+        Every rule is asked, with those in ``going`` gone and other gangs' seats taken.
+        """
+        view = self.see(snapshot)
+        others = [hold for hold in holds if hold.gang != gang.key]
+        leaving = [pod for victim in going if (pod := present(victim, snapshot)) is not None]
+        after = _view_after(view, snapshot, leaving, others, set())
+        members = {pod.uid: pod for pod in gang.pending}
+        for uid, node in seats.items():
+            if node not in snapshot.nodes:
+                return f"node {node} is gone"
+            if uid not in members:
+                return f"member {uid} does not wait for a seat any more"
+        failed = _failures(after, [(members[uid], node) for uid, node in seats.items()])
+        return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
 
     def _refuse_early(self, gang: Gang, snapshot: Snapshot) -> Refusal | None:
         def refusal(code: str, message: str) -> Refusal:
@@ -287,7 +313,12 @@ def _finish(
         subject = built.subjects[unit]
         if isinstance(subject, Candidate):
             victims += [
-                as_victim(pod, subject.gang, victim_reason(pod, subject, used_nodes))
+                as_victim(
+                    pod,
+                    subject.gang,
+                    victim_reason(pod, subject, used_nodes),
+                    unit=subject.uid if subject.whole else "",
+                )
                 for pod in subject.pods
             ]
         elif isinstance(subject, Pod):
@@ -317,8 +348,8 @@ def _finish(
     return replace(plan, explanation=explain_plan(gang, built, plan))
 
 
-def as_victim(pod: Pod, gang: GangKey | None, reason: str) -> Victim:
-    """Return the record of a pod that goes, with the reason."""
+def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "") -> Victim:
+    """Return the record of a pod that goes, with the reason and what goes together with it."""
     return Victim(
         uid=pod.uid,
         namespace=pod.namespace,
@@ -328,4 +359,5 @@ def as_victim(pod: Pod, gang: GangKey | None, reason: str) -> Victim:
         gang=str(gang) if gang is not None else "",
         grace=pod.grace,
         reason=reason,
+        unit=unit,
     )

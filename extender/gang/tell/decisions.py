@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -14,6 +15,17 @@ from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim
 from extender.model.snapshot import Snapshot
 
 
+class Outcome(StrEnum):
+    """What became of a gang."""
+
+    PLAN = "plan"
+    REFUSAL = "refusal"
+    DONE = "done"
+    GAVE_UP = "gave-up"
+    BROKEN = "broken"
+    """A victim gang has gone in part, and the rest cannot be evicted now."""
+
+
 class Decision(Struct, frozen=True, kw_only=True):
     """One answer to a gang, as a person reads it later."""
 
@@ -22,8 +34,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     gang: str
     verb: str
     """Who asked: filter, preempt, loop, recovery."""
-    outcome: str
-    """plan, refusal, done, gave-up."""
+    outcome: Outcome
     message: str
     code: str = ""
     victims: tuple[Victim, ...] = ()
@@ -43,7 +54,7 @@ def of_plan(plan: Plan, *, time: float, verb: str, seconds: float) -> Decision:
         time=time,
         gang=str(plan.gang),
         verb=verb,
-        outcome="plan",
+        outcome=Outcome.PLAN,
         message=f"{len(plan.seats)} seats, {len(plan.victims)} pods to evict, {plan.proof}",
         victims=plan.victims,
         seats=plan.seats,
@@ -62,7 +73,7 @@ def of_refusal(refusal: Refusal, *, time: float, verb: str, seconds: float) -> D
         time=time,
         gang=str(refusal.gang),
         verb=verb,
-        outcome="refusal",
+        outcome=Outcome.REFUSAL,
         code=refusal.code,
         message=refusal.message,
         explanation=refusal.details,
@@ -105,7 +116,7 @@ class Decisions:
 
     def add(self, decision: Decision) -> bool:
         """Keep a decision; return False when it only repeats the gang's last one."""
-        if decision.outcome == "refusal":
+        if decision.outcome is Outcome.REFUSAL:
             for kept in self._ring:
                 if kept.gang == decision.gang:
                     if (kept.outcome, kept.code, kept.message) == (

@@ -1,0 +1,66 @@
+"""Whether a pod may go at this very moment: asked right before every request that destroys.
+
+Reads the newest snapshot, not the one the plan was made on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from extender.gang.incremental.gangs import Gangs
+from extender.gang.plan.validity import unit_problem, victim_problem
+from extender.groups.resolver import Resolver
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Victim
+from extender.model.settings import PlanSettings
+from extender.model.snapshot import Snapshot
+
+
+class KeptGangs:
+    """Resolves gangs as the resolver does, each once while it stays the same."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._gangs = Gangs(resolver)
+        self._snapshot: Snapshot | None = None
+
+    def member_key(self, pod: Pod) -> GangKey | None:
+        """Return the key of the gang the pod belongs to."""
+        return self._resolver.member_key(pod)
+
+    def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
+        """Return the gang as it is in this snapshot."""
+        if snapshot is not self._snapshot:
+            self._gangs.renew(snapshot)
+            self._snapshot = snapshot
+        return self._gangs[key]
+
+
+class LastCheck:
+    """Promise 4 on present objects: priority and protection of a victim, and its unit's extent.
+
+    ``snapshot`` is the cluster as it is, by which a pod is judged; ``shown`` has evictions that
+    are on their way as well, by which it is judged who is left of a gang.
+    """
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        shown: Callable[[], Snapshot],
+        gangs: KeptGangs,
+        settings: PlanSettings,
+    ) -> None:
+        self._snapshot = snapshot
+        self._shown = shown
+        self._gangs = gangs
+        self._settings = settings
+
+    def of_victim(self, victim: Victim, priority: int, *, alone: bool) -> str:
+        """Return why the pod must not go now, "" when it may; see validity.victim_problem."""
+        snapshot = self._snapshot()
+        return victim_problem(victim, priority, snapshot, self._gangs, self._settings, alone=alone)
+
+    def of_unit(self, victims: Iterable[Victim], priority: int) -> str:
+        """Return why an untouched unit must not go now, "" when it may."""
+        return unit_problem(victims, priority, self._shown(), self._gangs, self._settings)

@@ -1,0 +1,301 @@
+"""Plan records in the API: written before anything is evicted, deleted when nothing is owed.
+
+Rules
+- A plan has objects of its own, named after gang and plan id: the end of one plan can never
+  touch the record of the next.
+- The first part is written last and deleted first: it is the record, further parts without it
+  are leftovers.
+- An unclear answer (no answer, 5xx) is read back before anything else is done.
+- A write that replaces a record carries its resourceVersion. Who finds a younger epoch there
+  has lost the lease and changes nothing (``Superseded``).
+- A record that could not be deleted is deleted later, again and again (``sweep``): a plan that
+  was reported as ended must not come back to life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.gang.act.evictor import answered
+from extender.gang.act.record import Record, pack, unpack
+from extender.kube.api import KubeApi
+from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
+from extender.model.errors import ExtenderError, InvalidInput
+
+log = structlog.get_logger("gang")
+
+LABEL = "podgroup-extender.io/plan"
+PART_LABEL = "podgroup-extender.io/plan-part"
+GANG_ANNOTATION = "podgroup-extender.io/gang"
+EPOCH_ANNOTATION = "podgroup-extender.io/epoch"
+PARTS_ANNOTATION = "podgroup-extender.io/parts"
+READ_BACKS = 3
+READ_BACK_PAUSE = 0.1
+WRITE_SECONDS = 3.0
+"""How long a new record's write may take before it is read back: a gang waits for it."""
+PAGE = 50
+
+
+class Superseded(ExtenderError):  # noqa: N818 - what has happened, not a fault of this call
+    """A replica with a younger lease has taken the record over."""
+
+
+class Loaded(Struct, frozen=True):
+    """What the API holds."""
+
+    records: list[Record]
+    """Readable ones, youngest first."""
+    unreadable: list[str]
+    """Names of ConfigMaps that cannot be read, left alone."""
+
+
+class Records:
+    """Reads and writes plan records in one namespace. One writer a record at a time."""
+
+    def __init__(self, client: KubeApi, namespace: str) -> None:
+        self._client = client
+        self._base = f"/api/v1/namespaces/{quote(namespace)}/configmaps"
+        self.namespace = namespace
+        self._parts: dict[str, int] = {}
+        """Record name -> how many objects it has, as written or read."""
+        self._doomed: set[str] = set()
+        """Names of records that are to go and may still be there."""
+
+    async def create(self, record: Record) -> None:
+        """Write a new record. Raises ApiError when it is not surely there.
+
+        When that is unclear to the end, the record counts as doomed: ``sweep`` deletes it.
+        """
+        documents = documents_of(record)
+        self._parts[record.name] = len(documents)
+        try:
+            for document in reversed(documents):
+                await self._create(document)
+        except BaseException:
+            self._doomed.add(record.name)
+            raise
+
+    async def _create(self, document: dict[str, Any]) -> None:
+        name = document["metadata"]["name"]
+        for attempt in range(READ_BACKS + 1):
+            try:
+                await answered(self._client.create(self._base, document), WRITE_SECONDS)
+                return
+            except Conflict:
+                return  # the name holds the plan's id: it is ours, from a try before
+            except Unavailable:
+                if await self._there(name):
+                    return
+                if attempt == READ_BACKS:
+                    raise
+                await asyncio.sleep(READ_BACK_PAUSE * 2**attempt)
+
+    async def _there(self, name: str) -> bool:
+        try:
+            await answered(self._client.get(f"{self._base}/{name}"), WRITE_SECONDS)
+        except ApiError:
+            return False
+        return True
+
+    async def update(self, record: Record) -> None:
+        """Replace a record by a later, smaller form of it. Raises ApiError, Superseded.
+
+        A form of several parts is not written: the change would not be atomic. The earlier
+        form stays then, which a later life compares with the cluster anyway. A record that is
+        gone is written anew.
+        """
+        documents = documents_of(record)
+        if len(documents) == 1:
+            await self._replace(documents[0], record.epoch)
+
+    async def _replace(self, document: dict[str, Any], epoch: int) -> None:
+        path = f"{self._base}/{document['metadata']['name']}"
+        for attempt in range(READ_BACKS + 1):
+            try:
+                there = await self._client.get(path)
+                if _epoch(there) > epoch:
+                    raise Superseded(f"{path} was taken over by a replica with a younger lease")
+                meta = {
+                    **document["metadata"],
+                    "resourceVersion": there.get("metadata", {}).get("resourceVersion", ""),
+                }
+                await self._client.replace(path, {**document, "metadata": meta})
+                return
+            except NotFound:
+                await self._create(document)
+                return
+            except (Conflict, Unavailable):
+                if attempt == READ_BACKS:
+                    raise
+
+    async def claim(self, record: Record, epoch: int) -> Record:
+        """Put the record under our epoch; an earlier holder's writes to it fail from then on.
+
+        Returns the record as ours. Raises ApiError.
+        """
+        path = f"{self._base}/{record.name}"
+        there = await self._client.get(path)
+        meta = dict(there.get("metadata") or {})
+        meta["annotations"] = {**(meta.get("annotations") or {}), EPOCH_ANNOTATION: str(epoch)}
+        await self._client.replace(path, {**there, "metadata": meta})
+        return replace(record, epoch=epoch)
+
+    async def drop(self, record: Record) -> None:
+        """Delete a record; one that is gone already is fine. Raises ApiError, Superseded."""
+        self._doomed.add(record.name)
+        await self._drop(record.name, record.epoch)
+
+    async def _drop(self, name: str, epoch: int) -> None:
+        path = f"{self._base}/{name}"
+        parts = self._parts.get(name, 1)
+        try:
+            there = await self._client.get(path)
+            parts = max(parts, _parts(there))
+            if _epoch(there) > epoch:
+                self._doomed.discard(name)
+                raise Superseded(f"{path} was taken over by a replica with a younger lease")
+            await self._client.delete(
+                path, version=there.get("metadata", {}).get("resourceVersion") or None
+            )
+        except NotFound:
+            pass
+        for part in range(1, parts):
+            await self._delete(f"{path}-{part}")
+        self._doomed.discard(name)
+        self._parts.pop(name, None)
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self._client.delete(path)
+        except NotFound:
+            return
+
+    async def sweep(self, live: set[str], epoch: int) -> None:
+        """Delete records of plans that are over: doomed ones, and any that nobody here knows.
+
+        ``live`` are the names of records that are wanted; of what else there is, those of a
+        younger epoch are not ours to touch. Raises ApiError.
+        """
+        for name in sorted(self._doomed - live):
+            await self._sweep_one(name, epoch)
+        for item in await self._list(LABEL):
+            name = str(item.get("metadata", {}).get("name", ""))
+            if name not in live and _epoch(item) <= epoch and _readable(item):
+                log.warning("a plan record without a plan is deleted", config_map=name)
+                await self._sweep_one(name, epoch)
+        for item in await self._list(PART_LABEL):
+            name = str(item.get("metadata", {}).get("name", ""))
+            owner = str(item.get("metadata", {}).get("labels", {}).get(PART_LABEL, ""))
+            if owner not in live and _epoch(item) <= epoch:
+                await self._delete(f"{self._base}/{name}")
+
+    async def _sweep_one(self, name: str, epoch: int) -> None:
+        try:
+            await self._drop(name, epoch)
+        except (Conflict, Superseded):
+            return  # somebody else has it in hand
+
+    async def load(self) -> Loaded:
+        """Return every record there is. Raises ApiError."""
+        parts: dict[str, dict[int, bytes]] = {}
+        for item in await self._list(PART_LABEL):
+            meta = item.get("metadata", {})
+            owner = str(meta.get("labels", {}).get(PART_LABEL, ""))
+            number = str(meta.get("name", "")).rpartition("-")[2]
+            if number.isdecimal():
+                parts.setdefault(owner, {})[int(number)] = _data(item)
+        records: list[Record] = []
+        unreadable: list[str] = []
+        for item in await self._list(LABEL):
+            name = str(item.get("metadata", {}).get("name", ""))
+            found = {0: _data(item), **parts.get(name, {})}
+            count = _parts(item)
+            try:
+                if found.keys() < set(range(count)):
+                    raise InvalidInput(f"{count - len(found)} parts of the record are missing")
+                record = unpack([found[number] for number in range(count)])
+                if record.name != name:
+                    raise InvalidInput(f"the record belongs to {record.name}")
+            except InvalidInput as error:
+                log.error(
+                    "an unreadable plan record is left alone", config_map=name, why=str(error)
+                )
+                unreadable.append(name)
+                continue
+            self._parts[name] = count
+            records.append(replace(record, epoch=_epoch(item)))
+        records.sort(key=lambda record: (-record.epoch, -record.made, record.id))
+        return Loaded(records, unreadable)
+
+    async def _list(self, label: str) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = []
+        following = ""
+        while True:
+            params: dict[str, str | int] = {"labelSelector": label, "limit": PAGE}
+            if following:
+                params["continue"] = following
+            answer = await self._client.get(self._base, params=params)
+            items += answer.get("items") or []
+            following = str(answer.get("metadata", {}).get("continue") or "")
+            if not following:
+                return items
+
+
+def documents_of(record: Record) -> list[dict[str, Any]]:
+    """Return the ConfigMaps that hold a record, the first part first."""
+    parts = pack(record)
+    documents = []
+    for number, data in enumerate(parts):
+        name = record.name if number == 0 else f"{record.name}-{number}"
+        state = "in-flight" if record.finishing is None else "finishing"
+        documents.append(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {
+                    "name": name,
+                    "labels": {LABEL: state} if number == 0 else {PART_LABEL: record.name},
+                    "annotations": {
+                        GANG_ANNOTATION: str(record.plan.gang),
+                        EPOCH_ANNOTATION: str(record.epoch),
+                        PARTS_ANNOTATION: str(len(parts)),
+                    },
+                },
+                "binaryData": {"plan": base64.b64encode(data).decode()},
+            }
+        )
+    return documents
+
+
+def _annotation(item: dict[str, Any], name: str) -> int:
+    text = str((item.get("metadata", {}).get("annotations") or {}).get(name, ""))
+    return int(text) if text.isdecimal() and len(text) < 12 else 0
+
+
+def _epoch(item: dict[str, Any]) -> int:
+    return _annotation(item, EPOCH_ANNOTATION)
+
+
+def _parts(item: dict[str, Any]) -> int:
+    return max(1, min(_annotation(item, PARTS_ANNOTATION), 1000))
+
+
+def _data(item: dict[str, Any]) -> bytes:
+    text = str((item.get("binaryData") or {}).get("plan", ""))
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _readable(item: dict[str, Any]) -> bool:
+    """Whether the first part looks like one of ours; what a person put there stays."""
+    return bool(_data(item)) and bool(_annotation(item, PARTS_ANNOTATION))

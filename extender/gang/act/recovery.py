@@ -1,0 +1,141 @@
+"""What a new life does with the plan records of the one before.
+
+A record permits, it does not promise: the plan is compared with the cluster as it is now and
+goes on only if it still holds. What cannot be dropped is a unit of which a part has gone by
+our hand; it is finished in any case. Which victims have gone and which members are bound is
+read from the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+
+import structlog
+from msgspec.structs import replace
+
+from extender.gang.act.book import Flight, State
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.flights import Flights
+from extender.gang.act.keeper import RecordKeeper
+from extender.gang.act.record import Record
+from extender.gang.plan.validity import present
+from extender.gang.tell.decisions import Decision, Outcome, of_plan
+from extender.model.plan import Victim
+from extender.model.snapshot import Snapshot
+
+log = structlog.get_logger("gang")
+
+
+class Recovery:
+    """Takes the records of a life before in."""
+
+    def __init__(
+        self,
+        flights: Flights,
+        keeper: RecordKeeper,
+        snapshot: Callable[[], Snapshot],
+        clocks: Clocks,
+        decide: Callable[[Decision], None],
+    ) -> None:
+        self._flights = flights
+        self._keeper = keeper
+        self._snapshot = snapshot
+        self._clocks = clocks
+        self._decide = decide
+
+    async def run(self) -> None:
+        """Resume what holds, finish what has begun, drop the rest. Raises ApiError."""
+        loaded = await self._keeper.load()
+        for name in loaded.unreadable:
+            log.error("an unreadable plan record is left alone", config_map=name)
+        for record in loaded.records:  # youngest first: an older plan may rest on what it ended
+            self._keeper.adopt(record)
+            self._take_in(record)
+
+    def _take_in(self, record: Record) -> None:
+        plan, flights = record.plan, self._flights
+        snapshot = self._snapshot()
+        self._finish_begun(record, snapshot)
+        if record.finishing is not None:
+            self._close(record, "its plan was over already")
+            return
+        if flights.book.get(plan.gang) is not None:
+            self._close(record, "its gang has a younger plan")
+            return
+        waiting = {
+            seat.uid: snapshot.pending[seat.uid]
+            for seat in plan.seats
+            if seat.uid in snapshot.pending and not snapshot.pending[seat.uid].deleting
+        }
+        bound = {pod.uid for pods in snapshot.bound.values() for pod in pods}
+        lost = [s for s in plan.seats if s.uid not in waiting and s.uid not in bound]
+        if lost:
+            self._close(record, f"{len(lost)} members went away while we were away")
+            return
+        if not waiting:
+            self._close(record, "all members were bound while we were away", Outcome.DONE)
+            return
+        now = self._clocks.monotonic()
+        flight = Flight(
+            plan=plan,
+            id=record.id,
+            pods=waiting,
+            seats={seat.uid: seat.node for seat in plan.seats if seat.uid in waiting},
+            state=State.PLANNED,
+            since=now,
+            victims={v.uid: v for v in plan.victims if present(v, snapshot)},
+            waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
+            sent={v.uid for v in plan.victims if _leaves(v, snapshot)},
+            started=now,
+            recorded=True,
+        )
+        problem = flights.resume(flight)
+        if problem:
+            self._close(record, f"after a restart the plan does not hold any more: {problem}")
+            return
+        decision = of_plan(plan, time=self._clocks.wall(), verb="recovery", seconds=0.0)
+        message = (
+            f"goes on after a restart: {len(flight.seats)} seats to fill, "
+            f"{len(flight.victims)} victims left, "
+            f"{len(flight.victims.keys() - flight.sent)} evictions to send"
+        )
+        self._decide(replace(decision, message=message))
+
+    def _finish_begun(self, record: Record, snapshot: Snapshot) -> None:
+        """Go on with units of which a part has gone; the rest of the plan decides nothing here.
+
+        A record is written right before the first eviction, so a unit that is gone in part
+        has gone by our hand but for the rarest chance, and is broken either way.
+        """
+        plan = record.plan
+        whole = sorted((v for v in plan.victims if v.unit), key=lambda v: (v.unit, v.uid))
+        for _, group in groupby(whole, key=lambda v: v.unit):
+            unit = list(group)
+            left = [v for v in unit if present(v, snapshot)]
+            gone = len(left) < len(unit) or any(_leaves(v, snapshot) for v in left)
+            if gone and any(not _leaves(v, snapshot) for v in left):
+                self._flights.finish(record, left, [v.uid for v in left if _leaves(v, snapshot)])
+
+    def _close(self, record: Record, why: str, outcome: Outcome = Outcome.GAVE_UP) -> None:
+        owed = self._flights.evictions.of_plan(record.id)
+        self._decide(
+            Decision(
+                time=self._clocks.wall(),
+                gang=str(record.plan.gang),
+                verb="recovery",
+                outcome=outcome,
+                message=why
+                + (f"; {len(owed)} units that have gone in part are finished" if owed else ""),
+                victims=record.plan.victims,
+                seats=record.plan.seats,
+            )
+        )
+        self._flights.evictions.release(record.id)
+        self._keeper.over(record.id, self._flights.evictions.of_plan(record.id))
+
+
+def _leaves(victim: Victim, snapshot: Snapshot) -> bool:
+    """Whether a victim is there and terminates."""
+    pod = present(victim, snapshot)
+    return pod is not None and bool(pod.deleting)

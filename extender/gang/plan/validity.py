@@ -1,0 +1,202 @@
+"""Does a plan still hold on a newer state of the cluster?
+
+A plan is made on one snapshot and acted on later: right away, after a restart, or when the
+room it waited for is there. Whatever changed in between, nobody may be evicted, and no
+member seated, for a gang that cannot run any more. Three questions, from cheap to thorough:
+
+``unchanged``   nothing the plan rests on is another object than when it was made.
+``quick_problem``  members, victims, and what node and requests alone decide about each seat.
+``Planner.check``  all of that and every predicate, with victims gone and others' seats taken.
+
+Nobody is ever added to a plan here: it holds with whoever is left of its victims, or it
+does not hold.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from extender.fit.static import static_allowed
+from extender.gang.incremental.victims import protected
+from extender.model.gang import UNIT_ALL, Gang
+from extender.model.objects import GangKey, Pod, Requests
+from extender.model.plan import Hold, Plan, Victim
+from extender.model.settings import PlanSettings
+from extender.model.snapshot import Snapshot
+
+
+class Resolves(Protocol):
+    """What tells a pod's gang."""
+
+    def member_key(self, pod: Pod) -> GangKey | None:
+        """Return the key of the gang the pod belongs to, None for a pod of no gang."""
+
+    def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
+        """Return the gang as it is in the snapshot."""
+
+
+def unchanged(plan: Plan, gang: GangKey, before: Snapshot, now: Snapshot) -> bool:
+    """Whether everything the plan rests on is the same object in both snapshots.
+
+    Snapshots share what did not change, so this is a matter of identity.
+    """
+    if before is now:
+        return True
+    if before.budgets is not now.budgets or before.groups is not now.groups:
+        return False
+    if before.members.get(gang) is not now.members.get(gang):
+        return False
+    nodes = {seat.node for seat in plan.seats}
+    nodes.update(victim.node for victim in (*plan.victims, *plan.waits_for))
+    return all(
+        before.nodes.get(name) is now.nodes.get(name)
+        and before.bound.get(name) is now.bound.get(name)
+        for name in nodes
+    )
+
+
+def member_problem(plan: Plan, gang: Gang, seats: Mapping[str, str]) -> str:
+    """Return what is wrong with the gang's members, "" when its seats still complete it.
+
+    ``seats`` are the untaken ones, uid -> node.
+    """
+    if gang.problems:
+        return f"{gang.key} has a problem: {gang.problems[0]}"
+    waiting = {pod.uid for pod in gang.pending}
+    for seat in plan.seats:
+        if seat.uid in seats and seat.uid not in waiting:
+            return f"member {seat.namespace}/{seat.name} does not wait for a seat any more"
+    if gang.missing > len(seats):
+        return (
+            f"{gang.key} now lacks {gang.missing} members of its quorum, "
+            f"and the plan has {len(seats)} seats"
+        )
+    if plan.victims and (gang.preemptor_priority < plan.priority or not gang.preempts):
+        return f"{gang.key} may no longer evict at priority {plan.priority}"
+    return ""
+
+
+def victim_problem(
+    victim: Victim,
+    priority: int,
+    snapshot: Snapshot,
+    resolver: Resolves,
+    settings: PlanSettings,
+    *,
+    alone: bool = False,
+) -> str:
+    """Return why a pod must not be evicted at ``priority`` now, "" when it may be (promise 4).
+
+    Gone or leaving pods are no problem. ``alone``: the rest of its unit has gone by our hand
+    already, so what its gang as a whole has become does not count, only the pod itself does.
+    """
+    pod = present(victim, snapshot)
+    if pod is None or pod.deleting:
+        return ""
+    least = pod.priority
+    key = resolver.member_key(pod)
+    gang = None
+    if key is not None:
+        gang = resolver.resolve(key, snapshot)
+        if not alone and gang.problems:
+            return f"its gang {gang.key} has a problem: {gang.problems[0]}"
+        if not gang.problems:
+            least = max(least, gang.victim_priority)
+    if least >= priority:
+        return f"its priority {least} is not below {priority}"
+    why = protected(pod, settings, snapshot.now) or snapshot.unevictable.get(pod.uid)
+    if why is not None:
+        return why
+    if not alone and gang is not None and not victim.unit and gang.unit == UNIT_ALL:
+        return f"its gang {gang.key} now goes as a whole"
+    return ""
+
+
+def unit_problem(
+    victims: Iterable[Victim],
+    priority: int,
+    snapshot: Snapshot,
+    resolver: Resolves,
+    settings: PlanSettings,
+) -> str:
+    """Return why a unit of which nobody has gone must not be evicted now, "" when it may be."""
+    victims = list(victims)
+    for victim in victims:
+        why = victim_problem(victim, priority, snapshot, resolver, settings)
+        if why:
+            return f"{victim.namespace}/{victim.name}: {why}"
+    known = {victim.uid for victim in victims}
+    for victim in victims:
+        pod = present(victim, snapshot)
+        key = None if pod is None or not victim.unit else resolver.member_key(pod)
+        if key is not None:
+            extra = [p for p in resolver.resolve(key, snapshot).bound if p.uid not in known]
+            if extra:
+                return f"{extra[0].key} has joined the gang {victim.unit}, which goes whole"
+            break
+    return ""
+
+
+def present(victim: Victim, snapshot: Snapshot) -> Pod | None:
+    """Return the victim's pod as it is on its node now, None when it is gone."""
+    for pod in snapshot.bound.get(victim.node, ()):
+        if pod.uid == victim.uid:
+            return pod
+    return None
+
+
+def quick_problem(
+    seats: Mapping[str, str],
+    pods: Mapping[str, Pod],
+    snapshot: Snapshot,
+    going: Iterable[str],
+    holds: Iterable[Hold],
+) -> str:
+    """Return why the seats cannot all be taken, by what nodes and requests alone decide.
+
+    ``seats``: untaken ones, uid -> node. ``pods``: their members. ``going``: uids of pods whose
+    room is counted on. ``holds``: other gangs' seats that these must leave room for.
+    """
+    on_node: defaultdict[str, list[Pod]] = defaultdict(list)
+    for uid, name in seats.items():
+        on_node[name].append(snapshot.pending.get(uid, pods[uid]))
+    leaving = set(going)
+    held: defaultdict[str, list[Requests]] = defaultdict(list)
+    for hold in holds:
+        if hold.node in on_node:
+            held[hold.node].append(hold.requests)
+    for name in sorted(on_node):
+        node = snapshot.nodes.get(name)
+        if node is None:
+            return f"node {name} is gone"
+        for shape_of in {(pod.shape, pod.requests): pod for pod in on_node[name]}.values():
+            why = static_allowed(shape_of, node)
+            if why is not None:
+                return f"{shape_of.name} on {name}: {why}"
+        short = _short(
+            dict(node.allocatable),
+            on_node[name],
+            [
+                *(p.requests for p in snapshot.bound.get(name, ()) if p.uid not in leaving),
+                *held[name],
+            ],
+        )
+        if short:
+            return f"node {name} has no room for its seats any more: short of {short}"
+    return ""
+
+
+def _short(free: dict[str, int], members: Iterable[Pod], others: Iterable[Requests]) -> str:
+    """Return a resource the members ask for and the node lacks, "" when there is none."""
+    asked: defaultdict[str, int] = defaultdict(int)
+    for pod in members:
+        for name, amount in pod.requests:
+            if amount:
+                asked[name] += amount
+    for requests in others:
+        for name, amount in requests:
+            if name in asked:
+                asked[name] += amount
+    return next((name for name in sorted(asked) if asked[name] > free.get(name, 0)), "")

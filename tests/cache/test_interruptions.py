@@ -1,0 +1,184 @@
+"""Watches that are cut again and again: how long the state is stale, how often is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from aiohttp import web
+
+from extender.cache.backoff import Backoff
+from extender.cache.cache import Cache
+from tests.cache.conftest import FastClock, until
+from tests.cache.fakeapi import FakeApi, node, pod, refuse
+from tests.cache.watched import NODES, PODS, Faults, Make, pods, started
+
+
+async def cut(api: FakeApi, cache: Cache) -> None:
+    """Break the pods' watch in the middle of a line, as a connection that is lost does."""
+    watches = pods(cache).watches
+    for watch in list(api.watches[PODS]):
+        watch.raw(b'{"type":')
+        watch.end()
+    await until(lambda: pods(cache).watches > watches and pods(cache).up)
+
+
+@pytest.mark.parametrize("seconds", [12.0, 3.0, 60.0])
+async def test_a_watch_cut_again_and_again_is_hardly_ever_stale(
+    api: FakeApi, make: Make, clock: FastClock, seconds: float
+) -> None:
+    cache = await started(make)
+    began, stale, longest = clock.now, 0.0, 0.0
+    while clock.now - began < 600.0:
+        clock.now += seconds
+        assert cache.stale_for() == 0.0
+        down = clock.now
+        await cut(api, cache)
+        stale += clock.now - down
+        longest = max(longest, clock.now - down)
+    assert longest < 2.0, "never as long as gang verbs would be refused for"
+    # Cut every few seconds each pause is the shortest there is, else there is none.
+    assert stale / (clock.now - began) < (0.35 if seconds < 5.0 else 0.001)
+    assert pods(cache).relists == 0
+
+
+async def test_the_first_try_after_a_long_watch_is_at_once_the_next_ones_are_not(
+    api: FakeApi, make: Make, clock: FastClock
+) -> None:
+    cache = await started(make)
+    clock.now += 60.0
+    faults = Faults(api)
+    faults.answers = [lambda: refuse(503, "ServiceUnavailable")] * 3
+    clock.slept.clear()
+    await cut(api, cache)
+    first, *others = clock.slept
+    assert first == 0.0
+    assert len(others) == 3
+    assert others[0] >= 0.8
+    assert others == sorted(others)
+
+
+async def test_a_quiet_watch_that_timed_out_counts_up_to_what_was_heard(
+    api: FakeApi, make: Make, clock: FastClock
+) -> None:
+    """Open for long but heard for no time: a server that only accepts is not a stable one."""
+    await started(make, stall_seconds=0.1)
+    clock.slept.clear()
+
+    def passes() -> bool:
+        clock.now += 0.2
+        return len(clock.slept) >= 30
+
+    await until(passes)
+    assert min(clock.slept) >= 0.8, "never at once"
+
+
+def short(event: bool, orderly: bool) -> Callable[[web.Request], object]:
+    """Return a script that accepts a watch of pods and ends it at once."""
+
+    async def answer(request: web.Request) -> web.StreamResponse | None:
+        if request.path != PODS or "sendInitialEvents" in request.query:
+            return None
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if event:
+            version = request.query["resourceVersion"]
+            bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version}}}
+            await response.write(json.dumps(bookmark).encode() + b"\n")
+        if not orderly:
+            await response.write(b'{"type":')
+        return response
+
+    return answer
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+@pytest.mark.parametrize("event", [True, False])
+async def test_watches_that_open_and_end_at_once_back_off(
+    api: FakeApi, make: Make, clock: FastClock, event: bool, orderly: bool
+) -> None:
+    cache = await started(make)
+    api.script = short(event, orderly)  # type: ignore[assignment]
+    clock.slept.clear()
+    asked = api.count(PODS)
+    api.end_watches(PODS)
+    await until(lambda: len([s for s in clock.slept if s > 0.0]) >= 6 or api.count(PODS) > 100)
+    pauses = [seconds for seconds in clock.slept if seconds > 0.0]
+    assert pauses[:6] == sorted(pauses[:6])
+    assert pauses[5] > 20.0
+    assert api.count(PODS) - asked <= len(pauses) + 2
+    assert not pods(cache).up or cache.stale_for() == 0.0
+
+
+async def test_a_version_that_is_always_too_old_is_not_read_again_without_pause(
+    api: FakeApi, make: Make, clock: FastClock
+) -> None:
+    """A server whose watches all answer 410, however fresh the list they start from."""
+    cache = await started(make, watch_list=False)
+
+    async def gone(request: web.Request) -> web.StreamResponse | None:
+        if request.path == PODS and request.query.get("watch") == "true":
+            return refuse(410, "Expired")
+        return None
+
+    api.script = gone
+    clock.now += 60.0
+    clock.slept.clear()
+    lists = pods(cache).lists
+    api.end_watches(PODS)
+    await until(lambda: len(clock.slept) >= 7)
+    assert pods(cache).lists - lists <= 8
+    assert clock.slept[1:7] == sorted(clock.slept[1:7])
+    assert clock.slept[6] > 20.0
+    assert cache.stale_for() > 60.0
+
+
+async def test_a_pause_that_is_asked_for_is_bounded(
+    api: FakeApi, make: Make, clock: FastClock
+) -> None:
+    """A proxy that says "come back tomorrow" must not blind us until then."""
+    cache = await started(make)
+    faults = Faults(api)
+    faults.answers = [lambda: refuse(429, "TooManyRequests", retry_after=86_400)]
+    clock.slept.clear()
+    await cut(api, cache)
+    assert 30.0 <= max(clock.slept) <= 60.0
+
+
+async def test_5xx_between_stable_watches_do_not_add_up_to_a_relist(
+    api: FakeApi, make: Make, clock: FastClock
+) -> None:
+    cache = await started(make)
+    api.put(NODES, node("n1"))
+    faults = Faults(api)
+    for _ in range(8):
+        clock.now += 60.0
+        faults.answers = [lambda: refuse(503, "ServiceUnavailable")]
+        await cut(api, cache)
+    assert pods(cache).relists == 0
+
+
+def test_an_open_watch_says_how_the_next_failure_is_met() -> None:
+    now = [1000.0]
+    backoff = Backoff(lambda: now[0], lambda: 0.0)
+    assert [backoff.delay() for _ in range(4)] == [0.8, 1.6, 3.2, 6.4]
+    backoff.was_open(0.5)
+    assert backoff.delay() == 12.8, "it opened, and that was all"
+    backoff.was_open(2.0)
+    assert [backoff.delay(), backoff.delay()] == [0.8, 1.6]
+    backoff.was_open(12.0)
+    assert [backoff.delay(), backoff.delay(), backoff.delay()] == [0.0, 0.8, 1.6]
+    assert [backoff.delay() for _ in range(6)][-1] == 30.0
+    now[0] += 121.0
+    assert backoff.delay() == 0.8
+
+
+async def test_events_between_cuts_are_not_lost(api: FakeApi, make: Make, clock: FastClock) -> None:
+    cache = await started(make)
+    for count in range(5):
+        clock.now += 12.0
+        api.put_quietly(PODS, pod(f"p{count}"))
+        await cut(api, cache)
+        await until(lambda count=count: len(cache.store.pods.by_uid) == count + 1)  # type: ignore[misc]
+    assert pods(cache).relists == 0

@@ -1,0 +1,207 @@
+"""Plan records: what they hold, how they are cut, and what happens to them on bad days."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from extender.gang.act.record import PART_BYTES, Record, pack, unpack
+from extender.gang.act.records import Records, Superseded, documents_of
+from extender.kube.client import KubeClient
+from extender.kube.errors import ApiError, Invalid
+from extender.model.errors import InvalidInput
+from extender.model.objects import GangKey
+from extender.model.plan import Plan, Seat, Victim
+from extender.sandbox.apiserver import ApiServer
+from extender.sandbox.faults import Fault
+
+MAPS = "/api/v1/namespaces/kube-system/configmaps"
+
+
+def record(seats: int = 2, victims: int = 2, *, gang: str = "g", made: float = 1.0) -> Record:
+    """A plan as large clusters have them: random uids, long names."""
+    rng = random.Random(seats * 1009 + victims)
+
+    def uid() -> str:
+        return str(uuid.UUID(int=rng.getrandbits(128)))
+
+    return Record(
+        id=f"{rng.getrandbits(48):012x}",
+        plan=Plan(
+            gang=GangKey("jobset", "research", gang),
+            priority=100,
+            seats=tuple(
+                Seat(uid(), "research", f"{gang}-workers-{i}-{uid()[:5]}", f"gpu-pool-{i:05d}")
+                for i in range(seats)
+            ),
+            victims=tuple(
+                Victim(
+                    uid(),
+                    "batch",
+                    f"old-workers-{i}-{uid()[:5]}",
+                    f"gpu-pool-{i:05d}",
+                    10,
+                    gang="jobset:batch/old",
+                    unit="jobset:batch/old",
+                )
+                for i in range(victims)
+            ),
+        ),
+        made=made,
+    )
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    server = ApiServer()
+    await server.start()
+    yield server
+    server.faults.clear()
+    await server.close()
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[KubeClient]:
+    async with await KubeClient.connect(server=server.url) as client:
+        yield client
+
+
+async def names(client: KubeClient) -> list[str]:
+    return sorted(item["metadata"]["name"] for item in (await client.get(MAPS))["items"])
+
+
+@pytest.mark.parametrize("size", [1, 2048, 10_000])
+async def test_records_of_any_size_are_kept_whole(client: KubeClient, size: int) -> None:
+    """2,048 seats with 2,048 victims were 1.08 MiB once, over the API's limit of 1 MiB."""
+    records = Records(client, "kube-system")
+    written = record(size, size)
+    await records.create(written)
+    assert all(len(part) <= PART_BYTES for part in pack(written))
+    loaded = await Records(client, "kube-system").load()
+    assert loaded.records == [written]
+    assert loaded.unreadable == []
+    await records.drop(written)
+    assert await names(client) == []
+
+
+async def test_the_sandbox_refuses_what_the_api_server_refuses(client: KubeClient) -> None:
+    with pytest.raises(Invalid, match="Too long"):
+        await client.create(MAPS, {"metadata": {"name": "big"}, "data": {"a": "x" * 2**20 + "y"}})
+
+
+@given(data=st.binary(max_size=200), cut=st.integers(0, 199))
+def test_what_is_no_record_is_an_error_and_nothing_else(data: bytes, cut: int) -> None:
+    with pytest.raises(InvalidInput):
+        unpack([data])
+    whole = pack(record())[0]
+    with pytest.raises(InvalidInput):
+        unpack([whole[: min(cut, len(whole) - 1)]])
+
+
+def test_a_record_of_another_format_is_not_guessed_at() -> None:
+    with pytest.raises(InvalidInput, match="format 99"):
+        unpack(pack(replace(record(), format=99)))
+
+
+async def test_a_record_without_all_its_parts_is_told_and_left_alone(client: KubeClient) -> None:
+    written = record(10_000, 10_000)
+    records = Records(client, "kube-system")
+    await records.create(written)
+    await client.delete(f"{MAPS}/{written.name}-1")
+    loaded = await Records(client, "kube-system").load()
+    assert (loaded.records, loaded.unreadable) == ([], [written.name])
+
+
+async def test_parts_without_a_record_are_leftovers(client: KubeClient) -> None:
+    """The first part is written last: killed before, nothing may be evicted."""
+    written = record(10_000, 10_000)
+    for document in documents_of(written)[1:]:
+        await client.create(MAPS, document)
+    records = Records(client, "kube-system")
+    assert (await records.load()).records == []
+    await records.sweep(set(), 0)
+    assert await names(client) == []
+
+
+async def test_two_records_of_one_gang_are_two_objects(client: KubeClient) -> None:
+    records = Records(client, "kube-system")
+    first, second = record(2, 2), record(2, 3)
+    await records.create(first)
+    await records.create(second)
+    await records.drop(first)
+    assert await names(client) == [second.name]
+
+
+@pytest.mark.parametrize("drop", ["before", "after"])
+async def test_a_lost_answer_is_read_back(server: ApiServer, client: KubeClient, drop: str) -> None:
+    server.faults.plan(Fault(times=1, method="POST", drop=drop))  # type: ignore[arg-type]
+    await Records(client, "kube-system").create(record())
+    assert await names(client) == [record().name]
+
+
+async def test_a_record_that_was_given_up_is_swept_when_the_api_is_back(
+    server: ApiServer, client: KubeClient
+) -> None:
+    records = Records(client, "kube-system")
+    server.faults.plan(Fault(times=1, method="POST", drop="after"))
+    server.faults.plan(Fault(times=10_000, status=503))
+    with pytest.raises(ApiError):
+        await records.create(record())
+    server.faults.clear()
+    assert await names(client) == [record().name]
+    await records.sweep(set(), 0)
+    assert await names(client) == []
+
+
+async def test_a_younger_lease_keeps_what_it_has_taken_over(client: KubeClient) -> None:
+    old, young = Records(client, "kube-system"), Records(client, "kube-system")
+    written = record()
+    await old.create(written)
+    loaded = (await young.load()).records
+    claimed = await young.claim(loaded[0], 3)
+    assert claimed.epoch == 3
+    with pytest.raises(Superseded):
+        await old.update(replace(written, finishing=("x",)))
+    with pytest.raises(Superseded):
+        await old.drop(written)
+    await old.sweep(set(), 0)
+    assert await names(client) == [written.name]
+    assert (await young.load()).records == [claimed]
+
+
+async def test_an_update_meets_a_change_in_between(server: ApiServer, client: KubeClient) -> None:
+    records = Records(client, "kube-system")
+    written = record()
+    await records.create(written)
+    server.faults.plan(Fault(times=1, method="PUT", status=409, reason="Conflict"))
+    server.faults.plan(Fault(times=1, method="PUT", drop="after"))
+    await records.update(replace(written, finishing=("x",)))
+    loaded = await records.load()
+    assert loaded.records[0].finishing == ("x",)
+
+
+async def test_what_somebody_else_put_there_stays(client: KubeClient) -> None:
+    body = {
+        "metadata": {"name": "mine", "labels": {"podgroup-extender.io/plan": "in-flight"}},
+        "data": {"plan": "{not json"},
+    }
+    await client.create(MAPS, body)
+    records = Records(client, "kube-system")
+    assert (await records.load()).unreadable == ["mine"]
+    await records.sweep(set(), 5)
+    assert await names(client) == ["mine"]
+
+
+async def test_the_youngest_plan_comes_first(client: KubeClient) -> None:
+    records = Records(client, "kube-system")
+    plans = [record(2, n, gang=f"g{n}", made=float(n)) for n in range(3)]
+    for each in plans:
+        await records.create(each)
+    loaded = (await records.load()).records
+    assert [each.made for each in loaded] == [2.0, 1.0, 0.0]
