@@ -131,10 +131,10 @@ class Extender:
         except (OSError, urllib.error.URLError):
             return None
 
-    def reservations(self) -> list[dict[str, Any]] | None:
-        """Plans in flight as the debug API tells them, None when it does not answer."""
-        body = self.get("/debug/reservations")
-        return None if body is None else list(json.loads(body)["reservations"])
+    def debug(self, what: str) -> list[dict[str, Any]] | None:
+        """A list of the debug API, None when it does not answer."""
+        body = self.get(f"/debug/{what}")
+        return None if body is None else list(json.loads(body)[what])
 
     def decisions(self, limit: int = 200) -> list[dict[str, Any]]:
         """The last decisions, newest first; none when nobody answers."""

@@ -85,7 +85,7 @@ def of_an_eviction(history: History, eviction: Eviction) -> list[Problem]:
     if group is not None and not group.spec.evictable:
         why = "is protected" if group.spec.protected else "has a budget that allows nothing"
         problems.append(Problem("protected", life.seen.group, f"{name} {why} and was evicted"))
-    if group is not None and _finishes_a_unit(group, eviction):
+    if group is not None and _finishes_a_unit(group, life, eviction):
         return problems  # Nobody need want its room any more.
     if not any(_waited(history, other, priority, eviction.at) for other in history.groups.values()):
         problems.append(
@@ -125,11 +125,9 @@ def preemptor_of(history: History, life: PodLife) -> GroupLife | None:
     return next((g for n, g in history.groups.items() if named.startswith(f"{n}-")), None)
 
 
-def _finishes_a_unit(group: GroupLife, eviction: Eviction) -> bool:
-    return any(
-        each.at < eviction.at and (each.victim == eviction.uid or eviction.uid in each.survivors)
-        for each in group.breaks
-    )
+def _finishes_a_unit(group: GroupLife, life: PodLife, eviction: Eviction) -> bool:
+    """Whether a pod of the unit had gone by our hand before, when this one existed already."""
+    return any(each.at < eviction.at and life.created_at <= each.at for each in group.breaks)
 
 
 def _waited(history: History, group: GroupLife, priority: int, at: float) -> bool:

@@ -27,6 +27,7 @@ Told = Callable[[str, Object, float], None]
 """Called with (ADDED, MODIFIED or DELETED; object; wall clock) in the watch's own thread."""
 PAUSE = 0.2
 PLAN_LABEL = "podgroup-extender.io/plan"
+PART_LABEL = "podgroup-extender.io/plan-part"
 GANG_ANNOTATION = "podgroup-extender.io/gang"
 
 
@@ -159,7 +160,9 @@ def node_room(node: Object) -> tuple[int, bool]:
 
 def record_gang(record: Object) -> str:
     """Which gang a plan record is for."""
-    return str((record["metadata"].get("annotations") or {}).get(GANG_ANNOTATION, "?"))
+    meta = record["metadata"]
+    part_of = (meta.get("labels") or {}).get(PART_LABEL)
+    return part_of or str((meta.get("annotations") or {}).get(GANG_ANNOTATION, "?"))
 
 
 class AuditLog:

@@ -22,6 +22,7 @@ from tests.chaos.history import EXTENDER, Eviction, History
 from tests.chaos.invariants import Problem
 from tests.chaos.measuring import Measures, probe
 from tests.chaos.observing import (
+    PART_LABEL,
     PLAN_LABEL,
     AuditLog,
     Follower,
@@ -36,7 +37,7 @@ Found = TypeVar("Found")
 NODES = 5
 CORES = 4
 TROUBLE_SECONDS = 40.0
-REST_SECONDS = 90.0
+REST_SECONDS = 120.0
 """How long the rest may take; more than all deadlines of a plan one after the other."""
 REST_PERIOD = 0.5
 QUIET_SECONDS = 3.0
@@ -232,13 +233,20 @@ class Runner:
         return sum(each.by == EXTENDER for each in self._history.evictions)
 
     async def _held(self) -> list[Problem]:
-        """Seats held, as the extender's debug API tells them."""
-        held = await self._thread(self._bed.extender.reservations)
-        if held is None:
+        """Seats held and units not all evicted, as the extender's debug API tells them."""
+        held = await self._thread(lambda: self._bed.extender.debug("reservations"))
+        begun = await self._thread(lambda: self._bed.extender.debug("evictions"))
+        if held is None or begun is None:
             return [Problem("not serving", "extender", "the extender's debug API does not answer")]
         return [
-            Problem("seats held", str(each.get("gang")), f"a plan in flight: {_short(each)}")
-            for each in held
+            *(
+                Problem("seats held", str(each.get("gang")), f"a plan in flight: {_short(each)}")
+                for each in held
+            ),
+            *(
+                Problem("eviction unfinished", str(each.get("unit")), f"unit {each}")
+                for each in begun
+            ),
         ]
 
     async def _clean(self, workload: Workload, problems: list[Problem]) -> None:
@@ -251,7 +259,9 @@ class Runner:
         if self._history.records:
             client = self._bed.client
             await self._bed.in_thread(lambda: self._bed.extender.end(0))
-            await self._patiently(lambda: client.delete_all("ConfigMap", selector=PLAN_LABEL))
+            for label in (PLAN_LABEL, PART_LABEL):
+                delete = functools.partial(client.delete_all, "ConfigMap", selector=label)
+                await self._patiently(delete)
             await self._bed.in_thread(self._bed.extender.start)
 
     async def _patiently(self, what: Callable[[], object]) -> None:
@@ -280,7 +290,8 @@ class Runner:
 
         follow("Pod", self._take_pod)
         follow("Node", self._take_node)
-        follow("ConfigMap", self._take_record, labelSelector=PLAN_LABEL)
+        for label in (PLAN_LABEL, PART_LABEL):
+            follow("ConfigMap", self._take_record, labelSelector=label)
         for follower in self._followers:
             follower.start()
         self._audit = AuditLog(self._bed.plane.layout.audit_log, NAMESPACE)
