@@ -226,8 +226,11 @@ class Runner:
         return None
 
     def _moving(self) -> bool:
-        """Whether pods are still on their way out."""
-        return any(life.exists and life.deleting_at for life in self._history.pods.values())
+        """Whether pods are still on their way out; a Job keeps finished ones for a while."""
+        return any(
+            life.exists and life.deleting_at and not life.finished_at
+            for life in self._history.pods.values()
+        )
 
     def _evicted_by_extender(self) -> int:
         return sum(each.by == EXTENDER for each in self._history.evictions)
