@@ -16,6 +16,16 @@ from tests.simulation.loop import SimLoop
 from tests.simulation.objects import FINALIZER, OWNER, Work
 from tests.simulation.server import Server
 
+STALE_MARK_SECONDS = 120.0
+"""stalePodDisruptionTimeout in pkg/controller/disruption."""
+
+
+def _marked(pod: Obj) -> bool:
+    return any(
+        condition["type"] == "DisruptionTarget" and condition["status"] == "True"
+        for condition in pod.get("status", {}).get("conditions", ())
+    )
+
 
 class Cluster:
     """What happens in a cluster by itself."""
@@ -138,6 +148,19 @@ class Cluster:
         ):
             pause = self._chance.between("run", 0.02, 0.8)
             self._loop.call_later(pause, self._run, meta["name"], meta["uid"])
+        if _marked(pod) and not _marked(change.old or {}):
+            self._loop.call_later(STALE_MARK_SECONDS, self._take_mark_back, meta)
+
+    def _take_mark_back(self, meta: Obj) -> None:
+        """What kube-controller-manager's disruption controller does with a stale mark."""
+        try:
+            pod = self._api.get(PODS, meta["namespace"], meta["name"])
+        except StatusError:
+            return
+        if pod["metadata"]["uid"] == meta["uid"] and "deletionTimestamp" not in pod["metadata"]:
+            self._api.set_status(
+                PODS, pod, {"conditions": [{"type": "DisruptionTarget", "status": "False"}]}
+            )
 
     def _held(self, name: str, uid: str) -> Obj | None:
         pod = self._server.storage.get(PODS.key, "default", name)

@@ -276,6 +276,8 @@ class Evictions:
                 self._by_pod[uid] = others
             else:
                 self._by_pod.pop(uid, None)
+        for uid in sorted(unit.marked & unit.victims.keys()) if not unit.touched else ():
+            self._spawn(self._evictor.unmark(unit.victims[uid]))
         unit.victims = {}
         self._listener.unit_ended(unit)
 

@@ -143,6 +143,11 @@ class Evictor:
             self._ended("evicted")
             return Removal.ACCEPTED
 
+    async def unmark(self, victim: Victim) -> None:
+        """Take the condition back from a pod that stays after all, if that can be done now."""
+        async with self._gate:
+            await self._condition(victim, "False", "its preemption was called off")
+
     async def _mark(self, victim: Victim, message: str) -> None:
         """Set condition DisruptionTarget right before the pod goes.
 
@@ -150,9 +155,12 @@ class Evictor:
         after all, kube-controller-manager takes the condition back after two minutes
         (stalePodDisruptionTimeout in pkg/controller/disruption).
         """
+        await self._condition(victim, "True", message)
+
+    async def _condition(self, victim: Victim, status: str, message: str) -> None:
         condition = {
             "type": "DisruptionTarget",
-            "status": "True",
+            "status": status,
             "reason": "PreemptionByScheduler",
             "message": message,
             "lastTransitionTime": rfc3339(self._wall()),
@@ -163,7 +171,12 @@ class Evictor:
             async with asyncio.timeout(MARK_SECONDS):
                 await self._client.patch(path, body, kind="strategic")
         except (ApiError, TimeoutError) as error:
-            log.warning("victim not marked", pod=victim.name, error=str(error) or "no answer")
+            log.warning(
+                "condition not written",
+                status=status,
+                pod=victim.name,
+                error=str(error) or "no answer",
+            )
 
     async def leaving(self, victim: Victim) -> bool:
         """Read back, after an unclear answer, whether the pod goes or is gone. Raises ApiError."""

@@ -168,7 +168,11 @@ class Flights:
 
     def enter(self, flight: Flight) -> Flight:
         """Hold the seats, and count the room of those who go as promised."""
-        bound = self._snapshot().bound
+        snapshot = self._snapshot()
+        bound = snapshot.bound
+        # Who left since the flight was drafted will not be told of again.
+        flight.victims = {u: v for u, v in flight.victims.items() if present(v, snapshot)}
+        flight.waits = {u: v for u, v in flight.waits.items() if present(v, snapshot)}
         going = {**flight.victims, **flight.waits}
         self.book.open_flight(
             flight,
