@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import asdict
 
 from extender.gang.act.book import seats_of
-from extender.gang.act.coordinator import Coordinator, Source
+from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.source import Source
 from extender.gang.plan.assemble import dump
 from extender.model.settings import Settings
 

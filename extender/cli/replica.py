@@ -21,7 +21,7 @@ import structlog
 
 from extender.cache.cache import Cache
 from extender.cache.feed import Change
-from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.coordinator import LOOPS, Coordinator
 from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
@@ -50,7 +50,7 @@ class Replica:
         self,
         cache: Cache,
         settings: Settings,
-        make: Callable[[Leadership], Coordinator],
+        make: Callable[[Leadership, Heartbeats], Coordinator],
         elector: Elector | None,
         label: LeaderLabel | None,
     ) -> None:
@@ -68,7 +68,7 @@ class Replica:
 
     def _begin(self) -> None:
         """Put a coordinator in place that knows nothing but the cluster."""
-        self.coordinator = self._make(self.leadership)
+        self.coordinator = self._make(self.leadership, self.heartbeats)
         spare = Spare(self.coordinator.book, self._cache, time.monotonic)
         self.verbs = ExtenderVerbs(self._cache, self.coordinator, spare, self._settings)
         for pod in self._cache.store.pods.by_uid.values():
@@ -190,7 +190,7 @@ class Replica:
                 work.cancel()
             await asyncio.gather(*works, return_exceptions=True)
             gc.enable()
-            for name in ("recovery", "tick", "planner"):
+            for name in ("recovery", *LOOPS):
                 self.heartbeats.rest(name)
             try:
                 await asyncio.wait_for(self.coordinator.close(), CLOSE_SECONDS)

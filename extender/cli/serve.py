@@ -28,6 +28,7 @@ from extender.cli.replica import Replica
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
+from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.wiring import coordinate
@@ -126,12 +127,12 @@ def _coordinators(
     resolver: Resolver,
     namespace: str,
     metrics: Metrics,
-) -> Callable[[Leadership], Coordinator]:
+) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
         log_decision(decision)
 
-    def make(leadership: Leadership) -> Coordinator:
+    def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
         return coordinate(
             client,
             cache,
@@ -139,6 +140,7 @@ def _coordinators(
             resolver,
             namespace,
             leadership=leadership,
+            heartbeats=heartbeats,
             decided=decided,
             evicted=metrics.evicted,
         )

@@ -77,11 +77,13 @@ class Api:
         resources: Iterable[Resource],
         clock: Clock = time.time,
         names: Names = generated,
+        uids: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self.storage = storage
         self.resources = list(resources)
         self.clock = clock
         self._names = names
+        self._uids = uids
         for name in _NAMESPACES:
             self.create(NAMESPACES, "", {"metadata": {"name": name}})
         for name, value in admission.SYSTEM_CLASSES.items():
@@ -117,7 +119,7 @@ class Api:
         meta["name"] = self._free_name(resource, meta)
         for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"):
             meta.pop(field, None)
-        meta.update(uid=str(uuid.uuid4()), creationTimestamp=self.now(), generation=1)
+        meta.update(uid=self._uids(), creationTimestamp=self.now(), generation=1)
         kind = {"apiVersion": resource.api_version, "kind": resource.kind}
         # A node is created with its status, because kubelets register themselves that way.
         keeps = not resource.status or resource.key == NODES.key

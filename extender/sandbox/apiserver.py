@@ -1,4 +1,4 @@
-"""The HTTP face of the sandbox's API server: paths, verbs, lists in pages, watches.
+"""The HTTP face of the sandbox's API server: requests (see ``requests``), faults, watches.
 
 Plain HTTP on a free loopback port. List and watch follow the API server's
 contract as reflectors rely on it: https://kubernetes.io/docs/reference/using-api/api-concepts/
@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 
 import msgspec
 from aiohttp import web
 
-from extender.sandbox import resources as res
 from extender.sandbox.api import Api
-from extender.sandbox.eviction import evict
 from extender.sandbox.faults import Fault, Faults
-from extender.sandbox.resources import Resource, discover, served
+from extender.sandbox.requests import Requests, Route
+from extender.sandbox.resources import Resource, served
 from extender.sandbox.selectors import Match, parse
 from extender.sandbox.status import Obj, StatusError, bad_request, expired, invalid
 from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Change, Storage
@@ -25,15 +23,6 @@ from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Change, Storage
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _encode = msgspec.json.encode
-
-
-class Route(msgspec.Struct, frozen=True):
-    """A request path taken apart."""
-
-    resource: Resource
-    namespace: str = ""
-    name: str = ""
-    sub: str = ""
 
 
 class _Dropped(Exception):  # noqa: N818 - an outcome, not an error to report
@@ -57,7 +46,7 @@ class ApiServer:
         self.requests: list[tuple[str, str]] = []
         """(method, path with query) of every request, oldest first."""
         self._bookmark_seconds = bookmark_seconds
-        self._pages: dict[str, tuple[int, list[Obj]]] = {}
+        self._requests = Requests(self.api, minor)
         self._streams: set[_Stream] = set()
         self._runner: web.AppRunner | None = None
 
@@ -82,7 +71,7 @@ class ApiServer:
     def expire_watches(self) -> None:
         """Compact, and tell every open watch that its version is too old (410)."""
         self.api.storage.compact()
-        self._pages.clear()
+        self._requests.forget_pages()
         for stream in self._streams:
             stream.expire()
 
@@ -112,109 +101,14 @@ class ApiServer:
         if parts and parts[0] in ("healthz", "livez", "readyz"):
             return web.Response(text="ok")
         if request.method == "GET":
-            document = discover(self.api.resources, self.minor, parts)
-            if document is not None:
-                return _json(document)
-        route = self._route(parts)
-        if request.method != "GET":
-            return await self._write(request, route)
-        if route.name:
-            return _json(self.api.get(route.resource, route.namespace, route.name))
-        if request.query.get("watch") in ("true", "1"):
-            return await self._watch(request, route)
-        return self._list(request, route)
-
-    def _route(self, parts: list[str]) -> Route:
-        match parts:
-            case ["api", version, *rest]:
-                group = ""
-            case ["apis", group, version, *rest]:
-                pass
-            case _:
-                rest = []
-        namespace = ""
-        if len(rest) > 2 and rest[0] == "namespaces" and rest[2] != "status":
-            namespace, rest = rest[1], rest[2:]
-        resource = self.api.find(group, version, rest[0]) if rest else None
-        if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
-            raise StatusError(404, "NotFound", "the server could not find the requested resource")
-        name, sub = [*rest[1:], "", ""][:2]
-        known = res.SUBRESOURCES.get(resource.key, {})
-        if sub and sub not in known and not (sub == "status" and resource.status):
-            raise StatusError(404, "NotFound", "the server could not find the requested resource")
-        if name and resource.namespaced and not namespace:
-            raise bad_request("an empty namespace may not be set when a resource name is provided")
-        return Route(resource, namespace, name, sub)
-
-    async def _write(self, request: web.Request, route: Route) -> web.Response:
-        """Do a write; with dryRun=All compute the answer and change nothing."""
-        body = await _body(request)
-        self.api.storage.dry = request.query.get("dryRun") == "All" or "dryRun" in body
-        try:
-            match request.method:
-                case "POST":
-                    return self._post(route, body)
-                case "DELETE" if route.name and not route.sub:
-                    return self._delete(request, route, body)
-                case "PUT" | "PATCH" if route.name and route.sub in ("", "status"):
-                    status = route.sub == "status"
-                    where = (route.resource, route.namespace, route.name)
-                    if request.method == "PUT":
-                        return _json(self.api.replace(*where, body, status=status))
-                    kind = request.content_type
-                    return _json(self.api.patch(*where, body, kind, status=status))
-        finally:
-            self.api.storage.dry = False
-        why = "the server does not allow this method on the requested resource"
-        raise StatusError(405, "MethodNotAllowed", why)
-
-    def _post(self, route: Route, body: Obj) -> web.Response:
-        if route.sub == "binding":
-            self.api.bind(route.namespace, route.name, body)
-            return _json({"kind": "Status", "apiVersion": "v1", "status": "Success"}, 201)
-        if route.sub == "eviction":
-            evict(self.api, route.namespace, route.name, body)
-            return _json({"kind": "Status", "apiVersion": "v1", "status": "Success"}, 201)
-        if route.name or (route.resource.namespaced and not route.namespace):
-            raise StatusError(405, "MethodNotAllowed", "create needs a collection of a namespace")
-        return _json(self.api.create(route.resource, route.namespace, body), 201)
-
-    def _delete(self, request: web.Request, route: Route, options: Obj) -> web.Response:
-        if route.resource.key == res.NAMESPACES.key:
-            return _json(self.api.drop_namespace(route.name))
-        conditions = options.get("preconditions") or {}
-        grace = options.get("gracePeriodSeconds", request.query.get("gracePeriodSeconds"))
-        obj = self.api.delete(
-            route.resource,
-            route.namespace,
-            route.name,
-            uid=conditions.get("uid") or "",
-            version=conditions.get("resourceVersion") or "",
-            grace=None if grace is None else int(grace),
+            if request.query.get("watch") in ("true", "1"):
+                return await self._watch(request, self._requests.route(parts))
+            return _json(self._requests.read(parts, request.query))
+        route = self._requests.route(parts)
+        answer, code = self._requests.write(
+            request.method, route, request.query, await _body(request), request.content_type
         )
-        return _json(obj)
-
-    def _list(self, request: web.Request, route: Route) -> web.Response:
-        query, resource = request.query, route.resource
-        token = query.get("continue", "")
-        if token:
-            if token not in self._pages:
-                raise expired("The provided continue parameter is too old")
-            version, items = self._pages.pop(token)
-        else:
-            version = self.api.storage.version
-            match = parse(query.get("labelSelector", ""), query.get("fieldSelector", ""))
-            items = [o for o in self.api.storage.all(resource.key, route.namespace) if match(o)]
-        limit = int(query.get("limit") or 0)
-        meta: Obj = {"resourceVersion": str(version)}
-        # A list "from the cache" is never cut into pages, whatever limit says.
-        if limit and query.get("resourceVersion") != "0" and len(items) > limit:
-            meta["continue"] = secrets.token_hex(8)
-            meta["remainingItemCount"] = len(items) - limit
-            self._pages[meta["continue"]] = (version, items[limit:])
-            items = items[:limit]
-        kind, api_version = f"{resource.kind}List", resource.api_version
-        return _json({"kind": kind, "apiVersion": api_version, "metadata": meta, "items": items})
+        return _json(answer, code)
 
     async def _watch(self, request: web.Request, route: Route) -> web.StreamResponse:
         query = request.query

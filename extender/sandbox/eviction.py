@@ -100,11 +100,15 @@ async def keep_budgets(api: Api) -> None:
         for budget in api.storage.all(BUDGETS.key):
             _count(api, budget)
         while True:
-            change = await changes.next()
-            for budget in _touched(api, change):
-                _count(api, budget)
+            recount(api, await changes.next())
     finally:
         changes.close()
+
+
+def recount(api: Api, change: Change) -> None:
+    """Count again what a change of a pod or budget touches."""
+    for budget in _touched(api, change):
+        _count(api, budget)
 
 
 def _touched(api: Api, change: Change) -> list[Obj]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from extender.sandbox.status import Obj, expired
@@ -86,6 +87,7 @@ class Storage:
         self._objects: dict[str, dict[tuple[str, str], Obj]] = {}
         self._log: deque[Change] = deque()
         self._subscribers: dict[str, list[Subscription]] = {}
+        self._observers: list[Callable[[Change], None]] = []
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
         """Return one object or None."""
@@ -140,6 +142,10 @@ class Storage:
             if subscription in listeners:
                 listeners.remove(subscription)
 
+    def observe(self, callback: Callable[[Change], None]) -> None:
+        """Call ``callback`` with every change of every resource, as part of the write."""
+        self._observers.append(callback)
+
     def compact(self) -> None:
         """Forget the log: every version before the present one is too old to watch from."""
         self.compacted = self.version
@@ -151,3 +157,5 @@ class Storage:
             self.compacted = self._log.popleft().version
         for subscription in self._subscribers.get(change.resource, ()):
             subscription.push(change)
+        for callback in self._observers:
+            callback(change)

@@ -221,14 +221,27 @@ def test_broken_venv_is_made_anew(checkout: Checkout) -> None:
     assert "making it anew" in done.stderr
 
 
-def test_real_control_plane_needs_go(checkout: Checkout) -> None:
+def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: Checkout) -> None:
+    go = checkout.home.parent / "bin" / "go"
+    go.write_text("#!/bin/sh\n")
+    go.chmod(0o755)
+    done = checkout.run("nightly", "--seed", "7")
+    assert done.returncode == 0, done.stderr
+    build, chaos = checkout.asked("-m tests.")
+    assert build == "-m tests.controlplane.build"
+    assert chaos.startswith("-m tests.chaos --minor 1.36,1.37 --seconds 3600 --seed 2")
+    assert chaos.endswith(" --seed 7")
+
+
+@pytest.mark.parametrize("command", ["test-real", "nightly"])
+def test_real_control_plane_needs_go(command: str, checkout: Checkout) -> None:
     programs = checkout.home.parent / "bin"
     for name in SHELL_TOOLS:
         found = shutil.which(name)
         assert found is not None
         (programs / name).symlink_to(found)
     checkout.path = str(programs)
-    done = checkout.run("test-real")
+    done = checkout.run(command)
     assert done.returncode == 1
     assert "install Go" in done.stderr
     assert checkout.asked("-m pytest") == []

@@ -13,6 +13,7 @@ from extender.cache.cache import Cache
 from extender.cli.replica import Replica
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
+from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LABEL, LeaderLabel
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.wiring import coordinate
@@ -44,9 +45,17 @@ class Running:
         resolver = Resolver(SETTINGS.groups)
         self.cache = Cache(client, SETTINGS.cache, resolver.member_key)
 
-        def make(leadership: Leadership) -> Coordinator:
+        def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
             self.made.append(
-                coordinate(client, self.cache, SETTINGS, resolver, "default", leadership=leadership)
+                coordinate(
+                    client,
+                    self.cache,
+                    SETTINGS,
+                    resolver,
+                    "default",
+                    leadership=leadership,
+                    heartbeats=heartbeats,
+                )
             )
             return self.made[-1]
 

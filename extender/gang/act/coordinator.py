@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, Protocol
 
 import structlog
 
@@ -21,15 +20,19 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.flights import Flights
+from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
 from extender.gang.act.notifier import Notifier
-from extender.gang.act.pending_gangs import PendingGangs
-from extender.gang.act.planner_thread import Masks, PlannerThread
+from extender.gang.act.pending_gangs import PendingGangs, ready
+from extender.gang.act.planner_thread import PLANNER, Masks, PlannerThread
 from extender.gang.act.records import Records
 from extender.gang.act.recovery import Recovery
+from extender.gang.act.refused_seats import RefusedSeats
+from extender.gang.act.source import Source
+from extender.gang.act.sweeper import Sweeper
 from extender.gang.act.waiting import Waiting
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.single import SINGLE, single_gang
@@ -43,7 +46,6 @@ from extender.gang.tell.decisions import (
     of_refusal,
 )
 from extender.groups.resolver import Resolver
-from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -53,9 +55,6 @@ from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
-MISSED_SECONDS = 3.0
-"""A seat that kube-scheduler does not offer for this long is changed: its own cache
-may be behind ours by a moment, but not by seconds."""
 COMPARISONS = 3
 """How often a gang is searched for anew because the cluster changed meanwhile."""
 ANSWERED_SECONDS = 5.0
@@ -63,27 +62,11 @@ ANSWERED_SECONDS = 5.0
 LOOK_SECONDS = 0.1
 RECORDED_SECONDS = 1.0
 """How long an answer waits for the plan's record to be written."""
-SWEEP_SECONDS = 30.0
+TICK, PLANNING, SWEEP = "tick", "planning", "sweep"
+LOOPS = (TICK, PLANNING, SWEEP, PLANNER)
+"""What has to show life while this process acts."""
 NEVER = (-1, -1)
 """A version that is never the present one."""
-
-
-class Source(Protocol):
-    """What the coordinator needs of the cache."""
-
-    @property
-    def synced(self) -> bool:
-        """Whether every list has been read once."""
-
-    @property
-    def generation(self) -> int:
-        """Grows with every change; cheaper than a snapshot."""
-
-    def snapshot(self) -> Snapshot:
-        """Return the present state."""
-
-    def stale_for(self) -> float:
-        """Return how many seconds a needed watch has been silent while down."""
 
 
 class Coordinator:
@@ -99,6 +82,7 @@ class Coordinator:
         notifier: Notifier,
         *,
         leadership: Leadership,
+        heartbeats: Heartbeats,
         clocks: Clocks,
         random: Random,
         decided: Callable[[Decision], None],
@@ -107,13 +91,14 @@ class Coordinator:
         self.decisions = Decisions()
         self.resolver = resolver
         self.leadership = leadership
+        self._heartbeats = heartbeats
         self.recovered = False
         self._source = source
         self._settings = settings
         self._clocks = clocks
         self._decided = decided
         self._planner_thread = PlannerThread(
-            Planner(settings, resolver), settings.plan.seconds, clocks.monotonic
+            Planner(settings, resolver), settings.plan.seconds, clocks.monotonic, heartbeats
         )
         self._lock = asyncio.Lock()
         self.evidence = Evidence(clocks.monotonic)
@@ -141,7 +126,11 @@ class Coordinator:
             self._flight_ended,
             self._replan,
         )
-        self._swept = clocks.monotonic()
+        self._sweeper = Sweeper(
+            self.notices, self._keeper, self._gangs, self._snapshot, leadership, clocks.monotonic
+        )
+        refused = RefusedSeats(self.book, clocks.monotonic, self._replan)
+        self.seat_not_offered = refused.seat_not_offered
 
     def _snapshot(self) -> Snapshot:
         return self._source.snapshot()
@@ -359,33 +348,6 @@ class Coordinator:
 
     # -- changing a plan ----------------------------------------------------------------
 
-    def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
-        """Note that kube-scheduler would not put the member on its seat.
-
-        Swap with an interchangeable member that cannot have its own seat either;
-        else, when it stays so, plan again without that node. Before the seats
-        are open their room is not there, and nothing else is to be expected.
-        """
-        if flight.state is not State.OPEN:
-            return
-        flight.answered.discard(pod.uid)
-        for other, node in flight.seats.items():
-            twin = flight.pods[other]
-            if other in flight.missed and node in others and _alike(twin, pod):
-                self.book.swap(flight, pod.uid, other)
-                flight.missed.clear()
-                return
-        now = self._clocks.monotonic()
-        since = flight.missed.setdefault(pod.uid, now)
-        if min(now - since, now - flight.since) >= MISSED_SECONDS:
-            flight.missed.clear()
-            node = flight.seats[pod.uid]
-            alike = [
-                uid for uid, twin in flight.pods.items() if uid == pod.uid or _alike(twin, pod)
-            ]
-            masks = dict.fromkeys(alike, frozenset({node}))
-            self._replan(flight, f"kube-scheduler does not accept {pod.name} on {node}", masks)
-
     def _replan(self, flight: Flight, why: str, masks: Masks | None = None) -> None:
         """Search for another plan in the place of one that does not hold any more."""
         if flight.over or flight.state is State.CHANGING:
@@ -440,11 +402,25 @@ class Coordinator:
 
     async def run(self, stop: asyncio.Event, period: float = 0.25) -> None:
         """Look after flights and waiting gangs until ``stop`` is set."""
+        rounds = {TICK: self.tick, PLANNING: self._plan_waiting, SWEEP: self._sweeper.round}
         await asyncio.gather(
-            _every(period, stop, self.tick),
-            _every(period, stop, self._plan_waiting),
-            _every(period, stop, self._sweep),
+            *(self._every(period, stop, name, work) for name, work in rounds.items())
         )
+
+    async def _every(
+        self, period: float, stop: asyncio.Event, name: str, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        while not stop.is_set():
+            self._heartbeats.beat(name)
+            try:
+                await work()
+            except Exception:  # one bad gang must not end the loop for all others
+                log.exception("a round failed", loop=name)
+            try:
+                await asyncio.wait_for(stop.wait(), period)
+            except TimeoutError:
+                continue
+        self._heartbeats.rest(name)
 
     async def tick(self) -> None:
         """Look at deadlines; waits for nothing."""
@@ -457,40 +433,9 @@ class Coordinator:
             return
         await self._planner_thread.show(self._snapshot)
         if self.stale() is None and self.leadership.acts:
-            for gang in self._unplanned():
+            waiting = [key for key in self._pending_gangs.keys() if self.book.get(key) is None]  # noqa: SIM118
+            for gang in ready(waiting, self._gangs, self._snapshot()):
                 await self.ensure(gang.key, "loop")
-
-    async def _sweep(self) -> None:
-        """Now and then, remove what lives before may have left: records, nominations."""
-        now = self._clocks.monotonic()
-        if not self.recovered or now - self._swept < SWEEP_SECONDS or not self.leadership.acts:
-            return
-        self._swept = now
-        self._clear_orphans()
-        try:
-            await self._keeper.sweep()
-        except ApiError as error:
-            log.warning("left plan records not looked for", error=str(error))
-
-    def _clear_orphans(self) -> None:
-        snapshot = self._snapshot()
-
-        def starts_whole(key: GangKey) -> bool:
-            gang = self._gangs.resolve(key, snapshot)
-            return gang.starts_whole and not gang.problems
-
-        self.notices.clear_orphans(starts_whole, self.resolver.member_key)
-
-    def _unplanned(self) -> list[Gang]:
-        """Return gangs that kube-scheduler has tried and that have no plan, most urgent first."""
-        keys = [key for key in self._pending_gangs.keys() if self.book.get(key) is None]  # noqa: SIM118
-        if not keys:
-            return []
-        snapshot = self._snapshot()
-        gangs = [self.resolver.resolve(key, snapshot) for key in keys]
-        ready = [gang for gang in gangs if gang.starts_whole and gang.missing and gang.complete]
-        ready.sort(key=lambda g: (-g.preemptor_priority, min(p.created for p in g.members), g.key))
-        return ready
 
     # -- restart ------------------------------------------------------------------------
 
@@ -505,29 +450,10 @@ class Coordinator:
         await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
         self.recovered = True
-        self._clear_orphans()
+        self._sweeper.begin()
         await self._planner_thread.show(self._snapshot)
 
     async def close(self) -> None:
         """Stop background work. Plans stay recorded; the next start goes on with them."""
         await self._background.close()
         self._planner_thread.close()
-
-
-async def _every(
-    period: float, stop: asyncio.Event, work: Callable[[], Coroutine[Any, Any, None]]
-) -> None:
-    while not stop.is_set():
-        try:
-            await work()
-        except Exception:  # one bad gang must not end the loop for all others
-            log.exception("a loop's round failed", loop=work.__name__)
-        try:
-            await asyncio.wait_for(stop.wait(), period)
-        except TimeoutError:
-            continue
-
-
-def _alike(one: Pod, other: Pod) -> bool:
-    """Whether two members may trade seats."""
-    return one.uid != other.uid and (one.requests, one.shape) == (other.requests, other.shape)

@@ -22,10 +22,10 @@ from random import Random
 
 import structlog
 
-from extender.fit.selectors import matches
 from extender.gang.act.background import Background
 from extender.gang.act.book import Book, Flight, State, seats_of
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.deadlines import late
 from extender.gang.act.evictions import Evictions, Unit
 from extender.gang.act.evictor import EvictionRefused, Evictor
 from extender.gang.act.expectations import shown_in
@@ -35,7 +35,7 @@ from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
 from extender.gang.act.record import Record
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.plan.validity import member_problem, present, quick_problem
+from extender.gang.plan.validity import covered_by_budget, member_problem, present, quick_problem
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.kube.errors import ApiError
 from extender.model.gang import Gang
@@ -45,9 +45,6 @@ from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
-
-PLANNED_SECONDS = 30.0
-"""How long rehearsal and record may take before the seats go back."""
 
 
 class Flights:
@@ -284,19 +281,10 @@ class Flights:
                 )
 
     def _budgeted(self, victims: Iterable[Victim]) -> frozenset[str]:
-        """Return the uids of victims that a respected PodDisruptionBudget covers."""
-        snapshot = self._snapshot()
-        if self._settings.plan.pdb_policy != "respect" or not snapshot.budgets:
+        """Return the uids of victims to evict through the Eviction API."""
+        if self._settings.plan.pdb_policy != "respect":
             return frozenset()
-        covered = set()
-        for victim in victims:
-            pod = present(victim, snapshot)
-            if pod is not None and any(
-                budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
-                for budget in snapshot.budgets
-            ):
-                covered.add(pod.uid)
-        return frozenset(covered)
+        return covered_by_budget(victims, self._snapshot())
 
     def still_holds(self, unit: Unit) -> bool:
         """Whether a plan still holds right before it takes from an untouched unit."""
@@ -374,7 +362,8 @@ class Flights:
     def tick(self) -> None:
         """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
         for flight in self.book:
-            overdue = self._overdue(flight)
+            errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
+            overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
             if overdue is not None:
                 self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
         nodes = self._snapshot().nodes
@@ -385,41 +374,6 @@ class Flights:
                     why = self.problem(flight)
                     if why:
                         self._replan(flight, why)
-
-    def _overdue(self, flight: Flight) -> str | None:
-        """Return why the flight has taken too long, None when it has not."""
-        now = self._clocks.monotonic()
-        if flight.state is State.CHANGING:
-            return None  # ends with the search
-        if flight.state is State.PLANNED:
-            if now - flight.since <= PLANNED_SECONDS:
-                return None
-            return (
-                "its evictions could not be rehearsed, or its record not be written, within "
-                f"{PLANNED_SECONDS:g} s: nobody is evicted"
-            )
-        if flight.state is State.OPEN:
-            if now < flight.deadline:
-                return None
-            names = ", ".join(flight.pods[uid].name for uid in sorted(flight.seats)[:5])
-            return (
-                f"{len(flight.seats)} members ({names}) did not bind within "
-                f"{self._settings.seats.bind_seconds:g} s: the seats go back"
-            )
-        slack = self._settings.seats.victim_slack_seconds
-        going = (*flight.victims.values(), *flight.waits.values())
-        longest = max((victim.grace for victim in going), default=0)
-        if now - flight.since <= longest + slack:
-            return None
-        stuck = ", ".join(sorted(victim.name for victim in going)[:5])
-        errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
-        unsent = len(flight.victims.keys() - flight.sent)
-        refused = f" ({'; '.join([f'{unsent} evictions not accepted', *errors[:2]])})"
-        refused = refused if unsent else ""
-        return (
-            f"{stuck} did not go away within the grace period and {slack:g} s{refused}: "
-            "the seats go back, nothing further is evicted for this plan"
-        )
 
     # -- 8: end ---------------------------------------------------------------------------
 

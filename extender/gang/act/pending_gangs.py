@@ -6,9 +6,12 @@ pods for it would cost more the busier the cluster is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from extender.gang.plan.validity import Resolves
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
+from extender.model.snapshot import Snapshot
 
 
 class PendingGangs:
@@ -45,3 +48,12 @@ class PendingGangs:
         ours = not self._schedulers or pod.shape.scheduler in self._schedulers
         waits = not pod.node and not pod.gated and not pod.deleting and not pod.finished
         return pod.tried and waits and ours
+
+
+def ready(keys: Iterable[GangKey], gangs: Resolves, snapshot: Snapshot) -> list[Gang]:
+    """Return those of the gangs that can be planned, most urgent first, then oldest."""
+    found = [gangs.resolve(key, snapshot) for key in keys]
+    found = [gang for gang in found if gang.starts_whole and gang.missing and gang.complete]
+    return sorted(
+        found, key=lambda g: (-g.preemptor_priority, min(p.created for p in g.members), g.key)
+    )

@@ -8,7 +8,9 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
+from typing import TypeVar
 
+from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.plan.planner import Planner
 from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal, Victim
@@ -18,15 +20,26 @@ SEE_SECONDS = 1.0
 """How often the planner takes in what has changed, whether a gang waits or not."""
 Masks = Mapping[str, frozenset[str]]
 """Member uid -> node names."""
+PLANNER = "planner"
+"""Its name among the heartbeats."""
+Answer = TypeVar("Answer")
 
 
 class PlannerThread:
     """One planner and its thread: never two questions at a time, none beyond its seconds."""
 
-    def __init__(self, planner: Planner, seconds: float, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        seconds: float,
+        monotonic: Callable[[], float],
+        heartbeats: Heartbeats,
+    ) -> None:
         self.planner = planner
         self._seconds = seconds
         self._now = monotonic
+        self._heartbeats = heartbeats
+        self._asked = 0
         self._shown = -inf
         """Monotonic time at which the planner was last shown the cluster."""
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
@@ -45,8 +58,7 @@ class PlannerThread:
         timer = loop.call_later(self._seconds, cancel.__setitem__, 0, 1)
         deadline = time.monotonic() + self._seconds
         try:
-            return await loop.run_in_executor(
-                self._pool,
+            return await self._run(
                 lambda: self.planner.plan(
                     gang,
                     snapshot,
@@ -69,10 +81,7 @@ class PlannerThread:
         holds: Iterable[Hold],
     ) -> str:
         """Ask whether a plan's seats can all be taken on this snapshot (``Planner.check``)."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._pool, self.planner.check, gang, seats, going, snapshot, holds
-        )
+        return await self._run(lambda: self.planner.check(gang, seats, going, snapshot, holds))
 
     async def show(self, present: Callable[[], Snapshot]) -> None:
         """Show the planner how things stand: reading 150,000 pods must not wait for a gang."""
@@ -82,8 +91,20 @@ class PlannerThread:
         self._shown = now
         snapshot = present()
         if snapshot.generation != self.planner.seen:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._pool, self.planner.see, snapshot)
+            await self._run(lambda: self.planner.see(snapshot))
+
+    async def _run(self, work: Callable[[], Answer]) -> Answer:
+        """Run ``work`` on the thread; until it ends, life is expected of the thread."""
+        self._asked += 1
+        self._heartbeats.beat(PLANNER)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self._asked -= 1
+            if self._asked:
+                self._heartbeats.beat(PLANNER)
+            else:
+                self._heartbeats.rest(PLANNER)
 
     def close(self) -> None:
         """Take no more questions; what runs is not waited for."""

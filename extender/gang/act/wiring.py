@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.coordinator import Coordinator, Source
+from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.evictor import Evictor
+from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leadership import Alone, Leadership
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.records import Records
+from extender.gang.act.source import Source
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
@@ -37,6 +39,7 @@ def coordinate(
     clocks: Clocks | None = None,
     random: random_module.Random | None = None,
     leadership: Leadership | None = None,
+    heartbeats: Heartbeats | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     decided: Callable[[Decision], None] = lambda decision: None,
     evicted: Callable[[str], None] = lambda result: None,
@@ -59,6 +62,7 @@ def coordinate(
         ),
         Notifier(client, failed, clocks.wall),
         leadership=leadership or Alone(),
+        heartbeats=heartbeats or Heartbeats(),
         clocks=clocks,
         random=random or random_module.Random(),
         decided=decided,

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from extender.fit.selectors import matches
 from extender.fit.static import static_allowed
 from extender.gang.incremental.victims import protected
 from extender.model.gang import UNIT_ALL, Gang
@@ -145,6 +146,19 @@ def present(victim: Victim, snapshot: Snapshot) -> Pod | None:
         if pod.uid == victim.uid:
             return pod
     return None
+
+
+def covered_by_budget(victims: Iterable[Victim], snapshot: Snapshot) -> frozenset[str]:
+    """Return the uids of victims that a PodDisruptionBudget covers."""
+    found = set()
+    for victim in victims if snapshot.budgets else ():
+        pod = present(victim, snapshot)
+        if pod is not None and any(
+            budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
+            for budget in snapshot.budgets
+        ):
+            found.add(pod.uid)
+    return frozenset(found)
 
 
 def quick_problem(

@@ -1,0 +1,49 @@
+"""How long each step of a plan may take. Nothing here waits or acts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extender.gang.act.book import Flight, State
+from extender.model.settings import SeatSettings
+
+PLANNED_SECONDS = 30.0
+"""How long rehearsal and record may take before the seats go back."""
+
+
+def late(
+    flight: Flight, now: float, settings: SeatSettings, errors: Sequence[str] = ()
+) -> str | None:
+    """Return why the flight has taken too long at ``now`` (monotonic), None when it has not.
+
+    ``errors``: what refuses its evictions.
+    """
+    if flight.state in (State.CHANGING, State.ENDED):
+        return None  # the one ends with the search, the other has ended
+    if flight.state is State.PLANNED:
+        if now - flight.since <= PLANNED_SECONDS:
+            return None
+        return (
+            "its evictions could not be rehearsed, or its record not be written, within "
+            f"{PLANNED_SECONDS:g} s: nobody is evicted"
+        )
+    if flight.state is State.OPEN:
+        if now < flight.deadline:
+            return None
+        names = ", ".join(flight.pods[uid].name for uid in sorted(flight.seats)[:5])
+        return (
+            f"{len(flight.seats)} members ({names}) did not bind within "
+            f"{settings.bind_seconds:g} s: the seats go back"
+        )
+    going = (*flight.victims.values(), *flight.waits.values())
+    longest = max((victim.grace for victim in going), default=0)
+    if now - flight.since <= longest + settings.victim_slack_seconds:
+        return None
+    stuck = ", ".join(sorted(victim.name for victim in going)[:5])
+    unsent = len(flight.victims.keys() - flight.sent)
+    refused = f" ({'; '.join([f'{unsent} evictions not accepted', *errors[:2]])})" if unsent else ""
+    return (
+        f"{stuck} did not go away within the grace period and "
+        f"{settings.victim_slack_seconds:g} s{refused}: "
+        "the seats go back, nothing further is evicted for this plan"
+    )

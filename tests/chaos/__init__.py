@@ -1,0 +1,1 @@
+"""A seeded run of faults against the real control plane, with invariants checked all along."""

@@ -1,0 +1,7 @@
+"""The command."""
+
+import sys
+
+from tests.chaos.command import main
+
+sys.exit(main())

@@ -1,0 +1,145 @@
+"""What must hold once nothing happens any more and all has come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.sandbox.resources import BUDGETS, CONFIG_MAPS
+from extender.sandbox.storage import Storage
+from tests.simulation.checks import GANG, PLAN, Checks
+from tests.simulation.host import Host
+from tests.simulation.objects import Work
+from tests.simulation.placement import fits
+from tests.simulation.state import Seen, State
+
+LAG = 3.0
+"""What happened this long before the first member was bound may have been unknown to us."""
+
+
+class Calm:
+    """Says what is wrong at rest. ``disturbed`` is told of what others do to a start."""
+
+    def __init__(self, state: State, storage: Storage, host: Host, checks: Checks) -> None:
+        self.disturbed: list[tuple[float, str]] = []
+        """When, and which work ("" = any), somebody else got in the way."""
+        self._state = state
+        self._storage = storage
+        self._host = host
+        self._checks = checks
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Yield (rule, what is wrong)."""
+        yield from self._units()
+        if any(self._denied(pod) for pod in self._state.pods.values()):
+            return  # what is refused for good is tried again now and then
+        yield from self._left_over()
+        for work in self._state.works.values():
+            if work.gang and work.quorum:
+                yield from self._started(work)
+                yield from self._runs(work)
+            elif not work.gang:
+                yield from self._single_runs(work)
+        yield from self._overcommitted()
+
+    # -- victims ----------------------------------------------------------------------------
+
+    def _units(self) -> Iterator[tuple[str, str]]:
+        """(a) No unit `all` is left half gone by our hand."""
+        for unit in self._checks.units.values():
+            pods = [self._state.pods[uid] for uid in unit.left]
+            if any(pod.protected for pod in pods) or self._budgeted(unit.work):
+                continue
+            names = ", ".join(sorted(pod.name for pod in pods))
+            members = {pod.uid for pod in self._state.of_work(unit.work.name)}
+            if unit.denied or any(self._denied(pod) for pod in pods):
+                if not (self._checks.warned & members):
+                    yield (
+                        "unreported",
+                        f"{unit.work.name} is half gone, {names} refused, no warning",
+                    )
+                continue
+            yield "half-gone", f"{unit.work.name} is half gone: {names} still there"
+
+    def _budgeted(self, work: Work) -> bool:
+        return self._storage.get(BUDGETS.key, "default", work.name) is not None
+
+    # -- gangs ------------------------------------------------------------------------------
+
+    def _started(self, work: Work) -> Iterator[tuple[str, str]]:
+        """(b) No gang has started in part."""
+        running = [pod for pod in self._state.of_work(work.name) if pod.runs]
+        if not running or len(running) >= work.quorum:
+            return
+        first = min(pod.bound for pod in running)
+        if self._state.whole.get(work.name, -1.0) >= first:
+            return  # it was whole, and somebody has broken it since
+        if any(at >= first - LAG and name in ("", work.name) for at, name in self.disturbed):
+            return
+        yield "partial", f"{len(running)} of {work.quorum} members of {work.name} run"
+
+    def _runs(self, work: Work) -> Iterator[tuple[str, str]]:
+        """(g) Every gang that fits runs."""
+        pods = [pod for pod in self._state.of_work(work.name) if not pod.going]
+        running = sum(pod.runs for pod in pods)
+        waiting = [pod for pod in pods if not pod.node]
+        missing = work.quorum - running
+        if missing <= 0 or len(waiting) < missing:
+            return
+        wants = [work.cpu] * missing
+        if fits(self._state.free(), wants):
+            yield "room", f"{work.name} fits and does not run"
+        elif fits(self._state.free(self._evictable(work)), wants):
+            yield "preempts", f"{work.name} would fit after evictions and does not run"
+
+    def _evictable(self, work: Work) -> frozenset[str]:
+        gone: set[str] = set()
+        for other in self._state.works.values():
+            pods = [pod for pod in self._state.of_work(other.name) if pod.runs]
+            if other.priority >= work.priority or self._budgeted(other):
+                continue
+            stay = [pod for pod in pods if pod.protected or self._denied(pod)]
+            if other.gang and other.whole and stay:
+                continue
+            gone |= {pod.uid for pod in pods if pod not in stay}
+        return frozenset(gone)
+
+    def _denied(self, pod: Seen) -> bool:
+        """Whether the API server refuses to let the pod go, for good."""
+        return self._checks.denies(pod.name)
+
+    def _single_runs(self, work: Work) -> Iterator[tuple[str, str]]:
+        waiting = [p for p in self._state.of_work(work.name) if not p.node and not p.going]
+        if waiting and fits(self._state.free(), [work.cpu]):
+            yield "single", f"{work.name} fits and does not run"
+
+    # -- what is left -----------------------------------------------------------------------
+
+    def _left_over(self) -> Iterator[tuple[str, str]]:
+        """(f) No seat, record or nomination without an owner."""
+        coordinator = self._host.coordinator
+        if coordinator is None or not coordinator.recovered:
+            yield "down", "the extender has not recovered"
+            return
+        for flight in coordinator.book:
+            yield "seats", f"{flight.key} still holds {len(flight.seats)} seats"
+        told = self._checks.warned & self._state.pods.keys()
+        owed = bool(self._checks.units or told)  # a broken gang's record is kept
+        for item in self._storage.all(CONFIG_MAPS.key):
+            meta = item["metadata"]
+            if PLAN in (meta.get("labels") or {}) and not owed:
+                yield "record-left", f"a plan record of {(meta.get('annotations') or {}).get(GANG)}"
+        for pod in self._state.pods.values():
+            if pod.nominated and not pod.node and pod.work.gang:
+                yield "nomination", f"{pod.name} is nominated to {pod.nominated}"
+            if pod.marked and not pod.going and not owed:
+                yield "marked", f"{pod.name} has DisruptionTarget and stays"
+
+    def _overcommitted(self) -> Iterator[tuple[str, str]]:
+        """(e) No node has more than it can take."""
+        used: dict[str, int] = {}
+        for pod in self._state.pods.values():
+            if pod.node:
+                used[pod.node] = used.get(pod.node, 0) + pod.work.cpu
+        for node, cpu in used.items():
+            if cpu > self._state.sizes.get(node, cpu):
+                yield "overcommit", f"{node} has {cpu} of {self._state.sizes[node]} CPU in use"

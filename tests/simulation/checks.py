@@ -1,0 +1,356 @@
+"""What must hold after every step: checked when the extender evicts, and every second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from extender.kube.errors import ApiError
+from extender.model.settings import Settings
+from extender.sandbox.resources import CONFIG_MAPS
+from extender.sandbox.storage import DELETED, Change, Storage
+from tests.simulation.client import Listener, Request
+from tests.simulation.faults import Fate, Faults
+from tests.simulation.host import Host
+from tests.simulation.objects import PROTECTED, Work
+from tests.simulation.placement import fits
+from tests.simulation.state import Seen, State
+from tests.simulation.story import Story
+
+GANG = "podgroup-extender.io/gang"
+PLAN = "podgroup-extender.io/plan"
+SLACK = 4.0
+"""Seconds a deadline may be late."""
+DOWN = 5.0
+"""Seconds after which a watch is open again where nothing keeps it from it."""
+MEMORY = 60.0
+"""Seconds for which failed requests may make a watch wait."""
+
+
+class Violation(Exception):  # noqa: N818 - what it is
+    """A promise is broken. The first word of the text names the invariant."""
+
+    @property
+    def rule(self) -> str:
+        """Name of the invariant."""
+        return str(self).split(":")[0]
+
+
+class Unit(Struct):
+    """A unit `all` of which our hand has taken pods."""
+
+    work: Work
+    since: float
+    priority: int
+    """Of the plan that began it."""
+    left: set[str]
+    """Uids that have to go as well."""
+    denied: bool = False
+    """The API server has refused one of them."""
+
+
+class Checks(Listener):
+    """Watches every request of the extender. Violations are raised by ``problem``."""
+
+    def __init__(
+        self,
+        state: State,
+        storage: Storage,
+        host: Callable[[], Host],
+        faults: Faults,
+        settings: Settings,
+        story: Story,
+        time: Callable[[], float],
+    ) -> None:
+        self.problem: Violation | None = None
+        self.units: dict[str, Unit] = {}
+        self.moment: Callable[[str], None] = lambda name: None
+        """Is told of the moments that happenings may follow."""
+        self.warned: set[str] = set()
+        """Uids of pods on which a Warning was recorded."""
+        self.ours: set[str] = set()
+        """Uids that our requests have set going."""
+        self._state = state
+        self._storage = storage
+        self._host = host
+        self._faults = faults
+        self._settings = settings
+        self._story = story
+        self._time = time
+        self._judged: set[int] = set()
+        """Ids of the plans whose first eviction was judged."""
+        self._plans: list[Any] = []
+        self._granted: dict[str, int] = {}
+        """Uid -> priority of the plan for which its eviction was rightly sent."""
+        self._begun: dict[str, int] = {}
+        """Uid -> the same of a member of a unit of which others have gone by our hand."""
+        self._idle: dict[str, float] = {}
+        storage.observe(self._see)
+
+    def broken(self, rule: str, text: str) -> None:
+        """Note a violation; the first one counts."""
+        self._story.tell("BROKEN", f"{rule}: {text}")
+        if self.problem is None:
+            self.problem = Violation(f"{rule}: {text}")
+
+    def denies(self, pod: str) -> bool:
+        """Return whether evictions of the pod are refused for good."""
+        return self._faults.denies(pod)
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def sent(self, request: Request, fate: Fate) -> None:
+        """See Listener."""
+        if request.method == "GET":
+            return
+        path, dry = request.path, request.dry
+        if path.endswith("/events"):
+            body = request.body
+            if body.get("type") == "Warning":
+                self.warned.add(body["involvedObject"].get("uid", ""))
+            self._story.tell("event", body["reason"], body["involvedObject"].get("name"))
+            return
+        self._story.tell("sends", request.number, request.method, path, *_facts(request, fate))
+        if "/configmaps" in path:
+            self.moment("record" if request.method != "DELETE" else "drop")
+        elif _evicts(request):
+            if dry:
+                self.moment("rehearsed")
+                return
+            self._judge(_pod_name(path), _uid(request))
+            self.moment("evict")
+        elif request.method == "PATCH" and not path.endswith("/status"):
+            self.moment("wake")
+
+    def arrives(self, request: Request) -> None:
+        """See Listener."""
+        if not _evicts(request) or request.dry:
+            return
+        pod = self._state.pods.get(_uid(request))
+        if pod is not None and not pod.going and pod.name == _pod_name(request.path):
+            self.ours.add(pod.uid)
+            work = pod.work
+            if work.gang and work.whole and pod.node:
+                self._begin(work, pod)
+
+    def answered(self, request: Request, fate: Fate, result: object) -> None:
+        """See Listener."""
+        failed = isinstance(result, ApiError)
+        if request.method != "GET" and not request.path.endswith("/events"):
+            self._story.tell(
+                "does", request.number, result.status if isinstance(result, ApiError) else "ok"
+            )
+        if _evicts(request) and not request.dry:
+            pod = self._state.pods.get(_uid(request))
+            if pod is not None and not pod.going:
+                self.ours.discard(pod.uid)
+            if failed:
+                for unit in self.units.values():
+                    unit.denied |= _uid(request) in unit.left
+            else:
+                self.moment("evicted")
+        elif "/configmaps" in request.path and not failed and request.method in ("POST", "PUT"):
+            self.moment("recorded")
+        self._finish()
+
+    def _begin(self, work: Work, pod: Seen) -> None:
+        if work.name in self.units:
+            return
+        now = self._time()
+        running = [other for other in self._state.of_work(work.name) if other.runs]
+        # Who was bound just now may not have been known to us.
+        left = {other.uid for other in running if now - other.bound > 2.0}
+        priority = self._granted.get(pod.uid, 0)
+        self._begun.update(dict.fromkeys((other.uid for other in running), priority))
+        self.units[work.name] = Unit(work, now, priority, left)
+
+    def _finish(self) -> None:
+        """Close the units of which nobody is left."""
+        for name, unit in list(self.units.items()):
+            unit.left = {
+                uid for uid in unit.left if uid in self._state.pods and self._state.pods[uid].runs
+            }
+            if not unit.left:
+                del self.units[name]
+
+    # -- each eviction ----------------------------------------------------------------------
+
+    def _naming(self, uid: str) -> list[Any]:
+        """Return the plans in flight that name a pod as victim, or wait for it."""
+        coordinator = self._host().coordinator
+        if coordinator is None:
+            return []
+        return [
+            flight.plan
+            for flight in coordinator.book
+            if any(v.uid == uid for v in (*flight.plan.victims, *flight.plan.waits_for))
+        ]
+
+    def _judge(self, name: str, uid: str) -> None:
+        """Check one real eviction at the moment it is sent."""
+        cache = self._host().cache
+        pod = self._state.pods.get(uid)
+        known = cache.pod(uid) if cache is not None else None
+        if pod is None or known is None or known.deleting:
+            return  # gone, or going already: nothing is lost by asking
+        started = uid in self._begun
+        plans = self._naming(uid)
+        allowed = any(plan.priority > pod.priority for plan in plans)
+        if allowed:
+            self._granted[uid] = max(plan.priority for plan in plans)
+        if not allowed and self._begun.get(uid, 0) <= pod.priority:
+            whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
+            self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")
+        if not started and known.annotations.get(PROTECTED) == "true":
+            self.broken("protected", f"{name} is protected and evicted")
+        if started:
+            return
+        if not self._records():
+            self.broken("unrecorded", f"{name} is evicted and no plan record exists")
+        for plan in plans:
+            if id(plan) not in self._judged and any(v.uid == uid for v in plan.victims):
+                self._judged.add(id(plan))
+                self._plans.append(plan)
+                self._could_run(plan)
+
+    def _records(self) -> list[Any]:
+        return [
+            item
+            for item in self._storage.all(CONFIG_MAPS.key)
+            if PLAN in (item["metadata"].get("labels") or {})
+        ]
+
+    def _could_run(self, plan: Any) -> None:
+        """A plan begins to evict: would its gang run, by what is true or by what is known?"""
+        why = self._why_not(plan, self._true(plan))
+        if why is None:
+            return
+        known = self._why_not(plan, self._known(plan))
+        if known is not None:
+            self.broken("vain", f"the plan for {plan.gang} evicts, and {known}")
+
+    def _why_not(self, plan: Any, seen: tuple[dict[str, int], set[str]]) -> str | None:
+        free, waiting = seen
+        lost = [seat.name for seat in plan.seats if seat.uid not in waiting]
+        if lost:
+            return f"its members {', '.join(lost)} do not wait any more"
+        works = {uid: pod.work.cpu for uid, pod in self._state.pods.items()}
+        wants = [works[seat.uid] for seat in plan.seats if seat.uid in works]
+        if not fits(free, wants):
+            return f"{len(wants)} members do not fit into {free} once its victims are gone"
+        return None
+
+    def _true(self, plan: Any) -> tuple[dict[str, int], set[str]]:
+        state = self._state
+        gone = frozenset(v.uid for v in (*plan.victims, *plan.waits_for)) | {
+            pod.uid for pod in state.pods.values() if pod.going
+        }
+        waiting = {p.uid for p in state.pods.values() if not p.going}
+        free = state.free(gone | {seat.uid for seat in plan.seats})
+        return free, waiting
+
+    def _known(self, plan: Any) -> tuple[dict[str, int], set[str]]:
+        cache = self._host().cache
+        assert cache is not None
+        snapshot = cache.snapshot()
+        gone = {v.uid for v in (*plan.victims, *plan.waits_for)} | {seat.uid for seat in plan.seats}
+        free = {}
+        waiting = {uid for uid, pod in snapshot.pending.items() if not pod.deleting}
+        for name, node in snapshot.nodes.items():
+            pods = snapshot.bound.get(name, ())
+            waiting.update(pod.uid for pod in pods if not pod.deleting)
+            if not node.unschedulable:
+                free[name] = (_cpu(dict(node.allocatable)) or 0) - sum(
+                    _cpu(dict(pod.requests)) or 0
+                    for pod in pods
+                    if not pod.deleting and pod.uid not in gone
+                )
+        return free, waiting
+
+    # -- every second -----------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Check what time alone can break."""
+        self._finish()
+        host = self._host()
+        coordinator, cache = host.coordinator, host.cache
+        now = self._time()
+        down = cache.stale_for() if cache is not None and cache.synced else 0.0
+        if down > DOWN and not self._faults.reading_failed(now - MEMORY, now):
+            self.broken("stale", f"a watch is down for {down:.1f} s though the API is well")
+        if coordinator is None or cache is None or not coordinator.recovered:
+            self._idle.clear()
+            return
+        seats = self._settings.seats
+        idle = {}
+        for flight in coordinator.book:
+            key, state, since = str(flight.key), flight.state.value, flight.since
+            if state == "open":
+                if now > flight.deadline + SLACK:
+                    self.broken("deadline", f"the seats of {key} are held beyond their deadline")
+                continue
+            going = (*flight.plan.victims, *flight.plan.waits_for)
+            longest = max((victim.grace for victim in going), default=0)
+            waiting = since + longest + seats.victim_slack_seconds
+            if state == "waiting" and now > waiting + SLACK:
+                self.broken("deadline", f"{key} waits for victims beyond its deadline")
+            recorded = state != "planned"  # until its record is surely there a plan does nothing
+            if (
+                recorded
+                and flight.plan.victims
+                and not any(cache.pod(victim.uid) for victim in going)
+            ):
+                idle[key] = self._idle.get(key, now)
+                if now - idle[key] > SLACK:
+                    self.broken("closed", f"{state}: the victims of {key} are gone")
+        self._idle = idle
+
+    def _see(self, change: Change) -> None:
+        if change.resource != CONFIG_MAPS.key or change.type != DELETED:
+            return
+        coordinator = self._host().coordinator
+        gang = (change.new["metadata"].get("annotations") or {}).get(GANG)
+        if coordinator is None or gang is None:
+            return
+        for flight in coordinator.book:
+            ours = any(victim.uid in self.ours for victim in flight.plan.victims)
+            others = [
+                item
+                for item in self._records()
+                if (item["metadata"].get("annotations") or {}).get(GANG) == gang
+            ]
+            owed = any(unit.left for unit in self.units.values())
+            if str(flight.key) == gang and ours and owed and not others:
+                self.broken("record", f"the record of {gang} is deleted while it evicts")
+
+
+def _cpu(amounts: dict[str, int]) -> int:
+    return amounts.get("cpu", 0) // 1000
+
+
+def _evicts(request: Request) -> bool:
+    if "/pods/" not in request.path:
+        return False
+    return request.method == "DELETE" or request.path.endswith("/eviction")
+
+
+def _pod_name(path: str) -> str:
+    return path.split("/pods/")[1].split("/")[0]
+
+
+def _uid(request: Request) -> str:
+    body = request.body or {}
+    options = body.get("deleteOptions") or body
+    uid: str = (options.get("preconditions") or {}).get("uid", "")
+    return uid
+
+
+def _facts(request: Request, fate: Fate) -> list[str]:
+    facts = []
+    if request.dry:
+        facts.append("(dry)")
+    if fate.kind:
+        facts.append(f"({fate.kind})")
+    return facts

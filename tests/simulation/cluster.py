@@ -1,0 +1,185 @@
+"""Kubelets, the controllers that make lost pods again, pod garbage collection, budgets.
+
+All of them act some time after what they see, by callbacks of the storage.
+"""
+
+from __future__ import annotations
+
+from extender.sandbox.api import FINISHED
+from extender.sandbox.eviction import recount
+from extender.sandbox.resources import BUDGETS, NODES, PODS
+from extender.sandbox.status import Obj, StatusError
+from extender.sandbox.storage import ADDED, DELETED, Change
+from tests.simulation import objects
+from tests.simulation.chance import Chance
+from tests.simulation.loop import SimLoop
+from tests.simulation.objects import FINALIZER, OWNER, Work
+from tests.simulation.server import Server
+
+
+class Cluster:
+    """What happens in a cluster by itself."""
+
+    def __init__(self, loop: SimLoop, server: Server, chance: Chance) -> None:
+        self.works: dict[str, Work] = {}
+        """What somebody wants to run, by name; deleting it takes it out."""
+        self._loop = loop
+        self._server = server
+        self._api = server.api
+        self._chance = chance
+        self._count: dict[str, int] = {}
+        self._ending: set[str] = set()
+        self._counting = False
+        server.storage.observe(self._see)
+
+    # -- what people do ---------------------------------------------------------------------
+
+    def submit(self, work: Work) -> None:
+        """Create a work's group and pods."""
+        self.works[work.name] = work
+        if work.gang:
+            group = self._api.find("scheduling.k8s.io", "v1beta1", "podgroups")
+            assert group is not None
+            self._api.create(group, "default", objects.group(work))
+        for index in range(work.size):
+            if work.on:
+                self._create(work, work.on[index])
+            else:
+                # Whoever creates pods does it one after the other.
+                pause = self._chance.draw("submit") ** 2 * 0.3 * index
+                self._loop.call_later(pause, self._create, work)
+
+    def withdraw(self, work: Work) -> None:
+        """Delete a work with its pods; nothing is made again."""
+        self.works.pop(work.name, None)
+        for pod in self.pods_of(work.name):
+            self.delete(pod)
+
+    def delete(self, pod: Obj, grace: int | None = None) -> None:
+        """Delete a pod as a person does."""
+        meta = pod["metadata"]
+        try:
+            self._api.delete(PODS, "default", meta["name"], uid=meta["uid"], grace=grace)
+        except StatusError:
+            return
+
+    def pods_of(self, name: str) -> list[Obj]:
+        """Return a work's unfinished pods, by name."""
+        return [
+            pod
+            for pod in self._server.storage.all(PODS.key, "default")
+            if pod["metadata"]["labels"].get(OWNER) == name
+        ]
+
+    def release(self, pod: Obj) -> None:
+        """Take the finalizer off."""
+        meta = pod["metadata"]
+        try:
+            self._api.patch(
+                PODS,
+                "default",
+                meta["name"],
+                {"metadata": {"uid": meta["uid"], "finalizers": None}},
+                "application/merge-patch+json",
+            )
+        except StatusError:
+            return
+
+    # -- what follows from it ---------------------------------------------------------------
+
+    def _create(self, work: Work, on: str = "") -> None:
+        if self.works.get(work.name) is not work:
+            return
+        alive = sum("deletionTimestamp" not in p["metadata"] for p in self.pods_of(work.name))
+        if alive >= work.size:
+            return
+        number = self._count.get(work.name, 0)
+        self._count[work.name] = number + 1
+        self._api.create(PODS, "default", objects.pod(work, f"{work.name}-{number}", on))
+
+    def _see(self, change: Change) -> None:
+        if change.resource == PODS.key:
+            self._see_pod(change)
+        elif change.resource == NODES.key and change.type == DELETED:
+            name = change.new["metadata"]["name"]
+            self._loop.call_later(self._chance.between("gc", 0.2, 4.0), self._collect, name)
+        counts = change.resource in (PODS.key, BUDGETS.key) and not self._counting
+        if counts and self._server.storage.all(BUDGETS.key):
+            self._loop.call_later(self._chance.draw("budget") * 0.2, self._recount, change)
+
+    def _recount(self, change: Change) -> None:
+        self._counting = True
+        try:
+            recount(self._api, change)
+        finally:
+            self._counting = False
+
+    def _see_pod(self, change: Change) -> None:
+        pod = change.new
+        meta = pod["metadata"]
+        if change.type == DELETED:
+            self._ending.discard(meta["uid"])
+            work = self.works.get(meta["labels"].get(OWNER, ""))
+            if work is not None and work.again:
+                self._loop.call_later(self._chance.between("again", 0.1, 3.0), self._create, work)
+            return
+        if not pod["spec"].get("nodeName"):
+            return
+        if "deletionTimestamp" in meta:
+            if meta["uid"] not in self._ending:
+                self._ending.add(meta["uid"])
+                grace = meta.get("deletionGracePeriodSeconds", 0)
+                # A process may end well before its grace period, or need all of it.
+                share = self._chance.draw("end")
+                pause = 0.05 + (grace if share < 0.5 else grace * share)
+                self._loop.call_later(pause, self._end, meta["name"], meta["uid"])
+        elif pod["status"].get("phase") == "Pending" and (
+            change.type == ADDED or not (change.old or {})["spec"].get("nodeName")
+        ):
+            pause = self._chance.between("run", 0.02, 0.8)
+            self._loop.call_later(pause, self._run, meta["name"], meta["uid"])
+
+    def _held(self, name: str, uid: str) -> Obj | None:
+        pod = self._server.storage.get(PODS.key, "default", name)
+        return pod if pod is not None and pod["metadata"]["uid"] == uid else None
+
+    def _run(self, name: str, uid: str) -> None:
+        pod = self._held(name, uid)
+        if pod is None or "deletionTimestamp" in pod["metadata"]:
+            return
+        if pod["status"].get("phase") != "Pending":
+            return
+        if self._server.storage.get(NODES.key, "", pod["spec"]["nodeName"]) is None:
+            return
+        now = self._api.now()
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+        status = {"phase": "Running", "startTime": now, "conditions": [ready]}
+        self._api.set_status(PODS, pod, status)
+
+    def _end(self, name: str, uid: str) -> None:
+        pod = self._held(name, uid)
+        if pod is None:
+            return
+        try:
+            if pod["metadata"].get("finalizers") and pod["status"].get("phase") not in FINISHED:
+                return  # its containers have ended, but somebody holds the object
+            self._api.delete(PODS, "default", name, uid=uid, grace=0)
+        except StatusError:
+            return
+
+    def _collect(self, node: str) -> None:
+        """Delete the pods of a node that is gone, as pod garbage collection does."""
+        if self._server.storage.get(NODES.key, "", node) is not None:
+            return
+        for pod in self._server.storage.all(PODS.key, "default"):
+            if pod["spec"].get("nodeName") == node:
+                self.delete(pod, grace=0)
+
+    def lift(self, name: str) -> None:
+        """Take the finalizers off a work's pods, and let those that are due go."""
+        for pod in self.pods_of(name):
+            if FINALIZER in (pod["metadata"].get("finalizers") or ()):
+                self.release(pod)
+        for pod in self.pods_of(name):
+            if "deletionTimestamp" in pod["metadata"]:
+                self._end(pod["metadata"]["name"], pod["metadata"]["uid"])

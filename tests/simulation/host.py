@@ -1,0 +1,166 @@
+"""The process the extender runs in: started, killed, stopped as ``serve`` is."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from extender.cache.cache import Cache
+from extender.cache.clock import Clock
+from extender.cache.feed import Change
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.wiring import coordinate
+from extender.gang.tell.decisions import Decision
+from extender.groups.resolver import Resolver
+from extender.kube.errors import ApiError
+from extender.model.errors import NotReady
+from extender.model.objects import Pod
+from extender.model.settings import Settings
+from extender.verbs.spare import Spare
+from extender.verbs.verbs import ExtenderVerbs
+from tests.simulation.client import SimClient
+from tests.simulation.loop import OWNER, SimLoop
+from tests.simulation.server import EPOCH
+
+RECORDS = "kube-system"
+
+
+class SimClock(Clock):
+    """The simulated time; ``ahead`` is how far the wall clock has jumped."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.ahead = 0.0
+        self._loop = loop
+
+    def monotonic(self) -> float:
+        """See Clock."""
+        return self._loop.time()
+
+    def wall(self) -> float:
+        """See Clock."""
+        return EPOCH + self._loop.time() + self.ahead
+
+
+class Host:
+    """Runs one extender at a time. ``client`` makes the connection of each new life."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        settings: Settings,
+        seed: int,
+        period: float,
+        client: Callable[[], SimClient],
+        decided: Callable[[Decision], None],
+        failed: Callable[[str, ApiError], None],
+    ) -> None:
+        self.verbs: ExtenderVerbs | None = None
+        self.coordinator: Coordinator | None = None
+        self.cache: Cache | None = None
+        self.client: SimClient | None = None
+        self.clock = SimClock(loop)
+        self.lives = 0
+        self.ended: Callable[[BaseException], None] = lambda error: None
+        """Called when the main task of the process fails."""
+        self._loop = loop
+        self._settings = settings
+        self._seed = seed
+        self._period = period
+        self._connect = client
+        self._decided = decided
+        self._failed = failed
+        self._stop = asyncio.Event()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.client is not None
+
+    def start(self) -> None:
+        """Start a new process: nothing is known to it."""
+        self.lives += 1
+        self.client = self._connect()
+        self._stop = asyncio.Event()
+        self._run(self._serve(self.client))
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        token = OWNER.set(self.lives)
+        try:
+            return self._loop.create_task(work)
+        finally:
+            OWNER.reset(token)
+
+    def serve(self, call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """Run a verb inside the process."""
+        return self._run(call)
+
+    def crash(self) -> None:
+        """Kill -9: all that is in memory is lost, what has left has left."""
+        if self.client is None:
+            return
+        self.client.die()
+        self.client = self.verbs = self.coordinator = self.cache = None
+        self._loop.cancel_all(self.lives)
+
+    async def stop(self) -> None:
+        """Stop in good order, as on SIGTERM."""
+        coordinator, cache, life = self.coordinator, self.cache, self.lives
+        self.verbs = None
+        self._stop.set()
+        if coordinator is not None and cache is not None:
+            await self._run(_close(coordinator, cache))
+        if self.lives == life:
+            self.crash()
+
+    async def _serve(self, client: SimClient) -> None:
+        settings = self._settings
+        stop = self._stop
+        resolver = Resolver(settings.groups)
+        rng = random.Random(self._seed * 1000 + self.lives)
+        cache = Cache(client, settings.cache, resolver.member_key, clock=self.clock, random=rng)
+        coordinator = coordinate(
+            client,
+            cache,
+            settings,
+            resolver,
+            RECORDS,
+            clocks=Clocks(monotonic=self.clock.monotonic, wall=self.clock.wall),
+            random=rng,
+            decided=self._decided,
+            failed=self._failed,
+        )
+
+        def observe(change: Change) -> None:
+            old, new = change.old, change.new
+            if isinstance(old, Pod | None) and isinstance(new, Pod | None):
+                coordinator.observe(old, new)
+
+        cache.subscribe(observe)
+        spare = Spare(coordinator.book, cache, self.clock.monotonic)
+        self.cache, self.coordinator = cache, coordinator
+        self.verbs = ExtenderVerbs(cache, coordinator, spare, settings)
+        try:
+            await cache.start()
+            while not cache.synced:
+                try:
+                    await cache.wait_synced(10.0)
+                except NotReady:
+                    continue
+            while not coordinator.recovered:
+                try:
+                    await coordinator.recover()
+                except ApiError:
+                    await asyncio.sleep(1.0)
+            await coordinator.run(stop, self._period)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self.ended(error)
+
+
+async def _close(coordinator: Coordinator, cache: Cache) -> None:
+    await coordinator.close()
+    await cache.stop()

@@ -1,0 +1,163 @@
+"""An event loop whose time is simulated: when nothing is ready it jumps to the next timer.
+
+Who is served first among those that are ready at the same moment is decided by the seed. What
+goes to an executor runs at once, and its result arrives a while later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from heapq import heappop, heappush
+from typing import Any
+
+from tests.simulation.chance import Chance
+
+OWNER: ContextVar[int] = ContextVar("OWNER", default=0)
+"""Which process of the simulation the running code belongs to; 0 is the world itself."""
+
+
+class Stuck(Exception):  # noqa: N818 - reads as what has happened
+    """Nothing is ready and nobody waits for a time: the simulation would stand still for ever."""
+
+
+class SimTask(asyncio.Task[Any]):
+    """A task with a number, so that sets of tasks have the same order in every run."""
+
+    number: int
+
+    def __new__(cls, *args: Any, **named: Any) -> SimTask:
+        self = super().__new__(cls)
+        self.number = named["loop"].next_number()
+        return self
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """``slow`` says how long an executor takes; ``shuffle``: ready handles run in any order."""
+
+    def __init__(
+        self, chance: Chance, *, slow: Callable[[], float] = lambda: 0.0, shuffle: bool = False
+    ) -> None:
+        super().__init__()
+        self.steps = 0
+        """Handles run so far."""
+        self.stop_at = -1
+        """Number of steps at which ``stopped`` is called."""
+        self.stopped: Callable[[], None] = lambda: None
+        self.tasks: dict[int, dict[int, SimTask]] = {}
+        """Owner -> its unfinished tasks by number."""
+        self._chance = chance
+        self._slow = slow
+        self._shuffle = shuffle
+        self._seconds = 0.0
+        self._numbers = 0
+        self._timers = 0
+        self._heap: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self.set_task_factory(self._new_task)
+
+    # -- time -----------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Return the simulated seconds since the start."""
+        return self._seconds
+
+    def next_number(self) -> int:
+        """Return a number that no task has yet."""
+        self._numbers += 1
+        return self._numbers
+
+    def _run_once(self) -> None:
+        ready = self._ready  # type: ignore[attr-defined]
+        if not ready:
+            self._jump()
+        if self._shuffle and len(ready) > 1 and self._chance.hit("shuffle", 0.3):
+            ready.rotate(self._chance.number("shuffled", 0, len(ready) - 1))
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            handle._run()
+            self.steps += 1
+            if self.steps == self.stop_at:
+                self.stopped()
+            if self._stopping:  # type: ignore[attr-defined]
+                break
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """See asyncio: timers of the same moment run in the order in which they were set."""
+        self._timers += 1
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        heappush(self._heap, (when, self._timers, handle))
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """See asyncio."""
+        return self.call_at(self._seconds + delay, callback, *args, context=context)
+
+    def _jump(self) -> None:
+        """Go on to the next timer; make all that are due then ready."""
+        heap = self._heap
+        ready = self._ready  # type: ignore[attr-defined]
+        while heap and heap[0][2].cancelled():
+            heappop(heap)
+        if not heap:
+            raise Stuck
+        self._seconds = max(self._seconds, heap[0][0])
+        while heap and heap[0][0] <= self._seconds:
+            handle = heappop(heap)[2]
+            if not handle.cancelled():
+                ready.append(handle)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are dropped when their time comes."""
+
+    def _write_to_self(self) -> None:
+        """Nobody calls from another thread."""
+
+    def _process_events(self, event_list: Any) -> None:
+        """There are no sockets."""
+
+    # -- work -----------------------------------------------------------------------------
+
+    def _new_task(self, loop: Any, coroutine: Any, context: Any = None) -> SimTask:
+        task = SimTask(coroutine, loop=self, context=context)
+        owner = OWNER.get() if context is None else context.get(OWNER, 0)
+        number = task.number
+        held = self.tasks.setdefault(owner, {})
+        held[number] = task
+        task.add_done_callback(lambda _: held.pop(number, None))
+        return task
+
+    def cancel_all(self, owner: int) -> None:
+        """Cancel every unfinished task of one process, oldest first."""
+        for task in list(self.tasks.pop(owner, {}).values()):
+            task.cancel()
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
+        """Run ``func`` now; its result is there after ``slow()`` seconds."""
+        future = self.create_future()
+        try:
+            result, error = func(*args), None
+        except Exception as raised:
+            result, error = None, raised
+
+        def settle() -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.call_later(self._slow(), settle)
+        return future

@@ -1,0 +1,215 @@
+"""Mistakes put back on purpose, to see that the simulation finds them.
+
+Each is a patch of the extender as it runs in the simulation. The number is the case of the
+reliability table in docs/reliability.md that it brings back, 0 for one of our own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.cache import backoff
+from extender.gang.act import flights, record, records
+from extender.gang.act.book import Flight
+from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.evictions import Evictions
+from extender.gang.act.flights import Flights
+from extender.gang.act.keeper import RecordKeeper
+from extender.gang.act.last_check import LastCheck
+from extender.gang.act.records import Records
+
+
+class Mutant(Struct, frozen=True):
+    """A mistake: ``patches`` are (object, attribute, what takes its place)."""
+
+    name: str
+    case: int
+    rules: tuple[str, ...]
+    """Which invariants may find it."""
+    patches: Callable[[], list[tuple[Any, str, Any]]]
+    seeds: int = 2000
+    """It is found within so many."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Make the mistake for a while."""
+        patched = [patch.object(*each) for each in self.patches()]
+        for each in patched:
+            each.start()
+        try:
+            yield
+        finally:
+            for each in reversed(patched):
+                each.stop()
+
+
+def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
+    """A watch's pause grows with every cut, however long it was open in between."""
+
+    def delay(self: Any) -> float:
+        base: float = getattr(self, "_mutant_next", backoff.FIRST)
+        self._mutant_next = min(backoff.LONGEST, base * backoff.FACTOR)
+        return base * (1.0 + backoff.JITTER * self._random())
+
+    return [(backoff.Backoff, "delay", delay)]
+
+
+def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
+    """Pods that a plan waits for become victims, and nobody looks at their priority."""
+    draft = Flights.draft
+
+    def with_waits(self: Any, plan: Any, **named: Any) -> Any:
+        flight = draft(self, plan, **named)
+        flight.victims.update(flight.waits)
+        flight.waits.clear()
+        return flight
+
+    return [
+        (Flights, "draft", with_waits),
+        (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
+        (LastCheck, "of_unit", lambda self, victims, priority: ""),
+    ]
+
+
+def _forgets_begun_units() -> list[tuple[Any, str, Any]]:
+    """A plan that ends takes its evictions with it, whoever has gone already."""
+
+    def release(self: Any, plan_id: str) -> None:
+        for unit in self.of_plan(plan_id):
+            unit.released = True
+            self._end(unit)
+
+    return [(Evictions, "release", release)]
+
+
+def _silent_refusals() -> list[tuple[Any, str, Any]]:
+    """A real eviction that is refused is tried again and told to nobody."""
+    return [(Flights, "eviction_refused", lambda self, unit, victim, why: None)]
+
+
+def _resumes_blindly() -> list[tuple[Any, str, Any]]:
+    """A recorded plan goes on after a restart without being compared with the cluster."""
+    resumed: set[str] = set()
+    problem, resume = Flights.problem, Flights.resume
+
+    def blind(self: Any, flight: Any) -> str:
+        return "" if flight.id in resumed else problem(self, flight)
+
+    def go(self: Any, flight: Any) -> str:
+        resumed.add(flight.id)
+        return resume(self, flight)
+
+    return [(Flights, "problem", blind), (Flights, "resume", go)]
+
+
+def _record_not_read_back() -> list[tuple[Any, str, Any]]:
+    """A record whose write has failed counts as not written, and is never looked for."""
+
+    async def write(self: Any, flight: Any, made: float) -> None:
+        kept = record.Record(id=flight.id, epoch=self._epoch, plan=flight.plan, made=made)
+        for document in records.documents_of(kept):
+            await self._records._client.create(self._records._base, document)
+        self.adopt(kept)
+
+    async def sweep(self: Any) -> None:
+        return
+
+    return [(RecordKeeper, "write", write), (RecordKeeper, "sweep", sweep)]
+
+
+def _never_compares() -> list[tuple[Any, str, Any]]:
+    """Nothing is compared between the search and the last eviction."""
+
+    async def outdated(self: Any, *args: Any) -> str:
+        return ""
+
+    return [
+        (Coordinator, "_outdated", outdated),
+        (Flights, "problem", lambda self, flight: ""),
+    ]
+
+
+def _takes_over_answered() -> list[tuple[Any, str, Any]]:
+    """The seats of a gang whose members were answered are taken over."""
+    return [(Coordinator, "_takes_from_binding", lambda self, draft: "")]
+
+
+def _opens_blindly() -> list[tuple[Any, str, Any]]:
+    """Seats are opened on nodes that are closed or gone."""
+    problem = Flights.problem
+
+    def blind(self: Any, flight: Any) -> str:
+        past = flight.state.value in ("evicting", "waiting", "open")
+        return "" if past else problem(self, flight)
+
+    return [(Flights, "problem", blind)]
+
+
+def _two_pictures() -> list[tuple[Any, str, Any]]:
+    """Pods that were asked to go terminate on their nodes, and not as members of their gangs."""
+    shown = flights.shown_in
+
+    def on_nodes_only(snapshot: Any, *args: Any) -> Any:
+        seen = shown(snapshot, *args)
+        return seen if seen is snapshot else replace(seen, members=snapshot.members)
+
+    return [(flights, "shown_in", on_nodes_only)]
+
+
+def _one_name_for_all_plans() -> list[tuple[Any, str, Any]]:
+    """All plans of a gang have one record name; a slow deletion meets the next plan's."""
+
+    async def drop(self: Any, name: str, epoch: int) -> None:
+        await self._delete(f"{self._base}/{name}")
+
+    return [
+        (record, "record_name", lambda gang, plan_id: f"podgroup-plan-{gang.name}"),
+        (Records, "_drop", drop),
+    ]
+
+
+def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
+    """The record is written while the planner's lock is held, and deadlines wait for it."""
+    plan = Coordinator._plan
+
+    async def holding(self: Any, *args: Any) -> Any:
+        answer = await plan(self, *args)
+        if isinstance(answer, Flight):
+            await answer.acting.wait()
+        return answer
+
+    async def run(self: Any, stop: asyncio.Event, period: float = 0.25) -> None:
+        while not stop.is_set():
+            await self.tick()
+            await self._plan_waiting()
+            await asyncio.sleep(period)
+
+    return [(Coordinator, "_plan", holding), (Coordinator, "run", run)]
+
+
+MUTANTS = (
+    Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims),
+    Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units),
+    Mutant("silent-refusals", 3, ("unreported",), _silent_refusals),
+    Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly),
+    Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back),
+    Mutant("never-compares", 6, ("vain", "closed"), _never_compares),
+    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered),
+    Mutant("opens-blindly", 8, ("partial",), _opens_blindly),
+    Mutant("two-pictures", 9, ("error",), _two_pictures),
+    Mutant("one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans),
+    Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset),
+    Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock),
+)
+
+
+def named(name: str) -> Mutant:
+    """Return a mutant by its name."""
+    return next(mutant for mutant in MUTANTS if mutant.name == name)

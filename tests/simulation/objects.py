@@ -1,0 +1,103 @@
+"""The pods, groups and nodes of a simulation, as plain data and as Kubernetes objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+Obj = dict[str, Any]
+
+CLASSES = {"low": 10, "mid": 50, "high": 100, "top": 200}
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+OWNER = "simulation/owner"
+"""Label: which Work a pod belongs to."""
+FINALIZER = "simulation/held"
+PROTECTED = "podgroup-extender.io/protected"
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What somebody wants to run: a gang, or (``gang`` False) pods of no gang."""
+
+    name: str
+    size: int
+    cls: str
+    cpu: int
+    gang: bool = True
+    quorum: int = 0
+    """minCount; 0: a group without a gang policy, whose members start one by one."""
+    whole: bool = True
+    """disruptionMode all."""
+    again: bool = True
+    """A controller makes lost pods again."""
+    grace: int = 0
+    held: bool = False
+    """Its pods have a finalizer."""
+    on: tuple[str, ...] = ()
+    """Nodes its pods run on from the beginning."""
+
+    @property
+    def priority(self) -> int:
+        """Of its pods and its group."""
+        return CLASSES[self.cls]
+
+    def told(self) -> str:
+        """Return one line for people."""
+        kind = "a single" if not self.gang else "all" if self.whole else "single"
+        return (
+            f"{self.name}: {self.size} x {self.cpu} CPU, {kind}, priority {self.priority}"
+            + (f", minCount {self.quorum}" if self.gang else "")
+            + (f", on {','.join(self.on)}" if self.on else "")
+            + (f", grace {self.grace}" if self.grace else "")
+            + (", finalizer" if self.held else "")
+            + (", made again" if self.again else "")
+        )
+
+
+def node(name: str, cpu: int) -> Obj:
+    """Return a node."""
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {},
+        "status": {"allocatable": {"cpu": str(cpu), "pods": "110"}},
+    }
+
+
+def group(work: Work) -> Obj:
+    """Return the PodGroup of a gang."""
+    return {
+        "metadata": {"name": work.name},
+        "spec": {
+            "schedulingPolicy": (
+                {"gang": {"minCount": work.quorum}} if work.quorum else {"basic": {}}
+            ),
+            "disruptionMode": {"all": {}} if work.whole else {"single": {}},
+            "priorityClassName": work.cls,
+        },
+    }
+
+
+def pod(work: Work, name: str, on: str = "") -> Obj:
+    """Return one pod."""
+    requests = {"requests": {"cpu": str(work.cpu)}}
+    spec: Obj = {
+        "containers": [{"name": "c", "image": "i", "resources": requests}],
+        "terminationGracePeriodSeconds": work.grace,
+        "priorityClassName": work.cls,
+    }
+    if work.gang:
+        spec["schedulingGroup"] = {"podGroupName": work.name}
+    if on:
+        spec["nodeName"] = on
+    meta: Obj = {"name": name, "labels": {OWNER: work.name}}
+    if work.held:
+        meta["finalizers"] = [FINALIZER]
+    return {"metadata": meta, "spec": spec}
+
+
+def budget(work: Work, least: int) -> Obj:
+    """Return a PodDisruptionBudget over a work's pods."""
+    return {
+        "metadata": {"name": work.name},
+        "spec": {"minAvailable": least, "selector": {"matchLabels": {OWNER: work.name}}},
+    }

@@ -1,0 +1,207 @@
+"""kube-scheduler: one scheduling cycle at a time, a watch of its own, assumed pods, binds beside.
+
+What it decides is the sandbox's scheduler; here it sees late, binds late, and asks an extender
+that may be dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from extender.model.decode import decode_pod
+from extender.model.errors import ExtenderError
+from extender.model.objects import Pod
+from extender.sandbox.queue import Entry, SchedulingQueue
+from extender.sandbox.resources import NAMESPACES, NODES, PODS
+from extender.sandbox.scheduler import Scheduler
+from extender.sandbox.status import Obj, StatusError
+from extender.sandbox.storage import ADDED, Change
+from extender.sandbox.wire import ExtenderFailed, Filtered, Victims
+from extender.verbs.verbs import ExtenderVerbs
+from extender.wire.filter import FilterArgs
+from extender.wire.preempt import Candidate, PreemptArgs
+from tests.simulation.chance import Chance
+from tests.simulation.loop import SimLoop
+from tests.simulation.server import Server
+
+FLUSH_SECONDS = 300.0
+"""Pods that nothing has woken are tried again this often."""
+HTTP_TIMEOUT = 5.0
+
+
+class Answering(Protocol):
+    """The extender as its callers see it."""
+
+    verbs: ExtenderVerbs | None
+    """None: nobody listens."""
+
+    def serve(self, call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """Let the extender's process run a call."""
+
+
+class Asking:
+    """Calls the verbs, with the time that takes, as sandbox.wire.ExtenderClient does by HTTP."""
+
+    weight = 1
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        chance: Chance,
+        extender: Answering,
+        told: Callable[..., None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._loop = loop
+        self._chance = chance
+        self._extender = extender
+        self._told = told
+        self._failed = failed
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+    async def filter(self, pod: Obj, nodes: Sequence[str]) -> Filtered:
+        """Ask which of the nodes the pod may use."""
+        args = FilterArgs(decode_pod(pod), list(nodes))
+        result = await self._call(lambda verbs: verbs.filter(args))
+        self._told("filter", pod, nodes, result.error or result.node_names)
+        if result.error:
+            raise ExtenderFailed(result.error)
+        return Filtered(tuple(result.node_names), result.failed, result.failed_and_unresolvable)
+
+    async def prioritize(self, pod: Obj, nodes: Sequence[str]) -> dict[str, int]:
+        """Ask for scores."""
+        args = FilterArgs(decode_pod(pod), list(nodes))
+        try:
+            scores = await self._call(lambda verbs: verbs.prioritize(args))
+        except ExtenderFailed:
+            return {}
+        return {score.host: score.score for score in scores}
+
+    async def preempt(self, pod: Obj, candidates: Victims) -> Victims:
+        """Show victims on each node and take the extender's view of them."""
+        args = PreemptArgs(
+            decode_pod(pod),
+            {node: Candidate(uids, violations) for node, (uids, violations) in candidates.items()},
+        )
+        result = await self._call(lambda verbs: verbs.preempt(args))
+        self._told("preempt", pod, list(candidates), list(result.candidates))
+        return {node: (c.uids, c.pdb_violations) for node, c in result.candidates.items()}
+
+    async def _call(self, verb: Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]]) -> Any:
+        await asyncio.sleep(self._chance.draw("ask") * 0.005)
+        verbs = self._extender.verbs
+        if verbs is None:
+            raise ExtenderFailed("connection refused")
+        call = self._extender.serve(verb(verbs))
+        timer = self._loop.call_later(HTTP_TIMEOUT, call.cancel)
+        try:
+            await asyncio.wait((call,))
+        finally:
+            timer.cancel()
+        if call.cancelled():
+            raise ExtenderFailed("the connection was lost, or no answer came in time")
+        error = call.exception()
+        if isinstance(error, ExtenderError):
+            raise ExtenderFailed(str(error))
+        if error is not None:
+            self._failed(error)
+            raise ExtenderFailed("status 500")
+        return call.result()
+
+
+class SimScheduler(Scheduler):
+    """The sandbox's scheduler with a late watch and late binds. ``lag`` is per change."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        server: Server,
+        chance: Chance,
+        asking: Asking,
+        lag: Callable[[], float],
+        told: Callable[..., None],
+    ) -> None:
+        super().__init__(server.api, asking)  # type: ignore[arg-type]
+        self._loop = loop
+        self._chance = chance
+        self._lag = lag
+        self._told = told
+        self._queue = SchedulingQueue(loop.time)
+        self._last = 0.0
+        self._busy = False
+        self._coming: deque[Change] = deque()
+        self._here = 0
+        """How many of those that are coming have come."""
+        self.bind_fails = 0.0
+        """Share of binds that fail."""
+        for resource in (NAMESPACES, NODES, PODS):
+            for obj in server.storage.all(resource.key):
+                self._apply(Change(0, resource.key, ADDED, obj, None))
+        server.storage.observe(self._see)
+        loop.call_later(FLUSH_SECONDS, self._flush)
+
+    def _see(self, change: Change) -> None:
+        if change.resource in (NODES.key, PODS.key, NAMESPACES.key):
+            self._last = max(self._last, self._loop.time() + self._lag())
+            self._coming.append(change)
+            # Timers of the same moment come in no order: each takes the oldest change.
+            self._loop.call_at(self._last, self._arrives)
+
+    def _arrives(self) -> None:
+        """A change has come; a cycle that is going on sees the cluster as at its beginning."""
+        self._here += 1
+        if not self._busy:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self._here:
+            self._here -= 1
+            self._apply(self._coming.popleft())
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            entry = await self._queue.pop()
+            pod = self._state.pods.get(entry.uid)
+            if pod is None or self._state.node_of(pod) or pod.deleting:
+                self._queue.done(entry)
+                continue
+            self._busy = True
+            await self._attempt(entry, pod)
+            self._busy = False
+            self._catch_up()
+
+    def _flush(self) -> None:
+        self._queue.wake("node")
+        self._loop.call_later(FLUSH_SECONDS, self._flush)
+
+    def _bind(self, entry: Entry, pod: Pod, node: str) -> None:
+        self._state.assume(pod.uid, node)
+        pause = 0.002 + self._chance.draw("bind") ** 4 * 2.0
+        if self._chance.hit("bind-fails", self.bind_fails):
+            self._loop.call_later(pause, self._unbound, entry, pod, "a fault was planned here")
+        else:
+            self._loop.call_later(pause, self._bind_now, entry, pod, node)
+
+    def _bind_now(self, entry: Entry, pod: Pod, node: str) -> None:
+        target = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node}}
+        try:
+            self._api.bind(pod.namespace, pod.name, target)
+        except StatusError as error:
+            self._unbound(entry, pod, error.message)
+            return
+        self._told("bound", pod.name, node)
+        self._queue.done(entry)
+
+    def _unbound(self, entry: Entry, pod: Pod, why: str) -> None:
+        self._told("not bound", pod.name, why)
+        self._state.forget(pod.uid)
+        self._report(pod, "SchedulerError", f"binding: {why}", nominated="")
+        self._end(entry, retry=True)
+        # The room that it had assumed is free again.
+        self._queue.wake("pod-gone", pod.uid)

@@ -1,0 +1,288 @@
+"""What is to happen in a simulation, drawn from its seed before it begins."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.model.settings import (
+    CacheSettings,
+    EvictionSettings,
+    GroupSettings,
+    PlanSettings,
+    SeatSettings,
+    Settings,
+)
+from tests.simulation import faults
+from tests.simulation.chance import Chance
+from tests.simulation.faults import Fault
+from tests.simulation.objects import Work
+
+NODE_CPU = 4
+FLAPS, FLAP_SECONDS = 4, 12.0
+"""How often a flapping watch is cut, and how long it stays open in between."""
+MOMENTS = ("record", "recorded", "rehearsed", "evict", "evicted", "gone", "wake", "bound")
+"""What a happening may follow: a plan record is sent or stored, a rehearsal, an eviction is sent
+or takes effect, a victim is gone, a member is woken, a member of a gang is bound."""
+
+
+class Happening(Struct, frozen=True, kw_only=True):
+    """One thing that happens: at a time, or ``at`` seconds after the ``nth`` of a moment."""
+
+    at: float
+    kind: str
+    after: str = ""
+    nth: int = 1
+    name: str = ""
+    """A work, node or resource; "": whoever is concerned at that moment."""
+    number: float = 0.0
+    work: Work | None = None
+
+    def told(self) -> str:
+        """Return one line for people."""
+        when = f"{self.at:.3f} s after {self.after} no. {self.nth}" if self.after else ""
+        parts = (self.kind, self.name, self.work.told() if self.work else "", when)
+        number = f"{self.number:g}" if self.number else ""
+        return " ".join(part for part in (*parts, number) if part)
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """All of it. What a shrunk script leaves out draws nothing that the rest would draw."""
+
+    seed: int
+    nodes: dict[str, int]
+    happenings: tuple[Happening, ...]
+    faults: tuple[Fault, ...]
+    settings: Settings
+    last: float
+    """When the last thing happens that is planned for a time."""
+    end: float
+    """From then on nothing happens that is not caused by what has happened."""
+    works: tuple[Work, ...] = ()
+    """Running from the beginning."""
+    latency: float = 0.02
+    lag: float = 0.05
+    scheduler_lag: float = 0.05
+    slow: float = 0.02
+    """Longest time a search takes."""
+    period: float = 0.5
+    bind_fails: float = 0.0
+    shuffle: bool = False
+
+
+def write(seed: int) -> Script:
+    """Return the script of a seed."""
+    return _Writer(seed).script()
+
+
+class _Writer:
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._chance = Chance(seed)
+        self._count = 0
+
+    def script(self) -> Script:
+        chance = self._chance
+        large = chance.hit("large", 0.06)
+        count = chance.number("nodes", 3, 6) if large else chance.number("nodes", 2, 4)
+        nodes = {f"n{i}": NODE_CPU for i in range(count)}
+        works = self._running(nodes, 5 if large else 3)
+        happenings = self._arrivals(4 if large else 2) + self._events(4 if large else 2)
+        happenings += self._process()
+        planned = self._faults(works, 4 if large else 2)
+        last = max((h.at for h in happenings if not h.after), default=0.0)
+        if any(h.kind == "flap" for h in happenings):
+            last += FLAPS * FLAP_SECONDS
+        last = max(last, *(f.until for f in planned if f.until < faults.LASTING), 1.0)
+        return Script(
+            seed=self._seed,
+            nodes=nodes,
+            works=tuple(works),
+            happenings=tuple(sorted(happenings, key=lambda h: h.at)),
+            faults=tuple(planned),
+            settings=self._settings(),
+            last=last,
+            end=max(20.0, last + 8.0),
+            latency=chance.pick("latency", (0.005, 0.02, 0.1, 0.6)),
+            lag=chance.pick("lag", (0.01, 0.05, 0.3, 1.5)),
+            scheduler_lag=chance.pick("scheduler-lag", (0.01, 0.05, 0.3)),
+            slow=chance.pick("slow", (0.005, 0.05, 0.3, 3.0)),
+            period=chance.pick("period", (0.3, 0.6, 1.0)),
+            bind_fails=chance.pick("bind-fails", (0.0, 0.0, 0.0, 0.2)),
+            shuffle=chance.hit("shuffles", 0.3),
+        )
+
+    def _settings(self) -> Settings:
+        chance = self._chance
+        return Settings(
+            cache=CacheSettings(stale_seconds=chance.pick("stale", (3.0, 8.0)), stall_seconds=30.0),
+            groups=GroupSettings(settle_seconds=0.3),
+            plan=PlanSettings(patience_seconds=30.0, retry_seconds=1.0),
+            seats=SeatSettings(
+                # kube-scheduler's own back-off is up to 10 s, so less would be a promise broken
+                # by configuration.
+                bind_seconds=chance.pick("bind-seconds", (20.0, 40.0)),
+                victim_slack_seconds=chance.pick("slack", (2.0, 5.0)),
+            ),
+            eviction=EvictionSettings(
+                concurrency=chance.pick("concurrency", (1, 2, 32)),
+                attempts=chance.pick("attempts", (2, 5)),
+            ),
+        )
+
+    # -- works --------------------------------------------------------------------------------
+
+    def _name(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def _work(self, classes: tuple[str, ...], gang: bool, most: int) -> Work:
+        chance = self._chance
+        size = chance.number("size", 2, most) if gang else 1
+        quorum = size
+        if gang and chance.hit("surplus", 0.15):
+            quorum = size - 1
+        if gang and chance.hit("basic", 0.05):
+            quorum = 0
+        return Work(
+            name=self._name("g" if gang else "p"),
+            size=size,
+            cls=chance.pick("class", classes),
+            cpu=chance.pick("cpu", (1, 2, 3, 3, 4, 4)),
+            gang=gang,
+            quorum=quorum if gang else 0,
+            whole=chance.hit("whole", 0.8),
+            again=chance.hit("again", 0.7),
+            grace=chance.pick("grace", (0, 0, 1, 3, 6)),
+            held=chance.hit("held", 0.04),
+        )
+
+    def _running(self, nodes: dict[str, int], most: int) -> list[Work]:
+        chance = self._chance
+        free = dict(nodes)
+        found = []
+        for _ in range(chance.number("running", 1, most)):
+            gang = chance.hit("running-gang", 0.75)
+            work = self._work(("low", "low", "mid", "high"), gang, min(len(nodes), 4))
+            on = []
+            left = dict(free)
+            for _ in range(work.size):
+                room = [name for name in left if left[name] >= work.cpu]
+                if not room:
+                    break
+                node = max(room, key=lambda name: left[name])
+                left[node] -= work.cpu
+                on.append(node)
+            if len(on) == work.size:
+                free = left
+                found.append(replace(work, on=tuple(on)))
+        return found
+
+    def _arrivals(self, most: int) -> list[Happening]:
+        chance = self._chance
+        found = []
+        at = chance.between("first", 0.5, 3.0)
+        for _ in range(chance.number("arrivals", 1, most)):
+            work = self._work(("mid", "high", "high", "top"), True, 4 if most > 2 else 3)
+            found.append(Happening(at=at, kind="arrive", work=work))
+            at += chance.draw("apart") ** 3 * 12.0
+        for _ in range(chance.number("singles", 0, most)):
+            work = self._work(("low", "mid", "high", "top"), False, 1)
+            at = chance.between("single", 0.5, 10.0)
+            found.append(Happening(at=at, kind="arrive", work=work))
+        return found
+
+    # -- what people and machines do ------------------------------------------------------------
+
+    def _when(self, stream: str) -> dict[str, float | str | int]:
+        """A moment to follow closely, or any time."""
+        chance = self._chance
+        if chance.hit(stream, 0.7):
+            after = chance.pick(f"{stream}-moment", MOMENTS)
+            pause = chance.draw(f"{stream}-pause") ** 3 * 1.5
+            nth = 1 + int(chance.draw(f"{stream}-nth") ** 2 * 4)
+            return {"at": pause, "after": after, "nth": nth}
+        return {"at": chance.between(f"{stream}-time", 0.5, 14.0)}
+
+    def _events(self, most: int) -> list[Happening]:
+        chance = self._chance
+        kinds = (
+            "delete-member",
+            "delete-member",
+            "delete-victim",
+            "withdraw",
+            "cordon",
+            "cordon",
+            "delete-node",
+            "add-node",
+            "protect",
+            "budget",
+            "uncordon",
+            "finish",
+        )
+        found = []
+        for _ in range(int(chance.draw("events") ** 1.5 * (most + 1))):
+            kind = chance.pick("event", kinds)
+            when = self._when("event")
+            found.append(Happening(kind=kind, **when))  # type: ignore[arg-type]
+            if kind == "cordon" and chance.hit("event-uncordon", 0.5):
+                at = chance.between("event-back", 8.0, 20.0)
+                found.append(Happening(kind="uncordon", at=at))
+        return found
+
+    def _process(self) -> list[Happening]:
+        """What happens to the extender's process and its watches."""
+        chance = self._chance
+        found = []
+        if chance.hit("crash", 0.35):
+            for _ in range(chance.number("crashes", 1, 2)):
+                steps = chance.number("crash-steps", 0, 40)
+                when = self._when("crash-at")
+                kind = "stop" if chance.hit("crash-stop", 0.25) else "crash"
+                found.append(Happening(kind=kind, number=steps, **when))  # type: ignore[arg-type]
+        if chance.hit("watches", 0.3):
+            kind = chance.pick("watch", ("cut", "break", "expire", "silent", "flap"))
+            resource = chance.pick("watch-of", ("pods", "nodes", ""))
+            when = self._when("watch-at")
+            if kind == "flap":
+                when = {"at": chance.between("watch-flap", 2.0, 6.0)}
+            seconds = chance.between("watch-silent", 1.0, 8.0)
+            found.append(
+                Happening(kind=kind, name=resource, number=seconds, **when)  # type: ignore[arg-type]
+            )
+        if chance.hit("clock", 0.1):
+            number = chance.pick("clock-jump", (-3600.0, -5.0, 5.0, 120.0, 86400.0))
+            found.append(
+                Happening(kind="clock", number=number, **self._when("clock-at"))  # type: ignore[arg-type]
+            )
+        return found
+
+    def _faults(self, works: list[Work], most: int) -> list[Fault]:
+        chance = self._chance
+        found = []
+        for _ in range(int(chance.draw("faults") ** 1.3 * (most + 1))):
+            at = chance.between("fault-at", 0.3, 10.0)
+            found.append(
+                Fault(
+                    at=at,
+                    until=at + chance.draw("fault-for") ** 2 * 12.0 + 0.2,
+                    target=chance.pick("fault-target", faults.TARGETS),
+                    kind=chance.pick("fault-kind", faults.KINDS),
+                    share=chance.pick("fault-share", (0.2, 0.5, 1.0)),
+                )
+            )
+        gangs = [work for work in works if work.gang]
+        if gangs and chance.hit("denied", 0.12):
+            work = chance.pick("denied-work", gangs)
+            pod = f"{work.name}-{chance.number('denied-pod', 0, work.size - 1)}"
+            lasting = chance.hit("denied-lasting", 0.5)
+            found.append(
+                Fault(
+                    at=0.0,
+                    until=1e9 if lasting else chance.between("denied-until", 8.0, 25.0),
+                    target=faults.DELETES,
+                    kind=chance.pick("denied-kind", (faults.DENIED, faults.REFUSED, faults.SILENT)),
+                    pod=pod,
+                )
+            )
+        return found

@@ -1,0 +1,131 @@
+"""The cluster as it truly is, indexed as it changes, for those who check it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from extender.sandbox.api import FINISHED
+from extender.sandbox.resources import NODES, PODS
+from extender.sandbox.status import Obj
+from extender.sandbox.storage import DELETED, Change, Storage
+from tests.simulation.objects import OWNER, PROTECTED, Work
+
+LONG_AGO = -1000.0
+"""When pods were bound that run from the beginning."""
+
+
+class Seen(Struct):
+    """One unfinished pod."""
+
+    uid: str
+    name: str
+    work: Work
+    node: str = ""
+    going: bool = False
+    bound: float = 0.0
+    """When it was bound."""
+    protected: bool = False
+    nominated: str = ""
+    marked: bool = False
+    """Condition DisruptionTarget is True."""
+
+    @property
+    def priority(self) -> int:
+        """Of the pod."""
+        return self.work.priority
+
+    @property
+    def runs(self) -> bool:
+        """On a node, and not on its way out."""
+        return bool(self.node) and not self.going
+
+
+class State:
+    """Pods and nodes. ``works`` must hold every work that ever was."""
+
+    def __init__(self, storage: Storage, time: Callable[[], float]) -> None:
+        self.works: dict[str, Work] = {}
+        self.pods: dict[str, Seen] = {}
+        self.of: dict[str, dict[str, Seen]] = {}
+        """Work name -> its pods by uid."""
+        self.nodes: dict[str, int] = {}
+        """Node -> CPU, of nodes that take pods."""
+        self.sizes: dict[str, int] = {}
+        """Node -> CPU, of all nodes."""
+        self.whole: dict[str, float] = {}
+        """Work -> when it last had its quorum."""
+        self.changed = 0.0
+        """When a pod, node or plan record last changed."""
+        self._time = time
+        storage.observe(self._see)
+
+    def of_work(self, name: str) -> list[Seen]:
+        """Return a work's pods."""
+        return list(self.of.get(name, {}).values())
+
+    def free(self, without: frozenset[str] = frozenset()) -> dict[str, int]:
+        """Return the free CPU of the nodes that take pods, less some pods."""
+        free = dict(self.nodes)
+        for pod in self.pods.values():
+            if pod.node in free and pod.uid not in without:
+                free[pod.node] -= pod.work.cpu
+        return free
+
+    def told(self) -> list[str]:
+        """Return a line a node, and one of the pods that wait."""
+        lines = []
+        for node in [*sorted(self.sizes), ""]:
+            pods = sorted(p.name for p in self.pods.values() if p.node == node)
+            where = f"{node} ({self.nodes.get(node, 0)} CPU)" if node else "waiting"
+            lines.append(f"{where}: {', '.join(pods)}")
+        return lines
+
+    def _see(self, change: Change) -> None:
+        if change.resource == PODS.key:
+            self._see_pod(change)
+        elif change.resource == NODES.key:
+            name = change.new["metadata"]["name"]
+            self.nodes.pop(name, None)
+            self.sizes.pop(name, None)
+            if change.type != DELETED:
+                self.sizes[name] = int(change.new["status"]["allocatable"]["cpu"])
+                if not change.new["spec"].get("unschedulable"):
+                    self.nodes[name] = self.sizes[name]
+        elif change.resource != "/configmaps":
+            return
+        self.changed = self._time()
+
+    def _see_pod(self, change: Change) -> None:
+        obj = change.new
+        meta = obj["metadata"]
+        uid = meta["uid"]
+        held = self.pods.get(uid)
+        if change.type == DELETED or obj["status"].get("phase") in FINISHED:
+            if held is not None:
+                del self.pods[uid], self.of[held.work.name][uid]
+            return
+        if held is None:
+            work = self.works[meta["labels"][OWNER]]
+            held = self.pods[uid] = Seen(uid, meta["name"], work)
+            self.of.setdefault(work.name, {})[uid] = held
+        node = obj["spec"].get("nodeName", "")
+        held.going = "deletionTimestamp" in meta
+        held.protected = (meta.get("annotations") or {}).get(PROTECTED) == "true"
+        held.nominated = obj["status"].get("nominatedNodeName") or ""
+        held.marked = _marked(obj)
+        if node and not held.node:
+            held.node, held.bound = node, self._time() if change.old else LONG_AGO
+            work = held.work
+            if work.quorum:
+                running = sum(pod.runs for pod in self.of[work.name].values())
+                if running >= work.quorum:
+                    self.whole[work.name] = self._time()
+
+
+def _marked(obj: Obj) -> bool:
+    return any(
+        condition["type"] == "DisruptionTarget" and condition["status"] == "True"
+        for condition in obj["status"].get("conditions") or ()
+    )

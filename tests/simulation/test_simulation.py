@@ -1,0 +1,42 @@
+"""Seeds of the simulation: all promises hold, and a seed always plays the same.
+
+PODGROUP_SIMULATION_SEEDS is how many seeds are played (default 150),
+PODGROUP_SIMULATION_FIRST the first of them, PODGROUP_SIMULATION_JOBS how many processes play.
+``python -m tests.simulation --seed N --shrink --story`` tells what happens in one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+TOGETHER = 24
+"""Seeds that are played twice."""
+
+
+def _command(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.simulation", *args],
+        capture_output=True,
+        text=True,
+        timeout=3600,
+        check=False,
+    )
+
+
+def test_every_promise_holds_whatever_happens() -> None:
+    seeds = os.environ.get("PODGROUP_SIMULATION_SEEDS", "150")
+    first = os.environ.get("PODGROUP_SIMULATION_FIRST", "1")
+    jobs = os.environ.get("PODGROUP_SIMULATION_JOBS", str(min(2, os.cpu_count() or 1)))
+    played = _command("--seeds", seeds, "--first", first, "--jobs", jobs, "--each")
+    assert played.returncode == 0, played.stdout[-4000:] + played.stderr[-2000:]
+
+
+def test_a_seed_plays_the_same_again() -> None:
+    """In another process, and after other seeds were played in it."""
+    args = ("--seeds", str(TOGETHER), "--digests")
+    one = _command(*args)
+    other = _command(*args, "--backwards")
+    assert one.stdout.splitlines(), one.stderr
+    assert sorted(one.stdout.splitlines()) == sorted(other.stdout.splitlines())
