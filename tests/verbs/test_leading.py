@@ -1,0 +1,91 @@
+"""Only the replica that leads answers, and only within one term."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extender.model.errors import NotReady
+from extender.verbs.leading import LeadersVerbs
+from extender.wire.filter import FilterArgs, FilterResult
+from tests.gang.world import pod
+
+QUESTION = FilterArgs(pod("p"), ["n0"])
+
+
+class Leader:
+    """A candidate that leads until told otherwise."""
+
+    identity = "a"
+    epoch = 0
+
+    def __init__(self) -> None:
+        self.acts = True
+        self.asked = 0
+
+    def describe(self) -> str:
+        return "another replica leads: b"
+
+    def note_asked(self) -> None:
+        self.asked += 1
+
+
+class Answers:
+    """Verbs of one term; ``during`` happens while they are at work."""
+
+    def __init__(self, during: Any = lambda: None) -> None:
+        self.during = during
+
+    async def filter(self, args: FilterArgs) -> FilterResult:
+        self.during()
+        return FilterResult(args.node_names)
+
+
+def verbs(leader: Leader, present: list[Any]) -> LeadersVerbs:
+    return LeadersVerbs(lambda: present[-1], leader)
+
+
+async def test_leader_answers_and_is_told_that_it_was_asked() -> None:
+    leader = Leader()
+    answer = await verbs(leader, [Answers()]).filter(QUESTION)
+    assert answer.node_names == ["n0"]
+    assert leader.asked == 1
+
+
+async def test_standby_refuses_and_is_told_that_it_was_asked() -> None:
+    leader = Leader()
+    leader.acts = False
+    with pytest.raises(NotReady, match="another replica leads: b"):
+        await verbs(leader, [Answers()]).filter(QUESTION)
+    assert leader.asked == 1
+
+
+async def test_answer_that_outlives_its_term_is_not_given() -> None:
+    leader = Leader()
+
+    def lose() -> None:
+        leader.acts = False
+
+    with pytest.raises(NotReady):
+        await verbs(leader, [Answers(lose)]).filter(QUESTION)
+
+
+async def test_answer_of_an_earlier_term_is_not_given_in_the_next() -> None:
+    leader = Leader()
+    present: list[Any] = []
+    present.append(Answers(lambda: present.append(Answers())))
+    with pytest.raises(NotReady):
+        await verbs(leader, present).filter(QUESTION)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_what_breaks_off_with_the_term_is_no_error_of_its_own(leads: bool) -> None:
+    leader = Leader()
+
+    def break_off() -> None:
+        leader.acts = leads
+        raise RuntimeError("cannot schedule new futures after shutdown")
+
+    with pytest.raises(RuntimeError if leads else NotReady):
+        await verbs(leader, [Answers(break_off)]).filter(QUESTION)
