@@ -200,7 +200,9 @@ class Checks(Listener):
         allowed = any(plan.priority > pod.priority for plan in plans)
         if allowed:
             self._granted[uid] = max(plan.priority for plan in plans)
-        if not allowed and self._begun.get(uid, 0) <= pod.priority:
+        # Who went while nobody looked counts as gone by our hand: docs/actuation.md.
+        owed = self._host().lives > 1 and self._owed(uid, pod.priority)
+        if not allowed and not owed and self._begun.get(uid, 0) <= pod.priority:
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
             self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")
         if not started and known.annotations.get(PROTECTED) == "true":
@@ -214,6 +216,13 @@ class Checks(Listener):
                 self._judged.add(id(plan))
                 self._plans.append(plan)
                 self._could_run(plan)
+
+    def _owed(self, uid: str, priority: int) -> bool:
+        coordinator = self._host().coordinator
+        return coordinator is not None and any(
+            unit.touched and uid in unit.victims and unit.priority > priority
+            for unit in coordinator.flights.evictions.unfinished()
+        )
 
     def _records(self) -> list[Any]:
         return [

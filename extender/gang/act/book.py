@@ -61,11 +61,17 @@ class Flight(Struct, kw_only=True):
     """Member uid -> since when kube-scheduler does not offer its seat."""
     answered: set[str] = field(default_factory=set)
     """Members that were given their seat and may be on their way to it."""
+    presumed: set[str] = field(default_factory=set)
+    """Members that may have been given their seat in a life before."""
     replans: int = 0
     started: float = 0.0
     """Monotonic time at which the plan was made."""
     recorded: bool = False
     """Its record is surely written: the plan may act."""
+    told: bool = False
+    """Its members were told that evictions have begun."""
+    doubted: bool = False
+    """Another pod came to a node with a seat: the plan is to be compared again."""
     nodes: object = None
     """The cluster's nodes when it was last compared with them; another object when one changed."""
     acting: asyncio.Event = field(default_factory=asyncio.Event)
@@ -87,6 +93,11 @@ class Flight(Struct, kw_only=True):
 
         Such a gang's seats are not taken over: two gangs would run in part.
         """
+        return self.seating or bool(self.presumed)
+
+    @property
+    def seating(self) -> bool:
+        """Whether members surely sit already, or were given their seat by us."""
         return bool(self.answered) or len(self.seats) < len(self.plan.seats)
 
 
@@ -162,6 +173,7 @@ class Book:
         self._unhold(uid, flight.seats.pop(uid))
         flight.missed.pop(uid, None)
         flight.answered.discard(uid)
+        flight.presumed.discard(uid)
         self.version += 1
 
     def pod_left(self, node: str, uid: str) -> None:

@@ -33,7 +33,7 @@ from extender.gang.act.recovery import Recovery
 from extender.gang.act.refused_seats import RefusedSeats
 from extender.gang.act.source import Source
 from extender.gang.act.sweeper import Sweeper
-from extender.gang.act.waiting import Waiting
+from extender.gang.act.waiting import Version, Waiting
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import unchanged
@@ -57,7 +57,7 @@ log = structlog.get_logger("gang")
 
 COMPARISONS = 3
 """How often a gang is searched for anew because the cluster changed meanwhile."""
-ANSWERED_SECONDS = 5.0
+ANSWERED_SECONDS = 3.0
 """How long members that were given their seat are waited for before a plan is changed."""
 LOOK_SECONDS = 0.1
 RECORDED_SECONDS = 1.0
@@ -65,7 +65,7 @@ RECORDED_SECONDS = 1.0
 TICK, PLANNING, SWEEP = "tick", "planning", "sweep"
 LOOPS = (TICK, PLANNING, SWEEP, PLANNER)
 """What has to show life while this process acts."""
-NEVER = (-1, -1)
+NEVER = (-1, -1, -1)
 """A version that is never the present one."""
 
 
@@ -197,8 +197,10 @@ class Coordinator:
         async with self._lock:
             return await self._search(gang, self.flights.shown(), masks, None)
 
-    def _version(self) -> tuple[int, int]:
-        return (self._source.generation, self.book.version)
+    def _version(self) -> Version:
+        evictions = self.flights.evictions
+        evictions.unevictable()  # some refusals may just have been forgotten
+        return (self._source.generation, self.book.version, evictions.version)
 
     async def _plan(
         self,
@@ -323,9 +325,7 @@ class Coordinator:
         self.flights.begin(draft)
         return draft
 
-    def _refuse(
-        self, refusal: Refusal, version: tuple[int, int], verb: str, seconds: float
-    ) -> Refusal:
+    def _refuse(self, refusal: Refusal, version: Version, verb: str, seconds: float) -> Refusal:
         self._waiting.refuse(refusal, version, seconds)
         return self._note(refusal, verb, seconds)
 
@@ -382,7 +382,7 @@ class Coordinator:
     async def _answered_sit(self, flight: Flight) -> None:
         """Wait a moment for members that were given a seat: they are bound there, or ask again."""
         for _ in range(round(ANSWERED_SECONDS / LOOK_SECONDS)):
-            if not flight.answered or flight.over:
+            if not (flight.answered or flight.presumed) or flight.over:
                 return
             await asyncio.sleep(LOOK_SECONDS)
         flight.answered.clear()
@@ -435,6 +435,7 @@ class Coordinator:
         if self.stale() is None and self.leadership.acts:
             waiting = [key for key in self._pending_gangs.keys() if self.book.get(key) is None]  # noqa: SIM118
             for gang in ready(waiting, self._gangs, self._snapshot()):
+                self._heartbeats.beat(PLANNING)
                 await self.ensure(gang.key, "loop")
 
     # -- restart ------------------------------------------------------------------------

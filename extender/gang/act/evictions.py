@@ -36,7 +36,7 @@ REFUSED_PAUSE = 30.0
 """How often a refusal that was told already is asked for again."""
 WATCH_SECONDS = 60.0
 """How long a request that was lost sight of may still arrive (the client's own limit is 30 s)."""
-REFUSAL_SECONDS = 600.0
+REFUSAL_SECONDS = 120.0
 """For how long other victims are taken after a right, a webhook or a rule said no ..."""
 BUDGET_SECONDS = 60.0
 """... and after a disruption budget did, which may change its mind at any moment."""
@@ -140,6 +140,8 @@ class Evictions:
         self._refusals: dict[str, tuple[str, float]] = {}
         """uid -> why its eviction was refused, and until when that is remembered."""
         self._shown: Mapping[str, str] = EMPTY
+        self.version = 0
+        """Grows when what ``unevictable`` returns changes."""
 
     # -- reading --------------------------------------------------------------------------
 
@@ -163,6 +165,7 @@ class Evictions:
             self._refusals = {uid: self._refusals[uid] for uid in present}
         if present != self._shown:
             self._shown = present or EMPTY
+            self.version += 1
         return self._shown
 
     def of_plan(self, plan_id: str) -> list[Unit]:
@@ -177,9 +180,12 @@ class Evictions:
         """Return every unit that is begun and not gone."""
         return list(self._units.values())
 
-    def owes(self, uid: str) -> bool:
-        """Whether some touched unit has yet to evict this pod."""
-        return any(unit.touched for unit in self._by_pod.get(uid, ()))
+    def takes(self, uid: str) -> bool:
+        """Whether the pod goes for sure: a touched unit has it, or its request is under way."""
+        return any(
+            unit.touched or unit.fates.get(uid) in (Fate.ASKED, Fate.ACCEPTED)
+            for unit in self._by_pod.get(uid, ())
+        )
 
     # -- doing ----------------------------------------------------------------------------
 
@@ -213,6 +219,7 @@ class Evictions:
             message=message,
             touched=touched,
         )
+        unit.touched |= any(u.touched for u in self._units.values() if u.name == unit.name)
         self._units[plan_id, unit.name] = unit
         for uid in left:
             self._by_pod.setdefault(uid, []).append(unit)
@@ -249,9 +256,11 @@ class Evictions:
     # -- one unit -------------------------------------------------------------------------
 
     def _touch(self, unit: Unit) -> None:
-        if not unit.touched:
-            unit.touched = True
-            self._drive_all(unit)
+        """A pod of the unit goes by our hand: so does the rest, whichever plan counted on it."""
+        for each in list(self._units.values()):
+            if each.name == unit.name and not each.touched:
+                each.touched = True
+                self._drive_all(each)
 
     def _drive_all(self, unit: Unit) -> None:
         for victim in unit.unsent:
@@ -328,21 +337,25 @@ class Evictions:
         uid = victim.uid
 
         def allowed() -> bool:
-            fine = (
+            return (
                 self._leadership.acts
                 and self._wanted(unit, victim)
                 and not self._check.of_victim(victim, unit.priority, alone=unit.touched)
                 and (unit.touched or self._listener.still_holds(unit))
             )
-            if uid in unit.fates:
-                unit.fates[uid] = Fate.ASKED if fine else Fate.WAITING
-            return fine
+
+        def asking() -> None:
+            unit.fates[uid] = Fate.ASKED
 
         mark = "" if uid in unit.marked else unit.message
         unit.marked.add(uid)
         try:
             removal = await self._evictor.remove(
-                victim, budgeted=uid in unit.budgeted, mark=mark, allowed=allowed
+                victim,
+                budgeted=uid in unit.budgeted,
+                mark=mark,
+                allowed=allowed,
+                asking=asking,
             )
         except ApiError as error:
             if not unclear(error):

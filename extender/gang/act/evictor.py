@@ -122,19 +122,26 @@ class Evictor:
             raise failures[0]
 
     async def remove(
-        self, victim: Victim, *, budgeted: bool, mark: str, allowed: Callable[[], bool]
+        self,
+        victim: Victim,
+        *,
+        budgeted: bool,
+        mark: str,
+        allowed: Callable[[], bool],
+        asking: Callable[[], None],
     ) -> Removal | None:
         """Evict one pod, one try. Raises ApiError.
 
         ``mark`` is the message of its condition, "" when it has that already. ``allowed()`` is
         asked after every wait, right before a request leaves; when it says no, nothing is sent
-        and None returned.
+        and None returned. ``asking()`` is called when the eviction itself is about to leave.
         """
         async with self._gate:
             if mark and allowed():
                 await self._mark(victim, mark)
             if not allowed():
                 return None
+            asking()
             try:
                 await self._remove(victim, budgeted, REQUEST_SECONDS, dry_run=False)
             except (NotFound, Conflict):

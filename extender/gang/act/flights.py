@@ -17,6 +17,7 @@ runs in a task of its own, deadlines are looked at by ``tick`` alone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from random import Random
 
@@ -45,6 +46,10 @@ from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
+
+
+PRESUMED_SECONDS = 5.0
+"""How long a binding that was under way when the life before ended may take to show."""
 
 
 class Flights:
@@ -146,9 +151,15 @@ class Flights:
             return why
         if not flight.victims and not flight.waits:
             # Its seats were open: members may have been answered, and not be seen bound yet.
-            flight.answered = set(flight.seats)
+            flight.presumed = set(flight.seats)
+            self._spawn(self._presume(flight))
         self._spawn(self._act(flight))
         return ""
+
+    async def _presume(self, flight: Flight) -> None:
+        """After a while, whoever was given a seat in a life before sits, or asks again."""
+        await asyncio.sleep(PRESUMED_SECONDS)
+        flight.presumed.clear()
 
     def finish(self, record: Record, left: list[Victim], sent: list[str]) -> None:
         """Evict what is left of a unit that has gone in part in a life before."""
@@ -247,16 +258,24 @@ class Flights:
                 why = self._check.of_unit(victims, flight.plan.priority)
                 if why:
                     return why
-        for victim in flight.waits.values():
-            pod = present(victim, snapshot)
-            if pod is not None and not pod.deleting and not self.evictions.owes(victim.uid):
-                return f"{pod.key} was about to go and is not any more"
+        why = self._stays(flight)
+        if why:
+            return why
         plan = flight.plan
         ends = {str(key) for key in (flight.key, *plan.takes_over)}
         ends |= {victim.gang for victim in plan.victims}
         holds = [hold for hold in self.book.holds() if str(hold.gang) not in ends]
         going = {*flight.victims, *flight.waits}
         return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
+
+    def _stays(self, flight: Flight) -> str:
+        """Return who of those waited for does not go after all, "" when all do."""
+        snapshot = self._snapshot()
+        for victim in flight.waits.values():
+            pod = present(victim, snapshot)
+            if pod is not None and not pod.deleting and not self.evictions.takes(victim.uid):
+                return f"{pod.key} was about to go and is not any more"
+        return ""
 
     def _gang(self, flight: Flight, snapshot: Snapshot) -> Gang | None:
         if flight.key.dialect == SINGLE:
@@ -296,8 +315,8 @@ class Flights:
         if flight is None or flight.state is not State.EVICTING:
             return False
         nodes = self._snapshot().nodes
-        if nodes is not flight.nodes:  # pods are told one by one (observe), nodes are not
-            flight.nodes = nodes
+        if flight.doubted or nodes is not flight.nodes:
+            flight.doubted, flight.nodes = False, nodes
             why = self.problem(flight)
             if why:
                 self._replan(flight, why)
@@ -307,9 +326,10 @@ class Flights:
     def eviction_sent(self, unit: Unit, victim: Victim) -> None:
         """Take note that the API server has accepted one eviction."""
         flight = self._flight_of(unit)
-        self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.sent)
+        self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
         if flight is not None:
             flight.sent.add(victim.uid)
+            flight.told = True
             self._advance(flight)
         self.keeper.settle(unit.plan_id, self.evictions.of_plan(unit.plan_id))
 
@@ -371,13 +391,15 @@ class Flights:
             if overdue is not None:
                 self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
         nodes = self._snapshot().nodes
-        if nodes is not self._nodes:
-            self._nodes = nodes
-            for flight in self.book:
-                if flight.recorded and not flight.binding:
-                    why = self.problem(flight)
-                    if why:
-                        self._replan(flight, why)
+        changed = nodes is not self._nodes
+        self._nodes = nodes
+        for flight in self.book:
+            if flight.recorded and not flight.seating:
+                again = changed or flight.doubted
+                why = self.problem(flight) if again else self._stays(flight)
+                flight.doubted = False
+                if why:
+                    self._replan(flight, why)
 
     # -- 8: end ---------------------------------------------------------------------------
 
@@ -475,6 +497,10 @@ class Flights:
     def _bound(self, pod: Pod) -> None:
         self._notices.gone(pod)
         flight = self.book.of_member(pod.uid)
+        for hold in self.book.holds_on(pod.node):
+            other = self.book.get(hold.gang)
+            if other is not None and other is not flight:
+                other.doubted = True
         if flight is None:
             return
         seat = flight.seats.get(pod.uid)

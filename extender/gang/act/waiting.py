@@ -25,9 +25,13 @@ SEARCH_SHARE = 10
 at most a tenth of the time goes into asking again what was answered already."""
 
 
+Version = tuple[int, int, int]
+"""Snapshot generation, book version, version of what cannot be evicted."""
+
+
 class _Answered(Struct, frozen=True):
     refusal: Refusal
-    version: tuple[int, int]
+    version: Version
     until: float
 
 
@@ -53,10 +57,10 @@ class Waiting:
         """Nothing here matters for longer than a while; gangs come and go for ever."""
         return TTLCache(maxsize=MAX_GANGS, ttl=MEMORY_SECONDS, timer=self._now)
 
-    def kept(self, key: GangKey, version: tuple[int, int]) -> Refusal | None:
+    def kept(self, key: GangKey, version: Version) -> Refusal | None:
         """Return the last refusal if it still stands.
 
-        ``version`` is (snapshot generation, book version). A refusal that only
+        A refusal that only
         time can lift does not outlive its pause.
         """
         kept = self._refused.get(key)
@@ -67,7 +71,7 @@ class Waiting:
             return kept.refusal
         return None
 
-    def refuse(self, refusal: Refusal, version: tuple[int, int], seconds: float) -> None:
+    def refuse(self, refusal: Refusal, version: Version, seconds: float) -> None:
         """Keep a refusal that took ``seconds`` to find."""
         pause = min(self._retry_seconds, SEARCH_SHARE * seconds)
         self._refused[refusal.gang] = _Answered(refusal, version, self._now() + pause)
