@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cache import backoff
-from extender.gang.act import flights, record, records
+from extender.gang.act import expectations, flights, record, records
 from extender.gang.act.book import Flight
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.evictions import Evictions
@@ -56,7 +56,8 @@ def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
     def delay(self: Any) -> float:
         base: float = getattr(self, "_mutant_next", backoff.FIRST)
         self._mutant_next = min(backoff.LONGEST, base * backoff.FACTOR)
-        return base * (1.0 + backoff.JITTER * self._random())
+        pause: float = base * (1.0 + backoff.JITTER * self._random())
+        return pause
 
     return [(backoff.Backoff, "delay", delay)]
 
@@ -154,7 +155,7 @@ def _opens_blindly() -> list[tuple[Any, str, Any]]:
 
 def _two_pictures() -> list[tuple[Any, str, Any]]:
     """Pods that were asked to go terminate on their nodes, and not as members of their gangs."""
-    shown = flights.shown_in
+    shown = expectations.shown_in
 
     def on_nodes_only(snapshot: Any, *args: Any) -> Any:
         seen = shown(snapshot, *args)
