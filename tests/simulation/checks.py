@@ -23,7 +23,7 @@ GANG = "podgroup-extender.io/gang"
 PLAN = "podgroup-extender.io/plan"
 SLACK = 4.0
 """Seconds a deadline may be late."""
-DOWN = 5.0
+DOWN = 7.0
 """Seconds after which a watch is open again where nothing keeps it from it."""
 MEMORY = 60.0
 """Seconds for which failed requests may make a watch wait."""
