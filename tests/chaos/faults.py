@@ -19,6 +19,7 @@ from http.client import HTTPException
 
 from tests.chaos.bed import Bed
 from tests.chaos.history import Fault, History, PodLife
+from tests.chaos.invariants import preemptor_of
 from tests.chaos.proxy import Call, Harm, Rule
 from tests.controlplane.client import ApiError
 from tests.controlplane.objects import make_node
@@ -44,8 +45,17 @@ LEFT_AS_IT_IS = 0.5
 class Faults:
     """Injects faults until told to stop; then undoes what must not last."""
 
-    def __init__(self, bed: Bed, history: History, seed: str, nodes: dict[str, int]) -> None:
+    def __init__(
+        self,
+        bed: Bed,
+        history: History,
+        seed: str,
+        nodes: dict[str, int],
+        cancel: Callable[[str, str], None],
+    ) -> None:
+        """Prepare; ``cancel(group, why)`` takes a group away as its user would."""
         self._bed = bed
+        self._cancel = cancel
         self._history = history
         self._seed = seed
         self._nodes = nodes
@@ -250,7 +260,8 @@ class Faults:
             "requests held": (2, self._rule("hold", "requests held", _anything)),
             "requests late": (2, self._rule("hold", "requests late", _writes, late=True)),
             "watches cut": (4, self._cut_watches),
-            "one pod's DELETE refused": (7, self._refuse_one_pod),
+            "one pod's DELETE refused": (5, self._refuse_one_pod),
+            "plan ended amid its evictions": (8, self._end_amid_evictions),
         }
         for status in (403, 409, 429, 500, 503):
             kind = f"writes refused {status}"
@@ -288,6 +299,50 @@ class Faults:
         await self._impose(
             Rule("refuse", meant, status=status), "one pod's DELETE refused", detail, seconds
         )
+
+    async def _end_amid_evictions(self, rng: random.Random) -> None:
+        """Let the first evictions through and no more; then whom they are for goes away."""
+        count, status = rng.choice((1, 1, 2)), rng.choice((429, 500, 503))
+        through: set[str] = set()
+        evicted: list[str] = []
+
+        def meant(call: Call) -> bool:
+            if call.kind == "eviction" and len(through) < count:
+                through.add(call.name)
+            return call.kind == "eviction" and call.name not in through
+
+        def passed(call: Call) -> None:
+            if call.kind == "eviction":
+                evicted.append(call.name)
+
+        detail = f"{status} for all evictions after {count}"
+        async with self._fault("plan ended amid its evictions", detail, blinds=True) as fault:
+            rule = Rule("refuse", meant, status=status)
+            self._bed.proxy.impose(rule)
+            self._bed.proxy.passed.append(passed)
+            for _ in range(int(MOMENT_SECONDS / 0.2)):
+                if (evicted and rule.hits) or self._stop.is_set():
+                    break
+                await self._pause(0.2)
+            await self._pause(rng.uniform(0.2, 1.0))
+            preemptor = self._preemptor_of(evicted)
+            if preemptor and rng.random() < 0.7:
+                self._cancel(preemptor, "is cancelled by its user while it evicts")
+            elif preemptor:
+                await self._delete_waiting(rng)
+            await self._pause(rng.uniform(1.0, 4.0))
+            self._bed.proxy.passed.remove(passed)
+            self._bed.proxy.lift(rule)
+            fault.hits = rule.hits
+
+    def _preemptor_of(self, victims: list[str]) -> str:
+        """The gang that some of these pods go for, as their condition tells."""
+        for life in self._history.pods.values():
+            if life.seen.name in victims and life.disrupted:
+                preemptor = preemptor_of(self._history, life)
+                if preemptor is not None and preemptor.present:
+                    return preemptor.spec.name
+        return ""
 
     async def _impose(self, rule: Rule, kind: str, detail: str, seconds: float) -> None:
         async with self._fault(kind, detail, blinds=True) as fault:

@@ -20,6 +20,7 @@ ALL = "all"
 EACH = "single"
 
 PRIORITIES = (0, 10, 20, 50, 100)
+URGENT = 50
 NEVER_PREEMPTS = 60
 """The value of the one class with preemptionPolicy Never."""
 

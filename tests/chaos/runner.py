@@ -160,7 +160,9 @@ class Runner:
     async def _round(self, workload: Workload) -> None:
         self.run.rounds += 1
         number, history = self.run.rounds, self._history
-        faults = Faults(self._bed, history, f"{self.run.seed}:{number}", self._nodes)
+        faults = Faults(
+            self._bed, history, f"{self.run.seed}:{number}", self._nodes, workload.remove
+        )
         workload.paused = False
         stop = asyncio.Event()
         lanes = asyncio.create_task(faults.run(stop))

@@ -157,7 +157,9 @@ class Workload:
             spec,
             [Slot(index) for index in range(spec.size)],
             # The urgent ones are short, so that the others run again and are evicted again.
-            ends_at=rng.uniform(2.0, 8.0) if spec.priority >= 50 else rng.uniform(5.0, 25.0),
+            ends_at=(
+                rng.uniform(1.5, 5.0) if spec.priority >= groups.URGENT else rng.uniform(10.0, 40.0)
+            ),
             eager=spec.dialect == groups.POD_GROUP and rng.random() < 0.3,
         )
 
@@ -168,7 +170,7 @@ class Workload:
         spec = GroupSpec(
             name=f"g{self._number}",
             dialect=dialect,
-            priority=rng.choice(groups.PRIORITIES),
+            priority=rng.choices(groups.PRIORITIES, (4, 3, 2, 3, 3))[0],
             cpu=rng.choice((1000, 1000, 1000, 2000, 3000)),
             grace=rng.choice((0, 1, 1, 3, 5)),
             protected=rng.random() < 0.05,
