@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from extender.search.core.columns import Columns
 from extender.search.core.several import Several
-from extender.search.problem import Cap, MemberClass, Problem, Vector
+from extender.search.problem import MOST_MEMBERS, Cap, MemberClass, Problem, Vector
 from extender.search.single import alone, common_caps, is_wide, largest
 
 
@@ -79,7 +79,7 @@ def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | No
     have to sit somewhere, none can be fuller than what then remains for it.
     """
     found: list[tuple[array[int], tuple[int, ...]]] = [
-        (cap.domain, (cap.limit,) * (1 + max(cap.domain)))
+        (cap.domain, (min(cap.limit, MOST_MEMBERS),) * (1 + max(cap.domain)))
         for cap in problem.caps
         if cls in cap.classes and is_wide(cap.domain)
     ]
@@ -96,7 +96,7 @@ def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | No
                     for d in range(len(slack))
                 ]
             )
-            found.append((rule.domain, tuple(max(0, limit) for limit in limits)))
+            found.append((rule.domain, tuple(min(max(0, limit), MOST_MEMBERS) for limit in limits)))
     return min(found, key=lambda rule: sum(rule[1]), default=None)
 
 

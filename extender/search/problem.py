@@ -20,6 +20,9 @@ from msgspec import Struct
 
 Vector = tuple[int, ...]
 
+MOST_MEMBERS = 1 << 20
+"""No gang has more members than this."""
+
 
 class MemberClass(Struct, frozen=True):
     """Interchangeable members: same request, same allowed nodes."""

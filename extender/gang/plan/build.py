@@ -139,7 +139,7 @@ class Build:
                 self._below,
                 self._planning.own_number(self._gang),
             )
-            offers = self._planning.census.offers(question, self._usable.slots, self._held)
+            offers = self._planning.offers(question, self._usable.slots, self._held)
             self._asked[requests] = offers
         return offers
 

@@ -281,7 +281,7 @@ cdef Outcome decide(Choice* c, const i64* base, const i64* limit) noexcept nogil
     open_first.push_back(<int>open_rows.size())
     if demand < 0:
         demand = 0
-    if rows * (demand + 1) > c.patience or demand > 60000:
+    if rows * (demand + 1) > c.patience or c.demand > 60000:  # rows are traced in 16 bits
         return GAP
     c.work += rows * (demand + 1)
     now.assign((demand + 1) * w, 0)

@@ -270,7 +270,7 @@ cdef class Elimination(Frontiers):
                     if order_of_sum(&into[0][a * W], rows + b * W, &next_[target * W], W) < 0:
                         put(&next_[target * W], &into[0][a * W], W)
                         plus(&next_[target * W], rows + b * W, W)
-            self.work += (size + 1) * (self.f_most[f] + 1)
+            self.work += <i64>(size + 1) * (self.f_most[f] + 1)
             for a in range(width - 1, -1, -1):
                 if order(&next_[(a + 1) * W], &next_[a * W], W) < 0:
                     put(&next_[a * W], &next_[(a + 1) * W], W)

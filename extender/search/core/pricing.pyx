@@ -63,7 +63,7 @@ cdef class Pricing(Answers):
                         takes += self.c.use_pods[k] + self.allowed_pods[b]
         if not some:
             return False
-        most = (<i64>1 << 60) // takes
+        most = (<i64>1 << 58) // takes  # with the costs still below what is_never knows
         low.assign(budgets, 0)
         high.assign(budgets, most)
         for b in range(budgets):

@@ -176,8 +176,8 @@ cdef class Program(Ties):
         cdef double price
         total += self.level_most[self.stage_level[stage]]
         self.fraction = 0
-        while self.fraction < MOST_FRACTION and (total << (self.fraction + 12)) < MOST_PRICE // (
-            self.U + 1
+        while self.fraction < MOST_FRACTION and (
+            total < (MOST_PRICE // (self.U + 1)) >> (self.fraction + 12)
         ):
             self.fraction += 1
         unit = <i64>1 << self.fraction

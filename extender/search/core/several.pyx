@@ -15,7 +15,9 @@ from libcpp.vector cimport vector
 from extender.search.core.columns cimport Columns
 from extender.search.core.cover cimport Cover, cover_solve
 from extender.search.core.frontiers cimport Frontiers
-from extender.search.core.limbs cimport i64, is_never, never, order, order_of_sum, plus, put, zero
+from extender.search.core.limbs cimport (
+    i64, is_never, never, order, order_of_sum, plus, put, wide, zero,
+)
 from extender.search.core.states cimport OPEN
 
 cdef enum:
@@ -75,12 +77,13 @@ cdef class Several(Frontiers):
                     self.most_of[n * self.C + c] = most
         self.strides.assign(self.C, 1)
         self.S = 1
+        self.too_wide = False
         for c in range(self.C):
             self.strides[c] = self.S
-            if self.S > MOST_STATES:
+            if <i64>self.S * (self.counts[c] + 1) > MOST_STATES:
+                self.too_wide = True
                 break
             self.S *= self.counts[c] + 1
-        self.too_wide = self.S > MOST_STATES
         with nogil:
             self.relate()
             self.lay_tables()
@@ -104,6 +107,7 @@ cdef class Several(Frontiers):
         cdef vector[i64] whole
         cdef bint laid = False, fits, lacking
         cdef i64 asked
+        cdef wide every
         first = <int>self.row_cost.size() // W
         members.assign(C, 0)
         most.assign(C, 0)
@@ -117,7 +121,7 @@ cdef class Several(Frontiers):
             most[c] = self.most_of[n * C + c]
             for r in range(R):
                 asked = self.requests[c * R + r]
-                if asked > 0 and whole[r] < most[c] * asked:
+                if asked > 0 and <wide>whole[r] < <wide>most[c] * <wide>asked:
                     most[c] = <int>(whole[r] // asked) if whole[r] > 0 else 0
             rows *= most[c] + 1
             if rows > MOST_ROWS:
@@ -130,11 +134,15 @@ cdef class Several(Frontiers):
             fits = total <= self.together[n]
             lacking = False
             for r in range(R):
-                asked = 0
+                # Each class alone fits; all of them together may be beyond an int64.
+                every = 0
                 for c in range(C):
-                    asked += members[c] * self.requests[c * R + r]
-                if asked and asked > whole[r]:
+                    every += <wide>members[c] * <wide>self.requests[c * R + r]
+                asked = 0
+                if every > <wide>0 and every > <wide>whole[r]:
                     fits = False
+                else:
+                    asked = <i64>every
                 self.asked[r] = asked - self.node_room[r] if asked else 0
                 lacking = lacking or self.asked[r] > 0
             if fits:
