@@ -149,7 +149,13 @@ def everything(
         ),
         blockers=tuple(blockers),
         caps=tuple(
-            Cap(cap.classes, partition((cap.topology_key,), names, state, ()), cap.limit)
+            Cap(
+                cap.classes,
+                partition((cap.topology_key,), names, state, ())
+                if cap.topology_key
+                else array("i", range(len(names))),
+                cap.limit,
+            )
             for cap in rules.caps
         ),
         spreads=tuple(_spread(rule, names, view, set(unit_of)) for rule in rules.spreads),
