@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from extender.search import solver
 from extender.search.problem import Limits, Problem, Solution
-from extender.search.reference import Flag
 from extender.search.single import alone, is_wide, joint
+from extender.search.stop import Flag
 from extender.search.validate import check_frame
 
 JOINT = -1

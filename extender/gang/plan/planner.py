@@ -35,8 +35,8 @@ from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search import leading
 from extender.search.problem import Infeasible, Limits, Solution, Vector
-from extender.search.reference import Flag
 from extender.search.solver import solve
+from extender.search.stop import Flag
 
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""

@@ -12,6 +12,7 @@ left cost nothing. Where none of that comes up the answer is the optimum.
 
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport Clock, late, start_clock
 from extender.search.core.columns cimport Columns
 from extender.search.core.cover cimport Cover, cover_solve
 from extender.search.core.frontiers cimport Frontiers
@@ -43,6 +44,7 @@ cdef class Several(Frontiers):
     cdef vector[unsigned short] from_state, from_row   # nodes * S
     cdef vector[int] places            # nodes with rows
     cdef bint too_wide
+    cdef Clock clock
 
     def __init__(
         self, Columns columns, bytes inside, int extra_level, gone, kept, requests, counts,
@@ -221,6 +223,8 @@ cdef class Several(Frontiers):
             for s in range(S):
                 self.from_state[at + s] = <unsigned short>s
             for i in range(self.row_first[p] + 1, self.row_first[p + 1]):
+                if late(&self.clock):
+                    return False
                 for s in range(S):
                     if is_never(&now[s * W]):
                         continue
@@ -274,8 +278,9 @@ cdef class Several(Frontiers):
             for i in range(cover.taken_count):
                 uses[0][self.item_unit[cover.taken[i]]] += 1
 
-    def search(self):
-        """(bound (L,), units, torn units), None when they cannot be seated, () when too wide.
+    def search(self, double deadline, cancel):
+        """(bound (L,), units, torn units), None when they cannot be seated, () when too wide
+        or when the time is up.
 
         The bound is of what comes on top of the gone units. Units: what the picked rows
         take; torn: those of them taken on some of their nodes only.
@@ -287,8 +292,12 @@ cdef class Several(Frontiers):
         cdef vector[int] uses
         if self.too_wide:
             return ()
+        start_clock(&self.clock, deadline, cancel)
         with nogil:
             for n in range(self.N):
+                if late(&self.clock):
+                    self.too_wide = True
+                    break
                 if self.relevant[n]:
                     self.row_first.push_back(<int>self.row_cost.size() // self.W)
                     self.places.push_back(n)
@@ -307,10 +316,12 @@ cdef class Several(Frontiers):
             return ()
         with nogil:
             seated = self.pick(value)
-            if seated:
+            if seated and not self.clock.over:
                 self.trace_rows(&uses)
                 plus(value, &self.extra[0], self.W)
                 self.raise_fields(value)
+        if self.clock.over:
+            return ()
         if not seated:
             return None
         units = [u for u in range(self.U) if uses[u]]
