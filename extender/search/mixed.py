@@ -119,6 +119,7 @@ class MixedRegion(Region):
         super().__init__(problem, nodes, scattered=scattered)
         self.parts = parts
         self.inside = mask(problem, nodes)
+        self.stop: Stop | None = None
         self.extra = problem.domain_level if scattered else -1
         self.together, self.joint = together, one
         self.zones = [zones for part in parts for zones in self._zones(part)]
@@ -159,6 +160,7 @@ class MixedRegion(Region):
         if best.beaten_by(self.price(())):
             return
         before = best.cost
+        self.stop = stop
         if not self.room.packs:
             self.room.stop = stop
         try:
@@ -176,6 +178,23 @@ class MixedRegion(Region):
         finally:
             self.room.stop = None
             self.room.choose(set(self.units) - self.room.chosen)
+
+    def _try(self, units: Sequence[int], best: Incumbent) -> None:
+        """As Region._try; where the time may run out meanwhile, what fits is kept first."""
+        if self.room.stop is None and self.stop is not None:
+            before = frozenset(self.room.chosen)
+            self.room.choose(units)
+            taken = frozenset(self.room.chosen)
+            if self.room.fits() and not broken_budgets(self.problem, taken):
+                best.offer(self.price(taken), taken, self)
+                self.room.stop = self.stop
+            self.room.put_back(self.room.chosen - before)
+            try:
+                super()._try(units, best)
+            finally:
+                self.room.stop = None
+            return
+        super()._try(units, best)
 
     def _in_turn(self, best: Incumbent, stop: Stop) -> None:
         """Seat one class after the other, in several orders: each takes the units that are

@@ -16,7 +16,7 @@ from extender.search.core.limbs cimport i64
 
 cdef enum:
     MOST_STATES = 300000
-    TRIES = 12                # weights tried
+    TRIES = 8                 # weights tried, from those that served last and from new ones
 
 cdef i64 MOST_KEPT = 60000000   # states of all nodes that are kept to trace them
 
@@ -104,17 +104,17 @@ cdef class Packing:
 
     cdef int weigh(self, bint keep) noexcept nogil:
         """Weighted sums: 0 for no, 1 for yes, -1 for neither."""
-        cdef int t, c, g, i, best, C = self.C, size, n
+        cdef int t, u, c, g, i, best, C = self.C, size, n
+        cdef vector[double] fresh
         cdef double most, value, reach, wanted, paid
         cdef vector[i64] left, sum_
         cdef const int* rows
         cdef bint done, short
         if not self.everybody:
             return -1
-        self.weight.assign(C, 1.0)
+        fresh.assign(C, 1.0)
         for c in range(C):
             # What every class could have for itself.
-            self.weight[c] = 1.0 / max(1, self.counts[c])
             reach = 0
             for g in range(<int>self.group_of.size()):
                 rows = self.patterns[self.group_of[g]].data()
@@ -125,8 +125,12 @@ cdef class Packing:
                 reach += <double>best * self.nodes_of[g]
             if reach < self.counts[c]:
                 return 0
-            self.weight[c] = 1.0 / max(1.0, reach - self.counts[c] + 1.0)
-        for t in range(TRIES):
+            fresh[c] = 1.0 / max(1.0, reach - self.counts[c] + 1.0)
+        for u in range(2 * TRIES):
+            # The weights that served last go first: questions come in rows.
+            t = u % TRIES
+            if u == TRIES or <int>self.weight.size() != C:
+                self.weight = fresh
             # Every node's best vector by weight bounds what is reached.
             reach = 0
             wanted = 0

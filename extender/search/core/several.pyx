@@ -12,7 +12,7 @@ left cost nothing. Where none of that comes up the answer is the optimum.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.clock cimport Clock, late, start_clock
+from extender.search.core.clock cimport late, start_clock
 from extender.search.core.columns cimport Columns
 from extender.search.core.cover cimport Cover, cover_solve
 from extender.search.core.frontiers cimport Frontiers
@@ -44,7 +44,6 @@ cdef class Several(Frontiers):
     cdef vector[unsigned short] from_state, from_row   # nodes * S
     cdef vector[int] places            # nodes with rows
     cdef bint too_wide
-    cdef Clock clock
 
     def __init__(
         self, Columns columns, bytes inside, int extra_level, gone, kept, requests, counts,
@@ -148,6 +147,8 @@ cdef class Several(Frontiers):
                 self.asked[r] = asked - self.node_room[r] if asked else 0
                 lacking = lacking or self.asked[r] > 0
             if fits:
+                if late(&self.clock):
+                    return
                 if lacking:
                     if not laid:
                         self.collect(n, 0)

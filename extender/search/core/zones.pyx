@@ -11,6 +11,7 @@ until its couplers are decided.
 from libcpp.vector cimport vector
 
 from extender.search.core.elimination cimport Elimination
+from extender.search.core.clock cimport late
 from extender.search.core.limbs cimport i64, is_never, never, order_of_sum, plus, put
 from extender.search.core.states cimport OPEN
 
@@ -114,6 +115,8 @@ cdef class Zones(Elimination):
         for i in range(<int>self.zone_group[z].size()):
             g = self.zone_group[z][i]
             rows = self.whole_rows[g]
+            if late(&self.clock):
+                break  # ``relax`` sees it too
             for k in range(most + 1):
                 put(&then[k * W], &now[k * W], W)
                 best = 0
