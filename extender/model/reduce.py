@@ -54,7 +54,7 @@ def reduce_pod(raw: RawPod) -> Pod:
     labels = string_mapping(meta.labels, "metadata.labels")
     grace = spec.termination_grace_period_seconds
     phase, nominated, started = "Pending", "", 0.0
-    disrupted = tried = False
+    disrupted = tried = unready = False
     checkpointed = 0.0
     if status is not None:
         phase = sys.intern(status.phase or "Pending")
@@ -63,6 +63,8 @@ def reduce_pod(raw: RawPod) -> Pod:
         for condition in status.conditions or ():
             if condition.type == "PodScheduled":
                 tried = condition.status == "False"
+            elif condition.type == "Ready":
+                unready = condition.status != "True"
             elif condition.type == "DisruptionTarget":
                 disrupted = condition.status == "True"
             elif condition.type == CHECKPOINTED and condition.status == "True":
@@ -96,6 +98,7 @@ def reduce_pod(raw: RawPod) -> Pod:
         nominated=nominated,
         gated=bool(spec.scheduling_gates),
         disrupted=disrupted,
+        unready=unready,
         tried=tried,
         checkpointed=checkpointed,
         version=version_of(meta),
@@ -157,6 +160,8 @@ def reduce_budget(raw: RawBudget) -> DisruptionBudget:
         selector=chosen,
         allowed=max(0, allowed or 0),
         disrupted=tuple(sorted(disrupted or ())),
+        unready_free=raw.spec is not None
+        and raw.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
         version=version_of(meta),
     )
 

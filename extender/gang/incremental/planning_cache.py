@@ -101,7 +101,7 @@ class PlanningCache:
         dirty |= self._take_budgets(snapshot)
         self.victim_costs.renew(nodes)
         self.gangs.renew(snapshot)
-        dirty |= self.preemptability.renew(self.gangs, now)
+        dirty |= self.preemptability.renew(self.gangs, self.guards, now)
         dirty |= {name for name, until in self._until.items() if now >= until}
         if now < self.now:
             # The clock went back: what was over may hold again.

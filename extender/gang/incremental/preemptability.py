@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from extender.fit.selector_index import SelectorIndex
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.victims import Candidate, ElasticCandidate, leaves_in_time, protected
 from extender.model.gang import UNIT_ALL, Gang
@@ -61,17 +62,22 @@ class Preemptability:
         self._plan = settings.plan
         self._seats = settings.seats
         self._gangs: Gangs | None = None
+        self._guards = SelectorIndex()
         self._kept: dict[GangKey, GangPreemptability] = {}
         self._last_number = -1
         self.by_number: dict[int, GangPreemptability] = {}
 
-    def renew(self, gangs: Gangs, now: float) -> set[str]:
-        """Take a new state of the gangs; return the nodes whose pods' preemptability may differ."""
+    def renew(self, gangs: Gangs, guards: SelectorIndex, now: float) -> set[str]:
+        """Take a new state of the gangs; return the nodes whose pods' preemptability may differ.
+
+        ``guards``: which disruption budgets speak for a pod.
+        """
         self._gangs = gangs
+        same, self._guards = guards is self._guards, guards
         changed: set[str] = set()
         for key, old in list(self._kept.items()):
             gang = gangs[key]
-            if gang is old.gang and old.since <= now < old.until:
+            if same and gang is old.gang and old.since <= now < old.until:
                 continue
             changed.update(pod.node for pod in (*old.gang.members, *gang.members) if pod.node)
             del self._kept[key]
@@ -137,6 +143,10 @@ class Preemptability:
     def _protected(self, pod: Pod, now: float) -> tuple[str, float]:
         """Why the pod stays, "" when it need not, and until when that holds at least."""
         why = protected(pod, self._plan, now)
+        if self._plan.pdb_policy == "respect":
+            budgets = len(self._guards.matching(pod.namespace, pod.labels))
+            if budgets > 1:
+                return f"{budgets} disruption budgets match it: the Eviction API refuses it", inf
         if why is None:
             return "", inf
         if protected(pod, self._plan, inf) is None:
@@ -149,9 +159,10 @@ class Preemptability:
             why = f"its gang {victim.key} has a problem: {victim.problems[0]}"
             return GangPreemptability(victim, number, now, inf, stays=why)
         bound = victim.bound
-        if victim.unit != UNIT_ALL:
+        if victim.unit != UNIT_ALL or len(bound) < victim.min_count:
             surplus = len(bound) - victim.min_count
-            # A gang below its quorum is broken already: taking more of it breaks nothing.
+            # A gang below its quorum is broken already: taking more of it breaks nothing,
+            # and its members lose nothing together.
             elastic = (
                 ElasticCandidate(victim.key, surplus, victim.victim_priority)
                 if surplus >= 0

@@ -398,6 +398,7 @@ def _budget_use(
     use: dict[int, int] = {}
     for pod in pods:
         for at in guards.matching(pod.namespace, pod.labels):
-            if pod.name not in budgets[at].disrupted:
+            budget = budgets[at]
+            if pod.name not in budget.disrupted and not (pod.unready and budget.unready_free):
                 use[at] = use.get(at, 0) + 1
     return tuple(sorted(use.items()))

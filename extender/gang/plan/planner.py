@@ -27,6 +27,7 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Build, Built
 from extender.gang.plan.explain import explain_plan, explain_refusal, victim_reason
+from extender.gang.plan.nominated import nominated_seats
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -85,6 +86,7 @@ class Planner:
             return early
         view = self.see(snapshot)
         others = [hold for hold in holds if hold.gang != gang.key]
+        others += nominated_seats(gang, snapshot, {hold.uid for hold in others})
         struck: dict[str, frozenset[str]] = dict(masks or {})
         for uid, names in _not_offered(gang, view, offered or {}).items():
             struck[uid] = struck.get(uid, frozenset()) | names
