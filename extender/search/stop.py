@@ -68,3 +68,11 @@ class Stop:
         if self.over():
             return "its time was up"
         return "its work was used up" if self.used >= self.limit else ""
+
+
+def part_of(deadline: float | None, share: float) -> float | None:
+    """The moment at which a share of the time until the deadline is over."""
+    if not deadline:
+        return deadline
+    now = monotonic()
+    return now + max(0.0, deadline - now) * share

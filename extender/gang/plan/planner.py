@@ -316,7 +316,7 @@ def _finish(
         generation=snapshot.generation,
         takes_over=tuple(taken_over),
     )
-    return replace(plan, explanation=explain_plan(gang, built, plan))
+    return replace(plan, explanation=explain_plan(gang, built, plan, solution.cut))
 
 
 def as_victim(pod: Pod, gang: GangKey | None, reason: str) -> Victim:
