@@ -37,7 +37,7 @@ from extender.search.problem import (
 from extender.search.reference import Incumbent, Region, answer, regions_of
 from extender.search.single import is_wide, joint, largest
 from extender.search.spread import splits
-from extender.search.stop import Flag, OutOfTime, Stop
+from extender.search.stop import Flag, OutOfTime, Stop, part_of
 from extender.search.zones import Split, Zones
 
 COSTLY_UNITS = 70
@@ -46,8 +46,15 @@ asks anew for each of them whether it is needed."""
 REPAIRS = 16
 """Domains closed one after the other, and seats asked in addition, at most."""
 
+SHARE = 0.5
+"""Of the time that is left one question to the core gets so much."""
+
 FIRST = 40
-"""Branches of the core for one class of a first answer."""
+FIRST_SHARE = 0.05
+"""Branches of the core, and share of the time left, for one class of a first answer."""
+
+TURNS = 60
+"""Times that a part of the best answer is taken away and seated anew."""
 
 SEATS = 400
 """Seats of a class of one member that are tried one by one, at most."""
@@ -197,38 +204,83 @@ class MixedRegion(Region):
         super()._try(units, best)
 
     def _in_turn(self, best: Incumbent, stop: Stop) -> None:
-        """Seat one class after the other, in several orders: each takes the units that are
-        cheapest for it, given what those before it took."""
+        """Seat one class after the other, in several orders until one of them does."""
+        before = best.cost
+        for order in self._orders():
+            self._seat(order, frozenset(), frozenset(), best, stop)
+            if best.cost != before:
+                return
+
+    def _orders(self) -> list[tuple[int, ...]]:
+        """Classes: who asks for most first; the most members first; the fewest first."""
         classes = self.problem.classes
         size = [(sum(map(bool, cls.request)), cls.request) for cls in classes]
         down = sorted(self.parts, key=lambda p: (size[p.cls], p.cls), reverse=True)
         many = sorted(self.parts, key=lambda p: (-p.problem.need, p.cls))
         few = many[::-1]
-        orders = dict.fromkeys(tuple(p.cls for p in order) for order in (down, many, few))
-        part_of = {part.cls: part for part in self.parts}
-        for order in orders:
-            gone: frozenset[int] = frozenset()
-            problem = self.problem
-            for cls in order:
-                part = part_of[cls]
-                if gone or problem is not self.problem:
-                    part = Part(problem, cls, part.problem.need)
-                core = Core(
-                    part.columns, self.inside, self.extra, gone, (), -1, *(part.zones or ())
-                )
-                if not core.possible:
-                    break
-                if core.settled_free:
-                    chosen: list[int] | None = core.free_answer()
-                else:
-                    chosen, _, _, _ = core.search(None, FIRST, stop.deadline, stop.cancel)
-                if chosen is None:
-                    break
-                seats = core.seats(chosen, False)
-                gone |= frozenset(chosen)
-                problem = seated(problem, classes[cls], seats)
+        return list(dict.fromkeys(tuple(p.cls for p in order) for order in (down, many, few)))
+
+    def _seat(
+        self,
+        order: Sequence[int],
+        gone: frozenset[int],
+        kept: frozenset[int],
+        best: Incumbent,
+        stop: Stop,
+    ) -> None:
+        """Seat one class after the other: each takes the units that are cheapest for it, given
+        what those before it took. ``gone`` are taken already, ``kept`` stay."""
+        problem = self.problem
+        parts = {part.cls: part for part in self.parts}
+        for cls in order:
+            part = parts[cls]
+            if problem is not self.problem:
+                part = Part(problem, cls, part.problem.need)
+            core = Core(part.columns, self.inside, self.extra, gone, kept, -1, *(part.zones or ()))
+            if not core.possible:
+                return
+            if core.settled_free:
+                chosen: list[int] | None = core.free_answer()
             else:
-                self._try([u for u in gone if u not in self.room.chosen], best)
+                until = part_of(stop.deadline, FIRST_SHARE) or 0.0
+                chosen, _, _, _ = core.search(None, FIRST, until, stop.cancel)
+            if chosen is None:
+                return
+            seats = core.seats(chosen, False)
+            gone |= frozenset(chosen)
+            problem = seated(problem, self.problem.classes[cls], seats)
+        self._try([u for u in gone if u not in self.room.chosen], best)
+
+    def _improve(self, at_least: Vector, best: Incumbent, stop: Stop) -> None:
+        """Take some units of the best answer away and seat the classes anew in what is left,
+        in a fixed sequence. It proves nothing.
+
+        Only against the clock: without one the work goes into the proof.
+        """
+        if not stop.deadline:
+            return
+        orders = self._orders()
+        seed = 12345
+        on_node: dict[int, list[int]] = {}
+        for u in self.units:
+            for n in self.room.touched(u):
+                on_node.setdefault(n, []).append(u)
+        for turn in range(TURNS):
+            stop.check()
+            mine = sorted(best.chosen.intersection(self.units))
+            if best.search is not self or best.beaten_by(at_least) or not mine:
+                return
+            seed = (seed * 1664525 + 1013904223) % (1 << 32)
+            start = mine[(seed >> 8) % len(mine)]
+            away = {start}
+            for n in self.room.touched(start):
+                away.update(u for u in on_node[n] if u in best.chosen)
+            for _ in range((seed >> 4) % (1 + len(mine) // 3)):
+                seed = (seed * 1664525 + 1013904223) % (1 << 32)
+                away.add(mine[(seed >> 8) % len(mine)])
+            kept = frozenset((start,)) if turn % 3 else frozenset()
+            left = frozenset(mine) - away
+            self._seat(orders[turn % len(orders)], left, kept, best, stop)
 
     def branch(self, best: Incumbent, stop: Stop) -> Vector | None:
         """As Region.branch, with the core's bounds."""
@@ -266,6 +318,8 @@ class MixedRegion(Region):
                 first = False
                 if not best.beaten_by(at_least):
                     self._repair(relaxed, best, stop)
+                if not best.beaten_by(at_least):
+                    self._improve(at_least, best, stop)
                 if not best.beaten_by(at_least):
                     at_least = max(at_least, self._seat_leaders(at_least, best, stop))
                 if not best.beaten_by(at_least) and not self._too_dear(best) <= kept:
@@ -307,6 +361,7 @@ class MixedRegion(Region):
             if found is None:
                 return None
             bound = max(bound, found[0])
+            self.at_least = max(self.at_least, bound)
             sets.append(found[1])
         for found in self._as_one(gone, kept, stop):
             if found is None:
@@ -348,7 +403,7 @@ class MixedRegion(Region):
             return self.price(gone), gone | frozenset(core.free_answer())
         stop.check()
         chosen, bound, closed, branches = core.search(
-            None, max(1, stop.left), stop.deadline, stop.cancel
+            None, max(1, stop.left), part_of(stop.deadline, SHARE) or 0.0, stop.cancel
         )
         stop.used += branches - 1
         if chosen is None:
