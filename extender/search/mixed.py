@@ -204,12 +204,18 @@ class MixedRegion(Region):
         super()._try(units, best)
 
     def _in_turn(self, best: Incumbent, stop: Stop) -> None:
-        """Seat one class after the other, in several orders until one of them does."""
-        before = best.cost
-        for order in self._orders():
-            self._seat(order, frozenset(), frozenset(), best, stop)
-            if best.cost != before:
-                return
+        """Seat one class after the other, in several orders until one of them does.
+
+        Against the clock first as if it were late: more time then gives no worse an answer
+        than none.
+        """
+        nobody: frozenset[int] = frozenset()
+        for share in (0.0, FIRST_SHARE) if stop.deadline else (FIRST_SHARE,):
+            before = best.cost
+            for order in self._orders():
+                self._seat(order, nobody, nobody, best, stop, share)
+                if best.cost != before:
+                    break
 
     def _orders(self) -> list[tuple[int, ...]]:
         """Classes: who asks for most first; the most members first; the fewest first."""
@@ -227,9 +233,11 @@ class MixedRegion(Region):
         kept: frozenset[int],
         best: Incumbent,
         stop: Stop,
+        share: float = FIRST_SHARE,
     ) -> None:
         """Seat one class after the other: each takes the units that are cheapest for it, given
-        what those before it took. ``gone`` are taken already, ``kept`` stay."""
+        what those before it took. ``gone`` are taken already, ``kept`` stay. Each class gets a
+        share of the time."""
         problem = self.problem
         parts = {part.cls: part for part in self.parts}
         for cls in order:
@@ -242,7 +250,7 @@ class MixedRegion(Region):
             if core.settled_free:
                 chosen: list[int] | None = core.free_answer()
             else:
-                until = part_of(stop.deadline, FIRST_SHARE) or 0.0
+                until = part_of(stop.deadline, share) or 0.0
                 chosen, _, _, _ = core.search(None, FIRST, until, stop.cancel)
             if chosen is None:
                 return
