@@ -18,6 +18,7 @@ MODULES = (
     "relations",
     "frontiers",
     "several",
+    "packing",
     "elimination",
     "zones",
     "answers",

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cli import config, documents
+from extender.cli.interruptible import interruptible
 from extender.gang.plan.assemble import KIND, Dump, assemble, restore
 from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
@@ -73,6 +74,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "--manifest", type=Path, help="YAML with a PodGroup, Pods or Jobs to add first"
     )
     parser.add_argument("--config", type=Path, help="this program's configuration (YAML)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        help="time for the search; 0 = until its work is done (default: plan.seconds). SIGTERM "
+        "or SIGINT ends it as well: then the best plan so far is printed, with its bound",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -98,8 +105,18 @@ def answer_for(args: argparse.Namespace) -> Plan | Refusal:
     resolver = Resolver(loaded.settings.groups)
     key = find_gang(args.gang, loaded.snapshot)
     gang = resolver.resolve(key, loaded.snapshot)
-    return Planner(loaded.settings, resolver).plan(
-        gang, loaded.snapshot, loaded.holds, loaded.masks, offered=loaded.offered
+    planner = Planner(loaded.settings, resolver)
+    seconds = loaded.settings.plan.seconds if args.seconds is None else args.seconds
+    return interruptible(
+        lambda flag: planner.plan(
+            gang,
+            loaded.snapshot,
+            loaded.holds,
+            loaded.masks,
+            deadline=time.monotonic() + seconds if seconds > 0 else None,
+            cancel=flag,
+            offered=loaded.offered,
+        )
     )
 
 

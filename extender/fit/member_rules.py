@@ -1,7 +1,7 @@
 """Rules that a gang's members set for each other, as limits that a search can keep.
 
-Source: InterPodAffinity and PodTopologySpread, applied to members that are all
-still to be placed. What cannot be said as a limit is named in ``verify``: the
+Source: InterPodAffinity, NodePorts and PodTopologySpread, applied to members that are
+all still to be placed. What cannot be said as a limit is named in ``verify``: the
 seats found must then be checked one after the other on a ClusterView.
 """
 
@@ -12,11 +12,15 @@ from itertools import combinations, combinations_with_replacement
 
 from msgspec import Struct
 
+from extender.fit import node_ports
 from extender.fit.inter_pod_affinity import picks_all, term_picks
 from extender.fit.namespaces import Namespaces
 from extender.fit.pod_topology_spread import counts_for
 from extender.fit.view import ClusterView
 from extender.model.objects import Pod, PodShape, SpreadConstraint
+
+EACH_NODE = ""
+"""In place of a topology key: every node is a domain of its own, whatever its labels."""
 
 
 class MemberCap(Struct, frozen=True):
@@ -24,6 +28,7 @@ class MemberCap(Struct, frozen=True):
 
     classes: tuple[int, ...]
     topology_key: str
+    """A label, or EACH_NODE."""
     limit: int
 
 
@@ -57,7 +62,7 @@ class MemberRules(Struct, frozen=True):
 
 
 def self_caps(classes: Sequence[Sequence[Pod]], view: ClusterView) -> MemberRules:
-    """Return the limits that members set for each other by anti-affinity and spread.
+    """Return the limits that members set for each other by anti-affinity, ports and spread.
 
     ``classes`` are the gang's members, grouped as the search groups them. A cap
     never forbids a placement that the filters allow; with ``verify`` empty caps and
@@ -75,6 +80,7 @@ def self_caps(classes: Sequence[Sequence[Pod]], view: ClusterView) -> MemberRule
     caps: list[MemberCap] = []
     verify: list[str] = []
     _anti_affinity(kinds, view.namespaces, caps, verify)
+    _host_ports(kinds, caps, verify)
     spreads = _spreads(kinds, view, verify)
     return MemberRules(tuple(dict.fromkeys(caps)), spreads, tuple(dict.fromkeys(verify)))
 
@@ -184,6 +190,29 @@ def _anti_affinity(
             caps += [MemberCap(pair, key, 1) for pair in inside]
         if partly or len(inside) < len(crossing):
             verify.append(f"anti-affinity on {key} holds between some of the members only")
+
+
+def _host_ports(kinds: Sequence[Sequence[Kind]], caps: list[MemberCap], verify: list[str]) -> None:
+    """One cap of 1 a node over classes that all take one port of one address.
+
+    Who takes a port on every address clashes with everybody who takes it, those of
+    different addresses do not with each other: one cap for each address, with the former.
+    """
+    takers: dict[tuple[str, int], dict[str, list[int]]] = {}
+    for c, group in enumerate(kinds):
+        wanted = {frozenset(map(node_ports.slot, pod.shape.host_ports)) for pod, _ in group}
+        if len(wanted) > 1:
+            verify.append("members of one class take different host ports")
+            continue
+        for protocol, port, address in sorted(wanted.pop() if wanted else ()):
+            if port > 0:
+                takers.setdefault((protocol, port), {}).setdefault(address, []).append(c)
+    for addresses in takers.values():
+        everywhere = addresses.pop(node_ports.ANY, [])
+        for some in addresses.values() or [[]]:
+            together = sorted({*everywhere, *some})
+            if sum(count for c in together for _, count in kinds[c]) > 1:
+                caps.append(MemberCap(tuple(together), EACH_NODE, 1))
 
 
 def _pairs(one: Sequence[Kind], other: Sequence[Kind] | None) -> Iterator[tuple[Pod, Pod]]:

@@ -13,6 +13,15 @@ from extender.model.objects import HostPort
 _ANY = ("", "0.0.0.0")
 
 
+ANY = "0.0.0.0"
+
+
+def slot(wanted: HostPort) -> tuple[str, int, str]:
+    """Return protocol, port and address, with the defaults filled in."""
+    address = ANY if wanted.ip in _ANY else wanted.ip
+    return (wanted.protocol or "TCP", wanted.port, address)
+
+
 def conflict(wanted: HostPort, taken: HostPort) -> bool:
     """Tell whether two host ports cannot be on one node."""
     if wanted.port <= 0 or wanted.port != taken.port:

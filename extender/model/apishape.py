@@ -305,6 +305,7 @@ class RawBudgetSpec(Shape, gc=False):
     """policy/v1 PodDisruptionBudgetSpec; how the number is reached is its controller's business."""
 
     selector: RawSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class RawBudgetStatus(Shape, gc=False):

@@ -28,6 +28,7 @@ KEPT_ANNOTATIONS = (
     "pod-group-name",
     "kai.scheduler/",
     "batch.kubernetes.io/job-completion-index",
+    "kubernetes.io/config.mirror",
     "jobset.sigs.k8s.io/",
     "alpha.jobset.sigs.k8s.io/",
     "leaderworkerset.sigs.k8s.io/",

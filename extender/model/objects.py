@@ -151,6 +151,8 @@ class Pod(Struct, frozen=True, gc=False):
     gated: bool = False
     disrupted: bool = False
     """Condition DisruptionTarget is True."""
+    unready: bool = False
+    """Condition Ready is there, and not True."""
     tried: bool = False
     """Condition PodScheduled is False: kube-scheduler has tried it at least once."""
     checkpointed: float = 0.0
@@ -203,6 +205,9 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
     """status.disruptionsAllowed."""
     disrupted: tuple[str, ...] = ()
     """Names in status.disruptedPods: evictions already counted."""
+    unready_free: bool = False
+    """spec.unhealthyPodEvictionPolicy is AlwaysAllow: pods that are not ready may go whatever
+    ``allowed`` says."""
     version: int = 0
 
 

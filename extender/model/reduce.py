@@ -42,7 +42,7 @@ from extender.model.podshape import pod_shape, selector
 CHECKPOINTED = "podgroup-extender.io/Checkpointed"
 """Type of the pod condition by which a workload says that its work is saved."""
 
-READ_CONDITIONS = frozenset(("PodScheduled", "DisruptionTarget", CHECKPOINTED))
+READ_CONDITIONS = frozenset(("PodScheduled", "Ready", "DisruptionTarget", CHECKPOINTED))
 NO_SPEC = RawPodSpec()
 
 
@@ -55,7 +55,7 @@ def reduce_pod(raw: RawPod) -> Pod:
     labels = string_mapping(meta.labels, "metadata.labels")
     grace = spec.termination_grace_period_seconds
     phase, nominated, started = "Pending", "", 0.0
-    disrupted = tried = False
+    disrupted = tried = unready = False
     checkpointed = 0.0
     if status is not None:
         phase = sys.intern(status.phase or "Pending")
@@ -67,6 +67,8 @@ def reduce_pod(raw: RawPod) -> Pod:
                 continue
             if kind == "PodScheduled":
                 tried = condition.status == "False"
+            elif kind == "Ready":
+                unready = condition.status != "True"
             elif kind == "DisruptionTarget":
                 disrupted = condition.status == "True"
             elif condition.status == "True":
@@ -101,6 +103,7 @@ def reduce_pod(raw: RawPod) -> Pod:
         nominated,
         bool(spec.scheduling_gates),
         disrupted,
+        unready,
         tried,
         checkpointed,
         version_of(meta),
@@ -162,6 +165,8 @@ def reduce_budget(raw: RawBudget) -> DisruptionBudget:
         selector=chosen,
         allowed=max(0, allowed or 0),
         disrupted=tuple(sorted(disrupted or ())),
+        unready_free=raw.spec is not None
+        and raw.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
         version=version_of(meta),
     )
 

@@ -88,6 +88,8 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     """Room of pods that terminate within this time counts as free (after waiting)."""
     min_runtime_seconds: float = 0.0
     """Pods that started less than this ago are never victims."""
+    evict_daemon_set_pods: bool = False
+    """Whether pods of a DaemonSet may be victims: their controller puts them back at once."""
     protected_namespaces: tuple[str, ...] = ("kube-system",)
     retry_seconds: float = 2.0
     """How soon an unchanged refusal is looked at again."""

@@ -32,8 +32,14 @@ SHUT = 1 << 41
 """Above those: the priority at which a node opens that never does."""
 MOST_STEPS = 64
 """Where more members than this could be gained on a node, no pod is left out."""
+ENDLESS = 1 << 30
+"""More members than any gang has."""
 LARGEST = 1 << 52
-"""The compiled census takes no amount beyond this, and no node with 1,000 pods."""
+"""The compiled census takes no amount beyond this, no node with 1,000 pods, and no
+more than 2^60 held by the seats of others on a node: every sum is then an int64."""
+
+LEAST = -(1 << 63)
+"""A node that is short of more than this is said to be short of so much."""
 
 Amounts = tuple[tuple[int, int], ...]
 """(resource number, amount), each resource at most once, amounts not negative."""
@@ -193,7 +199,9 @@ class Offers:
         return self._columns([offer.total for offer in self._offers])
 
     def _columns(self, rows: Sequence[Vector]) -> tuple[array[int], ...]:
-        return tuple(array("q", (row[r] for row in rows)) for r in range(self._resources))
+        return tuple(
+            array("q", (max(LEAST, row[r]) for row in rows)) for r in range(self._resources)
+        )
 
     def gather(self, positions: Sequence[int], most: int, *, alone: bool) -> Gathered:
         """Everybody on these nodes worth looking at, up to priority ``most``.
@@ -267,14 +275,10 @@ def offer_of(
 
 
 def seats_in(room: Sequence[int], request: Sequence[int]) -> int:
-    """Return how many such members fit; a resource not asked for does not matter."""
-    return max(
-        0,
-        min(
-            (have // ask for have, ask in zip(room, request, strict=True) if ask > 0),
-            default=1 << 30,
-        ),
-    )
+    """Return how many such members fit, ENDLESS at most; a resource not asked for does
+    not matter."""
+    fits = (have // ask for have, ask in zip(room, request, strict=True) if ask > 0)
+    return max(0, min((ENDLESS, *fits)))
 
 
 def plus(one: Sequence[int], other: Sequence[int]) -> Vector:

@@ -14,8 +14,9 @@ from extender.search.core.kernel import Region
 from extender.search.cost import cost_of
 from extender.search.explain import Nearest, Shortage, refusal
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
-from extender.search.reference import Flag, no_answer, regions_of, scattered_seats
+from extender.search.reference import no_answer, regions_of, scattered_seats
 from extender.search.single import is_wide
+from extender.search.stop import Flag, Stop
 
 __all__ = ["Doubtful", "solve", "takes"]
 
@@ -43,7 +44,7 @@ def solve(
 
     Raises Doubtful when a unit is malformed, or its numbers are too wide.
     """
-    limits = limits or Limits()
+    stop = Stop(limits, deadline, cancel)
     columns = Columns(problem)
     spaces = regions_of(problem)
     regions = [
@@ -61,18 +62,17 @@ def solve(
             if best is None or cost < best[0]:
                 best = (cost, waiting, at)
     bounds: list[Vector] = []
-    used = 0
     for at in able:
         floor = cost_of(problem, (), scattered=spaces[at][1])
         if best is not None and best[0] <= floor:
             continue
         chosen, bound, _, branches = regions[at].search(
             None if best is None else best[0],
-            max(0, limits.branch_nodes - used),
-            deadline or 0.0,
-            cancel,
+            stop.left,
+            stop.deadline,
+            stop.cancel,
         )
-        used += branches
+        stop.used += branches
         if bound is not None:
             bounds.append(bound)
         if chosen is not None:
@@ -80,8 +80,8 @@ def solve(
             if best is None or cost < best[0]:
                 best = (cost, chosen, at)
     if best is None:
-        return no_answer(problem, proved=not bounds)
-    return _finish(problem, [(regions[at], spaces[at][1], at) for at in able], best, bounds, used)
+        return no_answer(problem, min(bounds, default=None), stop, bool(bounds))
+    return _finish(problem, [(regions[at], spaces[at][1], at) for at in able], best, bounds, stop)
 
 
 def _finish(
@@ -89,7 +89,7 @@ def _finish(
     able: Sequence[tuple[Region, bool, int]],
     best: tuple[Vector, list[int], int],
     bounds: Sequence[Vector],
-    used: int,
+    stop: Stop,
 ) -> Solution:
     """Put back what another region does not need either, and seat the members."""
     cost, chosen, winner = best
@@ -114,7 +114,8 @@ def _finish(
         cost=cost,
         bound=bound,
         optimal=bound == cost,
-        branch_nodes=used,
+        branch_nodes=stop.used,
+        cut="" if bound == cost else stop.why(),
     )
 
 

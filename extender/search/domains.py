@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from extender.search.packing import WIDEST, Counts, Pattern, all_below, below, maximal
 from extender.search.spread import Band
+from extender.search.stop import Stop
 
 Key = tuple[int, int]
 """(rule, domain)"""
@@ -59,7 +60,10 @@ class Fold:
         cells: Sequence[tuple[tuple[int, ...], Pattern]],
         rules: Mapping[Key, Band],
         counts: Counts,
+        stop: Stop | None = None,
     ) -> None:
+        """Raises OutOfTime."""
+        self._stop = stop
         self.counts = counts
         self.rules = rules
         self.exact = True
@@ -117,6 +121,8 @@ class Fold:
         asked = [(v, self._asked(at, v)) for v in options]
         reached: dict[State, tuple[State, Counts]] = {}
         for state in self._steps[-1]:
+            if self._stop is not None:
+                self._stop.check()
             for vector, floors in asked:
                 after = self._after(at, state, vector, floors, shared)
                 if after is not None:
@@ -171,7 +177,7 @@ class Fold:
             kept = {
                 group[worth]: reached[group[worth]]
                 for _, group in sorted(by_usage.items())
-                for worth in maximal(group)
+                for worth in maximal(group, self._stop)
             }
         if len(kept) > WIDEST:
             self.exact = False

@@ -136,7 +136,7 @@ def _cap_reasons(problem: Problem, region: Sequence[int]) -> list[str]:
             names = ", ".join(problem.classes[c].name for c in cap.classes)
             reasons.append(
                 f"at most {cap.limit} of {names} in each of {len(domains)} domains "
-                f"(anti-affinity or spread), {wanted} are needed"
+                f"(anti-affinity, host ports or spread), {wanted} are needed"
             )
     return reasons
 

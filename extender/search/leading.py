@@ -18,9 +18,12 @@ from msgspec.structs import replace
 
 from extender.search import solver
 from extender.search.problem import Limits, Problem, Solution
-from extender.search.reference import Flag
 from extender.search.single import alone, is_wide, joint
+from extender.search.stop import Flag, part_of
 from extender.search.validate import check_frame
+
+SHARE = 0.3
+"""Of the time that is left one leading class gets so much: where it decides it does so soon."""
 
 JOINT = -1
 """In place of a class's index: all classes as one."""
@@ -59,7 +62,7 @@ def solve(
     """
     check_frame(problem)
     single = single_problem(problem, lead)
-    found = solver.solve(single, limits, deadline=deadline, cancel=cancel)
+    found = solver.solve(single, limits, deadline=part_of(deadline, SHARE), cancel=cancel)
     if not isinstance(found, Solution) or not found.optimal:
         return None
     seats = _Seating(problem, single, lead, found).place()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +23,8 @@ from extender.search.compiled import mask
 from extender.search.core.columns import Doubtful
 from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, broken_budgets, cost_of
-from extender.search.parts import Part, Together, needs, shut, without
+from extender.search.packed_room import UNKNOWN, PackedRoom
+from extender.search.parts import Part, Together, needs, seated, shut, without
 from extender.search.problem import (
     Cap,
     Infeasible,
@@ -33,9 +34,10 @@ from extender.search.problem import (
     Solution,
     Vector,
 )
-from extender.search.reference import Budget, Flag, Incumbent, Region, answer, regions_of
+from extender.search.reference import Incumbent, Region, answer, regions_of
 from extender.search.single import is_wide, joint, largest
 from extender.search.spread import splits
+from extender.search.stop import Flag, OutOfTime, Stop, part_of
 from extender.search.zones import Split, Zones
 
 COSTLY_UNITS = 70
@@ -43,6 +45,16 @@ COSTLY_UNITS = 70
 asks anew for each of them whether it is needed."""
 REPAIRS = 16
 """Domains closed one after the other, and seats asked in addition, at most."""
+
+SHARE = 0.5
+"""Of the time that is left one question to the core gets so much."""
+
+FIRST = 40
+FIRST_SHARE = 0.05
+"""Branches of the core, and share of the time left, for one class of a first answer."""
+
+TURNS = 60
+"""Times that a part of the best answer is taken away and seated anew."""
 
 SEATS = 400
 """Seats of a class of one member that are tried one by one, at most."""
@@ -69,7 +81,7 @@ def solve(
     cancel: Flag | None = None,
 ) -> Solution | Infeasible:
     """As reference.solve. Raises Doubtful when a unit is malformed or too wide."""
-    limits = limits or Limits()
+    stop = Stop(limits, deadline, cancel)
     parts = [Part(problem, c, need) for c, need in enumerate(needs(problem)) if need]
     together = Together(problem) if _all_needed(problem) else None
     one = Part(joint(problem), 0, problem.need) if len(parts) > 1 else None
@@ -81,12 +93,10 @@ def solve(
             together,
             one,
             scattered=scattered,
-            deadline=deadline,
-            cancel=cancel,
         )
         for nodes, scattered in regions_of(problem)
     ]
-    return answer(problem, regions, Incumbent(), Budget(limits.branch_nodes, cancel))
+    return answer(problem, regions, Incumbent(), stop)
 
 
 def _all_needed(problem: Problem) -> bool:
@@ -101,6 +111,8 @@ def _all_needed(problem: Problem) -> bool:
 class MixedRegion(Region):
     """The plain search's region with the core as its relaxation."""
 
+    room: PackedRoom
+
     def __init__(
         self,
         problem: Problem,
@@ -110,15 +122,12 @@ class MixedRegion(Region):
         one: Part | None,
         *,
         scattered: bool,
-        deadline: float | None,
-        cancel: Flag | None,
     ) -> None:
         super().__init__(problem, nodes, scattered=scattered)
         self.parts = parts
         self.inside = mask(problem, nodes)
+        self.stop: Stop | None = None
         self.extra = problem.domain_level if scattered else -1
-        self.deadline = deadline or 0.0
-        self.cancel = cancel
         self.together, self.joint = together, one
         self.zones = [zones for part in parts for zones in self._zones(part)]
         self.dear: tuple[Vector | None, frozenset[int]] = (None, frozenset())
@@ -138,69 +147,208 @@ class MixedRegion(Region):
         ]
         for domain, ways in rules:
             try:
-                zones = Zones(
-                    part.problem, domain, ways, self.room.region, self.deadline, self.cancel
-                )
+                zones = Zones(part.problem, domain, ways, self.room.region)
             except Doubtful:
                 continue  # shares of the costs are too wide: the other bounds remain
             if zones.worthwhile:
                 yield zones
 
-    def first_answers(self, best: Incumbent) -> None:
-        """Only the answer without victims; others come from the core (``branch``)."""
+    @staticmethod
+    def room_of(problem: Problem, nodes: Sequence[int]) -> PackedRoom:
+        """A room that the core packs."""
+        return PackedRoom(problem, nodes)
+
+    def first_answers(self, best: Incumbent, stop: Stop) -> None:
+        """The answer without victims; else the classes seated one after the other, each at
+        least cost; else everybody gone, and put back as far as they are not needed.
+
+        The time counts only where packing may take long: rules over several nodes.
+        """
         if best.beaten_by(self.price(())):
             return
-        self.room.put_back(self.units)
-        if self.room.fits():
-            best.offer(self.price(self.room.chosen), frozenset(self.room.chosen), self)
-        self.room.choose(self.units)
+        before = best.cost
+        self.stop = stop
+        if not self.room.packs:
+            self.room.stop = stop
+        try:
+            self.room.put_back(self.units)
+            if self.room.fits():
+                best.offer(self.price(self.room.chosen), frozenset(self.room.chosen), self)
+                return
+            self._in_turn(best, stop)
+            if best.cost == before:
+                self._move_to(frozenset())
+                self.room.choose(self.units)
+                super().first_answers(best, stop)
+        except OutOfTime:
+            pass
+        finally:
+            self.room.stop = None
+            self.room.choose(set(self.units) - self.room.chosen)
 
-    def branch(self, best: Incumbent, budget: Budget) -> Vector | None:
+    def _try(self, units: Sequence[int], best: Incumbent) -> None:
+        """As Region._try; where the time may run out meanwhile, what fits is kept first."""
+        if self.room.stop is None and self.stop is not None:
+            before = frozenset(self.room.chosen)
+            self.room.choose(units)
+            taken = frozenset(self.room.chosen)
+            if self.room.fits() and not broken_budgets(self.problem, taken):
+                best.offer(self.price(taken), taken, self)
+                self.room.stop = self.stop
+            self.room.put_back(self.room.chosen - before)
+            try:
+                super()._try(units, best)
+            finally:
+                self.room.stop = None
+            return
+        super()._try(units, best)
+
+    def _in_turn(self, best: Incumbent, stop: Stop) -> None:
+        """Seat one class after the other, in several orders until one of them does.
+
+        Against the clock first as if it were late: more time then gives no worse an answer
+        than none.
+        """
+        nobody: frozenset[int] = frozenset()
+        for share in (0.0, FIRST_SHARE) if stop.deadline else (FIRST_SHARE,):
+            before = best.cost
+            for order in self._orders():
+                self._seat(order, nobody, nobody, best, stop, share)
+                if best.cost != before:
+                    break
+
+    def _orders(self) -> list[tuple[int, ...]]:
+        """Classes: who asks for most first; the most members first; the fewest first."""
+        classes = self.problem.classes
+        size = [(sum(map(bool, cls.request)), cls.request) for cls in classes]
+        down = sorted(self.parts, key=lambda p: (size[p.cls], p.cls), reverse=True)
+        many = sorted(self.parts, key=lambda p: (-p.problem.need, p.cls))
+        few = many[::-1]
+        return list(dict.fromkeys(tuple(p.cls for p in order) for order in (down, many, few)))
+
+    def _seat(
+        self,
+        order: Sequence[int],
+        gone: frozenset[int],
+        kept: frozenset[int],
+        best: Incumbent,
+        stop: Stop,
+        share: float = FIRST_SHARE,
+    ) -> None:
+        """Seat one class after the other: each takes the units that are cheapest for it, given
+        what those before it took. ``gone`` are taken already, ``kept`` stay. Each class gets a
+        share of the time."""
+        problem = self.problem
+        parts = {part.cls: part for part in self.parts}
+        for cls in order:
+            part = parts[cls]
+            if problem is not self.problem:
+                part = Part(problem, cls, part.problem.need)
+            core = Core(part.columns, self.inside, self.extra, gone, kept, -1, *(part.zones or ()))
+            if not core.possible:
+                return
+            if core.settled_free:
+                chosen: list[int] | None = core.free_answer()
+            else:
+                until = part_of(stop.deadline, share) or 0.0
+                chosen, _, _, _ = core.search(None, FIRST, until, stop.cancel)
+            if chosen is None:
+                return
+            seats = core.seats(chosen, False)
+            gone |= frozenset(chosen)
+            problem = seated(problem, self.problem.classes[cls], seats)
+        self._try([u for u in gone if u not in self.room.chosen], best)
+
+    def _improve(self, at_least: Vector, best: Incumbent, stop: Stop) -> None:
+        """Take some units of the best answer away and seat the classes anew in what is left,
+        in a fixed sequence. It proves nothing.
+
+        Only against the clock: without one the work goes into the proof.
+        """
+        if not stop.deadline:
+            return
+        orders = self._orders()
+        seed = 12345
+        on_node: dict[int, list[int]] = {}
+        for u in self.units:
+            for n in self.room.touched(u):
+                on_node.setdefault(n, []).append(u)
+        for turn in range(TURNS):
+            stop.check()
+            mine = sorted(best.chosen.intersection(self.units))
+            if best.search is not self or best.beaten_by(at_least) or not mine:
+                return
+            seed = (seed * 1664525 + 1013904223) % (1 << 32)
+            start = mine[(seed >> 8) % len(mine)]
+            away = {start}
+            for n in self.room.touched(start):
+                away.update(u for u in on_node[n] if u in best.chosen)
+            for _ in range((seed >> 4) % (1 + len(mine) // 3)):
+                seed = (seed * 1664525 + 1013904223) % (1 << 32)
+                away.add(mine[(seed >> 8) % len(mine)])
+            kept = frozenset((start,)) if turn % 3 else frozenset()
+            left = frozenset(mine) - away
+            self._seat(orders[turn % len(orders)], left, kept, best, stop)
+
+    def branch(self, best: Incumbent, stop: Stop) -> Vector | None:
         """As Region.branch, with the core's bounds."""
         zero = self.price(())
         if best.beaten_by(zero):
             return zero
         self.room.put_back(self.units)
         nobody: frozenset[int] = frozenset()
-        stack: list[tuple[frozenset[int], frozenset[int], Vector]] = [(nobody, nobody, zero)]
+        stack = self.stack = [(nobody, nobody, zero)]
+        unknown: list[Vector] = []
         first = True
         while stack:
             gone, kept, at_least = stack.pop()
+            self.at_least = at_least
             if best.beaten_by(at_least):
                 continue
-            if not budget.spend():
-                self.open = [at_least, *(entry[2] for entry in stack)]
+            if not stop.spend():
+                self.open = [at_least, *(entry[2] for entry in stack), *unknown]
                 return min(self.open)
-            budget.used += self.price_of_branch
+            stop.used += self.price_of_branch
             self._move_to(gone)
             if self.room.fits():
                 taken = frozenset(self.room.chosen)
                 best.offer(self.price(taken), taken, self)
                 continue
             kept |= self._too_dear(best) - gone
-            relaxed = self._relax(gone, kept, budget)
+            relaxed = self._relax(gone, kept, stop)
             if relaxed is None:
                 continue
-            at_least = max(at_least, relaxed.bound)
+            at_least = self.at_least = max(at_least, relaxed.bound)
             if best.beaten_by(at_least):
                 continue
             self._propose(relaxed, best)
             if first:
                 first = False
                 if not best.beaten_by(at_least):
-                    self._repair(relaxed, best, budget)
+                    self._repair(relaxed, best, stop)
                 if not best.beaten_by(at_least):
-                    at_least = max(at_least, self._seat_leaders(at_least, best, budget))
+                    self._improve(at_least, best, stop)
+                if not best.beaten_by(at_least):
+                    at_least = max(at_least, self._seat_leaders(at_least, best, stop))
                 if not best.beaten_by(at_least) and not self._too_dear(best) <= kept:
                     stack.append((gone, kept, at_least))  # once more, with less to look at
                     continue
             undecided = [u for u in self.units if u not in gone and u not in kept]
-            if best.beaten_by(at_least) or not undecided or not self._hopeful(undecided):
+            if best.beaten_by(at_least):
+                continue
+            if not undecided:
+                if self.room.verdict() == UNKNOWN:
+                    unknown.append(at_least)
+                continue
+            if not self._hopeful(undecided):
                 continue
             unit = self._pivot(undecided, relaxed, best)
             stack.append((gone, kept | {unit}, at_least))
             if not broken_budgets(self.problem, (*gone, unit)):
                 stack.append((gone | {unit}, kept, at_least))
+        if unknown:
+            self.open = unknown
+            return min(unknown)
         return best.cost
 
     def _too_dear(self, best: Incumbent) -> frozenset[int]:
@@ -211,24 +359,25 @@ class MixedRegion(Region):
             self.dear = (cost, dear)
         return self.dear[1]
 
-    def _relax(self, gone: frozenset[int], kept: frozenset[int], budget: Budget) -> Relaxed | None:
+    def _relax(self, gone: frozenset[int], kept: frozenset[int], stop: Stop) -> Relaxed | None:
         """Every class on its own; None when one of them cannot be seated."""
         bound = self.price(gone)
         sets: list[frozenset[int]] = []
         torn: frozenset[int] = frozenset()
         for part in self.parts:
-            found = self._ask(part, gone, kept, budget)
+            found = self._ask(part, gone, kept, stop)
             if found is None:
                 return None
             bound = max(bound, found[0])
+            self.at_least = max(self.at_least, bound)
             sets.append(found[1])
-        for found in self._as_one(gone, kept, budget):
+        for found in self._as_one(gone, kept, stop):
             if found is None:
                 return None
             bound = max(bound, found[0])
             sets.append(found[1])
         for zones in self.zones:
-            over = zones.relax(gone, kept, budget)
+            over = zones.relax(gone, kept, stop)
             if over is None:
                 return None
             bound = max(bound, add(self.price(gone), over.bound))
@@ -237,11 +386,11 @@ class MixedRegion(Region):
         return Relaxed(bound, tuple(sets), torn)
 
     def _as_one(
-        self, gone: frozenset[int], kept: frozenset[int], budget: Budget
+        self, gone: frozenset[int], kept: frozenset[int], stop: Stop
     ) -> Iterator[tuple[Vector, frozenset[int]] | None]:
         """Bounds that see all classes at once, as ``_ask``."""
         if self.together is not None:
-            found = self.together.relax(self.inside, self.extra, gone, kept)
+            found = self.together.relax(self.inside, self.extra, gone, kept, stop)
             if found is None:
                 yield None
             elif found:
@@ -249,10 +398,10 @@ class MixedRegion(Region):
                 return
             self.together = None  # too many members, or kinds of them
         if self.joint is not None:
-            yield self._ask(self.joint, gone, kept, budget)
+            yield self._ask(self.joint, gone, kept, stop)
 
     def _ask(
-        self, part: Part, gone: frozenset[int], kept: frozenset[int], budget: Budget
+        self, part: Part, gone: frozenset[int], kept: frozenset[int], stop: Stop
     ) -> tuple[Vector, frozenset[int]] | None:
         """(lower bound, units with ``gone``) for one class; None when it cannot be seated."""
         core = Core(part.columns, self.inside, self.extra, gone, kept, -1, *(part.zones or ()))
@@ -260,9 +409,11 @@ class MixedRegion(Region):
             return None
         if core.settled_free:
             return self.price(gone), gone | frozenset(core.free_answer())
-        left = max(1, budget.limit - budget.used)
-        chosen, bound, closed, branches = core.search(None, left, self.deadline, self.cancel)
-        budget.used += branches - 1
+        stop.check()
+        chosen, bound, closed, branches = core.search(
+            None, max(1, stop.left), part_of(stop.deadline, SHARE) or 0.0, stop.cancel
+        )
+        stop.used += branches - 1
         if chosen is None:
             if closed:
                 return None
@@ -272,7 +423,7 @@ class MixedRegion(Region):
             return self.price(every), every
         return add(cost_of(self.problem, gone), bound or self.price(())), every
 
-    def _seat_leaders(self, at_least: Vector, best: Incumbent, budget: Budget) -> Vector:
+    def _seat_leaders(self, at_least: Vector, best: Incumbent, stop: Stop) -> Vector:
         """A bound that knows what a class of one member takes from the other classes.
 
         The member sits on one of its nodes, with some least set of units gone there; the
@@ -293,9 +444,9 @@ class MixedRegion(Region):
                     if best.beaten_by(self.price(gone)):
                         continue
                     tries += 1
-                    if tries > SEATS or not budget.spend():
+                    if tries > SEATS or not stop.spend():
                         return raised
-                    found = [self._ask(part, gone, frozenset(), budget) for part in rest]
+                    found = [self._ask(part, gone, frozenset(), stop) for part in rest]
                     answers = [answer for answer in found if answer is not None]
                     if len(answers) < len(found):
                         continue
@@ -364,21 +515,17 @@ class MixedRegion(Region):
             ),
         )
 
-    def _repair(self, relaxed: Relaxed, best: Incumbent, budget: Budget) -> None:
+    def _repair(self, relaxed: Relaxed, best: Incumbent, stop: Stop) -> None:
         """Look for answers near the core's when its own did not fit."""
         nobody: frozenset[int] = frozenset()
-        for changed in (*self._roomier(), *self._closed()):
-            found = self._ask(changed, nobody, nobody, budget)
+        for changed in chain(self._roomier(), self._closed(stop)):
+            found = self._ask(changed, nobody, nobody, stop)
             if found is not None:
                 every = found[1].union(*relaxed.chosen)
                 for units in (found[1], every):
                     self._try([u for u in units if u not in self.room.chosen], best)
             if best.beaten_by(relaxed.bound):
                 return
-        if best.cost is None:
-            self.room.choose(self.units)
-            super().first_answers(best)
-            self.room.put_back(self.units)
 
     def _roomier(self) -> Iterator[Part]:
         """All members as one class that asks the most of each; then seats for the others
@@ -395,18 +542,18 @@ class MixedRegion(Region):
             for more in range(1, min(REPAIRS, others) + 1):
                 yield Part(problem, part.cls, part.problem.need + more)
 
-    def _closed(self) -> Iterator[Part]:
+    def _closed(self, stop: Stop) -> Iterator[Part]:
         """The first class's problem with the full domains of its caps closed, step by step."""
         wide = [cap for cap in self.problem.caps if self._binds_nodes(cap)]
         for part in self.parts:
             for cap in wide:
                 if part.cls in cap.classes:
-                    yield from self._close(part, cap)
+                    yield from self._close(part, cap, stop)
 
     def _binds_nodes(self, cap: Cap) -> bool:
         return is_wide(cap.domain[n] for n in self.room.region)
 
-    def _close(self, part: Part, cap: Cap) -> Iterator[Part]:
+    def _close(self, part: Part, cap: Cap, stop: Stop) -> Iterator[Part]:
         current = part
         done: set[int] = set()
         for _ in range(REPAIRS):
@@ -419,7 +566,7 @@ class MixedRegion(Region):
             if core.settled_free:
                 chosen = core.free_answer()
             else:
-                chosen, _, _, _ = core.search(None, 200, self.deadline, self.cancel)
+                chosen, _, _, _ = core.search(None, 200, stop.deadline, stop.cancel)
             if chosen is None:
                 return
             loads: dict[int, list[tuple[int, int]]] = {}

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import TypeAlias
 
+from extender.search.stop import Stop
+
 Counts: TypeAlias = tuple[int, ...]
 Pattern: TypeAlias = tuple[Counts, ...]
 
@@ -20,10 +22,15 @@ WIDEST = 20_000
 """More vectors than this in one sum are not kept: the packing is then inexact."""
 
 
-def maximal(vectors: Iterable[Counts]) -> Pattern:
-    """The vectors that no other one of them dominates, in descending order."""
+def maximal(vectors: Iterable[Counts], stop: Stop | None = None) -> Pattern:
+    """The vectors that no other one of them dominates, in descending order.
+
+    Raises OutOfTime.
+    """
     kept: list[Counts] = []
-    for vector in sorted(set(vectors), reverse=True):
+    for at, vector in enumerate(sorted(set(vectors), reverse=True)):
+        if stop is not None and at % 64 == 0:
+            stop.check()
         if not any(all(a >= b for a, b in zip(other, vector, strict=True)) for other in kept):
             kept.append(vector)
     return tuple(kept)
@@ -100,14 +107,20 @@ class Sum:
         yield from self.right.leaves(right)
 
 
-def join(left: Sum, right: Sum, counts: Counts) -> Sum:
-    """Every sum of a left and a right vector, clipped at ``counts``, maximal only."""
+def join(left: Sum, right: Sum, counts: Counts, stop: Stop | None = None) -> Sum:
+    """Every sum of a left and a right vector, clipped at ``counts``, maximal only.
+
+    Raises OutOfTime.
+    """
     parts: dict[Counts, tuple[Counts, Counts]] = {}
-    for a, b in product(left.vectors, right.vectors):
-        total = tuple(min(x + y, c) for x, y, c in zip(a, b, counts, strict=True))
-        parts.setdefault(total, (a, b))
+    for a in left.vectors:
+        if stop is not None:
+            stop.check()
+        for b in right.vectors:
+            total = tuple(min(x + y, c) for x, y, c in zip(a, b, counts, strict=True))
+            parts.setdefault(total, (a, b))
     if len(parts) > 1:
-        keep = maximal(parts)
+        keep = maximal(parts, stop)
         parts = {vector: parts[vector] for vector in keep}
     exact = left.exact and right.exact
     vectors = tuple(parts)
@@ -117,14 +130,14 @@ def join(left: Sum, right: Sum, counts: Counts) -> Sum:
     return Sum(vectors, parts, left, right, exact=exact)
 
 
-def times(pattern: Pattern, nodes: int, counts: Counts) -> Sum:
-    """The same pattern on ``nodes`` (>= 1) nodes, by doubling."""
+def times(pattern: Pattern, nodes: int, counts: Counts, stop: Stop | None = None) -> Sum:
+    """The same pattern on ``nodes`` (>= 1) nodes, by doubling. Raises OutOfTime."""
     if nodes == 1:
         clipped = maximal(tuple(map(min, vector, counts)) for vector in pattern)
         return Sum(clipped)
-    half = times(pattern, nodes // 2, counts)
-    both = join(half, half, counts)
-    return join(both, times(pattern, 1, counts), counts) if nodes % 2 else both
+    half = times(pattern, nodes // 2, counts, stop)
+    both = join(half, half, counts, stop)
+    return join(both, times(pattern, 1, counts), counts, stop) if nodes % 2 else both
 
 
 def below(vectors: Pattern, limits: Sequence[tuple[frozenset[int], int]]) -> Pattern:

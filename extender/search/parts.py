@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from extender.search.core.columns import Columns
 from extender.search.core.several import Several
-from extender.search.problem import Cap, MemberClass, Problem, Vector
+from extender.search.problem import MOST_MEMBERS, Cap, MemberClass, Problem, Vector
 from extender.search.single import alone, common_caps, is_wide, largest
+from extender.search.stop import Stop
 
 
 class Part:
@@ -49,9 +50,9 @@ class Together:
                     self.most[n] = min(self.most[n], cap.limit)
 
     def relax(
-        self, inside: bytes, extra: int, gone: Iterable[int], kept: Iterable[int]
+        self, inside: bytes, extra: int, gone: Iterable[int], kept: Iterable[int], stop: Stop
     ) -> tuple[Vector, list[int], list[int]] | tuple[()] | None:
-        """As Several.search, for one region and one branch."""
+        """As Several.search, for one region and one branch. Raises OutOfTime."""
         several = Several(
             self.columns,
             inside,
@@ -63,7 +64,10 @@ class Together:
             self.allowed,
             self.most,
         )
-        return several.search()
+        found = several.search(stop.deadline, stop.cancel)
+        if found == ():
+            stop.check()
+        return found
 
 
 def needs(problem: Problem) -> list[int]:
@@ -79,7 +83,7 @@ def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | No
     have to sit somewhere, none can be fuller than what then remains for it.
     """
     found: list[tuple[array[int], tuple[int, ...]]] = [
-        (cap.domain, (cap.limit,) * (1 + max(cap.domain)))
+        (cap.domain, (min(cap.limit, MOST_MEMBERS),) * (1 + max(cap.domain)))
         for cap in problem.caps
         if cls in cap.classes and is_wide(cap.domain)
     ]
@@ -96,8 +100,17 @@ def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | No
                     for d in range(len(slack))
                 ]
             )
-            found.append((rule.domain, tuple(max(0, limit) for limit in limits)))
+            found.append((rule.domain, tuple(min(max(0, limit), MOST_MEMBERS) for limit in limits)))
     return min(found, key=lambda rule: sum(rule[1]), default=None)
+
+
+def seated(problem: Problem, rule: MemberClass, seats: Iterable[tuple[int, int]]) -> Problem:
+    """The problem once so many members of the class sit on these nodes."""
+    free = tuple(array("q", column) for column in problem.free)
+    for n, members in seats:
+        for column, amount in zip(free, rule.request, strict=True):
+            column[n] -= amount * members
+    return replace(problem, free=free)
 
 
 def without(problem: Problem, node: int, rule: MemberClass) -> Problem:

@@ -20,6 +20,9 @@ from msgspec import Struct
 
 Vector = tuple[int, ...]
 
+MOST_MEMBERS = 1 << 20
+"""No gang has more members than this."""
+
 
 class MemberClass(Struct, frozen=True):
     """Interchangeable members: same request, same allowed nodes."""
@@ -152,8 +155,6 @@ class Limits(Struct, frozen=True):
     """How long to try. The node limit is the default budget: same input, same answer."""
 
     branch_nodes: int = 200_000
-    seconds: float = 0.0
-    """0 = no clock at all (the pure search reads none; the kernel is given a deadline)."""
 
 
 class Solution(Struct, frozen=True):
@@ -168,6 +169,9 @@ class Solution(Struct, frozen=True):
     """Lexicographic lower bound of every solution's cost; equal to cost when optimal."""
     optimal: bool
     branch_nodes: int = 0
+    cut: str = ""
+    """What ended the search before the cost was proved, in words: its time, its work, the
+    flag. The cost is then that of the best answer found; "" where nothing did."""
 
 
 class Infeasible(Struct, frozen=True):

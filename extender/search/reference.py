@@ -24,7 +24,6 @@ Ties: the first answer found stays; units are ordered by (cost, uid), nodes by i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from extender.search.bounds import Relaxation
 from extender.search.cost import broken_budgets, cost_of, is_free
@@ -32,13 +31,7 @@ from extender.search.explain import infeasible
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.room import Room
 from extender.search.spread import settled
-
-
-class Flag(Protocol):
-    """A byte in shared memory that another thread may set: array('b', [0])."""
-
-    def __getitem__(self, index: int, /) -> int:
-        """Non-zero at index 0: stop soon."""
+from extender.search.stop import Flag, OutOfTime, Stop
 
 
 class Incumbent:
@@ -48,11 +41,13 @@ class Incumbent:
         self.cost: Vector | None = None
         self.chosen: frozenset[int] = frozenset()
         self.search: Region | None = None
+        self.seats: tuple[tuple[int, int, int], ...] = ()
 
     def offer(self, cost: Vector, chosen: frozenset[int], search: Region) -> bool:
-        """Keep it when it is cheaper than what is known."""
+        """Keep it when it is cheaper than what is known; the region's room holds it now."""
         if self.cost is not None and self.cost <= cost:
             return False
+        self.seats = search.room.place()
         self.cost, self.chosen, self.search = cost, chosen, search
         return True
 
@@ -61,53 +56,47 @@ class Incumbent:
         return self.cost is not None and bound >= self.cost
 
 
-class Budget:
-    """Branches left, and the flag that ends the search early."""
-
-    def __init__(self, limit: int, cancel: Flag | None) -> None:
-        self.limit = limit
-        self.used = 0
-        self.cancel = cancel
-
-    def spend(self) -> bool:
-        """Take one branch; False when none is left or the caller wants an end."""
-        if self.used >= self.limit or (self.cancel is not None and self.cancel[0]):
-            return False
-        self.used += 1
-        return True
-
-
 def solve(
-    problem: Problem, limits: Limits | None = None, *, cancel: Flag | None = None
+    problem: Problem,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
 ) -> Solution | Infeasible:
     """The cheapest seats and victims, or why there are none.
 
-    Only ``limits.branch_nodes`` bounds the work: the same problem gives the
-    same answer on every machine. The problem is taken to be well-formed
+    Without a deadline only ``limits.branch_nodes`` bounds the work: the same problem
+    gives the same answer on every machine. The problem is taken to be well-formed
     (``validate``).
     """
-    limits = limits or Limits()
     problem = settled(problem)
     searches = [
         Region(problem, nodes, scattered=scattered) for nodes, scattered in regions_of(problem)
     ]
-    return answer(problem, searches, Incumbent(), Budget(limits.branch_nodes, cancel))
+    return answer(problem, searches, Incumbent(), Stop(limits, deadline, cancel))
 
 
 def answer(
-    problem: Problem, searches: Sequence[Region], best: Incumbent, budget: Budget
+    problem: Problem, searches: Sequence[Region], best: Incumbent, stop: Stop
 ) -> Solution | Infeasible:
-    """Search region after region with one incumbent and one budget (steps 2 to 6)."""
+    """Search region after region with one incumbent and one Stop (steps 2 to 6).
+
+    The first answers come whatever the time is: a search that is over early has those.
+    """
     able = [search for search in searches if search.possible]
     if not able:
         return infeasible(problem, [search.room for search in searches])
     for search in able:
-        search.first_answers(best)
-    bounds = [search.branch(best, budget) for search in able]
+        search.first_answers(best, stop)
+    bounds = [search.settle(best, stop) for search in able]
+    unseen = any(search.open for search in able)
     if best.cost is None:
-        return no_answer(problem, proved=not any(search.open for search in able))
-    winner, chosen = _least(able, best)
-    seats = winner.room.place()
+        return no_answer(problem, min((b for b in bounds if b), default=None), stop, unseen)
+    winner, chosen = None, tuple(sorted(best.chosen))
+    seats = best.seats
+    if not stop.over():
+        winner, chosen = _least(able, best)
+        seats = winner.room.place()
     cost = cost_of(problem, chosen, scattered=scattered_seats(problem, seats))
     bound = min([cost, *(bound for bound in bounds if bound is not None)])
     if not all(search.room.exact for search in searches):
@@ -118,7 +107,8 @@ def answer(
         cost=cost,
         bound=bound,
         optimal=bound == cost,
-        branch_nodes=budget.used,
+        branch_nodes=stop.used,
+        cut="" if bound == cost else stop.why(),
     )
 
 
@@ -167,14 +157,25 @@ def scattered_seats(problem: Problem, seats: Sequence[tuple[int, int, int]]) -> 
     return len(domains) > 1 or -1 in domains
 
 
-def no_answer(problem: Problem, *, proved: bool) -> Infeasible:
-    """Room there is, but the hard budgets do not let enough units go."""
+def no_answer(problem: Problem, bound: Vector | None, stop: Stop, unproved: bool) -> Infeasible:
+    """With everybody gone there is room, but no answer was found: the hard budgets do not
+    let enough units go, or the search was cut."""
     names = ", ".join(budget.name for budget in problem.budgets if budget.hard)
-    if proved:
+    if not unproved:
         text = f"room can be made only by exceeding a disruption budget ({names})"
-    else:
-        text = f"no answer within the disruption budgets ({names}) was found in the work allowed"
-    return Infeasible(proved=proved, reasons=(text,))
+        return Infeasible(proved=True, reasons=(text,))
+    within = f" within the disruption budgets ({names})" if names else ""
+    least = ", ".join(
+        f"{level} {amount}"
+        for level, amount in zip(problem.levels, bound or (), strict=False)
+        if amount
+    )
+    text = (
+        f"the search was cut before it found an answer{within}: "
+        f"{stop.why() or 'what is left was too wide'}; "
+        f"any answer costs at least {least or 'nothing'}"
+    )
+    return Infeasible(proved=False, reasons=(text,))
 
 
 class Region:
@@ -183,8 +184,11 @@ class Region:
     def __init__(self, problem: Problem, nodes: Sequence[int], *, scattered: bool) -> None:
         self.problem = problem
         self.scattered = scattered
-        self.room = Room(problem, nodes)
+        self.room = self.room_of(problem, nodes)
         self.open: list[Vector] = []
+        """Bounds of what was not looked at."""
+        self.at_least = cost_of(problem, (), scattered=scattered)
+        """Bound of what ``branch`` looks at now."""
         everything = [u for u in range(len(problem.units)) if self.room.relevant(u)]
         self.units = sorted(
             (u for u in everything if not is_free(problem, u)),
@@ -192,13 +196,31 @@ class Region:
         )
         self.free = [u for u in everything if is_free(problem, u)]
         self.room.choose(everything)
-        self.possible = self.room.fits()
+        self.possible = not self.room.hopeless()
+        self.stack: list[tuple[frozenset[int], frozenset[int], Vector]] = []
+        """(chosen, kept, bound) of what ``branch`` has still to look at."""
+
+    @staticmethod
+    def room_of(problem: Problem, nodes: Sequence[int]) -> Room:
+        """The room to try moves in."""
+        return Room(problem, nodes)
+
+    def settle(self, best: Incumbent, stop: Stop) -> Vector | None:
+        """As ``branch``, and where the time runs out within a step."""
+        self.room.stop = stop
+        try:
+            return self.branch(best, stop)
+        except OutOfTime:
+            self.open = [self.at_least, *(entry[2] for entry in self.stack)]
+            return min(self.open)
+        finally:
+            self.room.stop = None
 
     def price(self, chosen: Sequence[int] | frozenset[int] | set[int]) -> Vector:
         """Cost of these units for an answer in this region."""
         return cost_of(self.problem, chosen, scattered=self.scattered)
 
-    def first_answers(self, best: Incumbent) -> None:
+    def first_answers(self, best: Incumbent, stop: Stop) -> None:
         """Put units back from "all chosen" in several orders; offer each outcome."""
         if best.beaten_by(self.price(())):
             return
@@ -255,7 +277,7 @@ class Region:
                 else:
                     run = max(1, len(batch) // 2)
 
-    def branch(self, best: Incumbent, budget: Budget) -> Vector | None:
+    def branch(self, best: Incumbent, stop: Stop) -> Vector | None:
         """Search until nothing is open or the budget ends; the region's lower bound.
 
         None when there is no answer in the region. Depth first without
@@ -268,12 +290,13 @@ class Region:
         relaxation = Relaxation(self.problem, self.room, self.units, zero)
         self.room.put_back(self.units)
         nobody: frozenset[int] = frozenset()
-        stack: list[tuple[frozenset[int], frozenset[int], Vector]] = [(nobody, nobody, zero)]
+        stack = self.stack = [(nobody, nobody, zero)]
         while stack:
             chosen, kept, at_least = stack.pop()
+            self.at_least = at_least
             if best.beaten_by(at_least):
                 continue
-            if not budget.spend():
+            if not stop.spend():
                 self.open = [at_least, *(entry[2] for entry in stack)]
                 return min(self.open)
             self._move_to(chosen)
@@ -300,7 +323,7 @@ class Region:
     def _hopeful(self, undecided: Sequence[int]) -> bool:
         """Whether the gang fits with everything undecided gone."""
         self.room.choose(undecided)
-        fits = self.room.fits()
+        fits = not self.room.hopeless()
         self.room.put_back(undecided)
         return fits
 

@@ -18,6 +18,7 @@ from extender.search.domains import Chosen, Fold, Key, State
 from extender.search.packing import Counts, Pattern, Sum, join, node_pattern, times
 from extender.search.problem import Cap, Problem, Spread
 from extender.search.spread import Band, Case, cases
+from extender.search.stop import Stop
 
 
 class Cell(NamedTuple):
@@ -42,6 +43,8 @@ class Room:
         self.chosen: set[int] = set()
         self.exact = True
         """False once a packing was too wide to be searched in full."""
+        self.stop: Stop | None = None
+        """Where there is one, ``fits`` raises OutOfTime."""
         inside = set(self.region)
         self._counts: Counts = tuple(cls.count for cls in problem.classes)
         self._least: Counts = tuple(cls.least for cls in problem.classes)
@@ -206,6 +209,10 @@ class Room:
         cells = self._cells()
         return any(self._target(self._fold(cells, case)) is not None for case in self.cases)
 
+    def hopeless(self) -> bool:
+        """Whether it is sure that ``fits`` does not hold."""
+        return not self.fits()
+
     def best(self) -> Counts:
         """The (C,) counts that come nearest to what is wanted, for explanations.
 
@@ -249,8 +256,9 @@ class Room:
             for pattern, nodes in groups:
                 part = self._sums.get((pattern, nodes))
                 if part is None:
-                    part = self._sums[pattern, nodes] = times(pattern, nodes, self._counts)
-                total = part if total is None else join(total, part, self._counts)
+                    part = times(pattern, nodes, self._counts, self.stop)
+                    self._sums[pattern, nodes] = part
+                total = part if total is None else join(total, part, self._counts, self.stop)
             assert total is not None
             self.exact = self.exact and total.exact
             cells.append(Cell(cell, total, groups))
@@ -262,7 +270,9 @@ class Room:
         rules = self._bands | {
             (first + index, domain): band for (index, domain), band in case.items()
         }
-        fold = Fold([(cell.domains, cell.total.vectors) for cell in cells], rules, self._counts)
+        fold = Fold(
+            [(cell.domains, cell.total.vectors) for cell in cells], rules, self._counts, self.stop
+        )
         self.exact = self.exact and fold.exact
         return fold
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from extender.search import census, reference
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.reference import Flag
 from extender.search.spread import settled
+from extender.search.stop import Flag
 from extender.search.validate import check_frame, check_units
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def solve(
     """The cheapest seats and victims with proof or bound, or why there are none.
 
     ``limits.branch_nodes`` bounds the work, so that the same problem gets the
-    same answer on every machine. ``deadline`` (a ``time.monotonic`` value; only
-    the compiled core looks at it) and ``cancel`` (``array('b', [0])``; non-zero
-    ends the search) stop it early with the best answer so far and its bound.
+    same answer on every machine. ``deadline`` (a ``time.monotonic`` value) and
+    ``cancel`` (``array('b', [0])``; non-zero ends the search) stop it early with the
+    best answer so far and its bound; a first answer is looked for in any case.
     Raises InvalidInput for a malformed problem.
     """
     check_frame(problem)
@@ -52,7 +52,7 @@ def solve(
             # A malformed unit, which the next line names, or numbers too wide for int64 fields.
             pass
     check_units(problem)
-    return reference.solve(problem, limits, cancel=cancel)
+    return reference.solve(problem, limits, deadline=deadline, cancel=cancel)
 
 
 def backend_for(problem: Problem) -> str:

@@ -1,9 +1,9 @@
 """Refuse a malformed Problem before the search trusts its indices and sizes.
 
 Every check names the field and the index at fault, so that whoever built the
-problem can find the line. The sizes are limited so that no sum the solver
-forms (room on a node, cost of every unit together) can leave an int64: the
-compiled core adds without looking.
+problem can find the line. Amounts and costs may be as large as they like: the
+compiled core refuses what could leave an int64 (extender/search/core/columns.pyx),
+and the plain search, whose integers have no end, takes it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.model.errors import InvalidInput
-from extender.search.problem import Problem, Vector
-
-LARGEST = 1 << 62
-"""No amount, and no sum of amounts on one node or one cost level, reaches this."""
+from extender.search.problem import MOST_MEMBERS, Problem, Vector
 
 
 def validate(problem: Problem) -> None:
@@ -43,14 +40,12 @@ def check_frame(problem: Problem) -> None:
 
 
 def check_units(problem: Problem) -> None:
-    """The units, one by one, and every sum that is formed over them.
+    """The units, one by one.
 
     The compiled core makes the same checks while it copies the units, and asks
     here only for the words when one fails.
     """
-    nodes, resources, levels = len(problem.nodes), len(problem.resources), len(problem.levels)
-    _units(problem, nodes, resources, levels)
-    _sums(problem, resources, levels)
+    _units(problem, len(problem.nodes), len(problem.resources), len(problem.levels))
 
 
 def _columns(problem: Problem, nodes: int, resources: int) -> None:
@@ -75,6 +70,8 @@ def _classes(problem: Problem, nodes: int, resources: int) -> None:
         if not 0 <= cls.least <= cls.count:
             raise InvalidInput(f"{where}.least is {cls.least}, not within 0..{cls.count}")
     total = sum(cls.count for cls in problem.classes)
+    if total > MOST_MEMBERS:
+        raise InvalidInput(f"the classes have {total} members, more than {MOST_MEMBERS}")
     if not 0 <= problem.need <= total:
         raise InvalidInput(f"need is {problem.need}, not within 0..{total} (the classes' counts)")
 
@@ -148,38 +145,6 @@ def _rules(problem: Problem, nodes: int) -> None:
         if not problem.domain_required and not 0 <= problem.domain_level < len(problem.levels):
             raise InvalidInput(
                 f"domain_level {problem.domain_level} is no cost level, and the domain is preferred"
-            )
-
-
-def _sums(problem: Problem, resources: int, levels: int) -> None:
-    """Bound every sum the solver can form, so that int64 holds it."""
-    for cls in problem.classes:
-        for amount in cls.request:
-            if amount * max(1, cls.count) >= LARGEST:
-                raise InvalidInput(f"class {cls.name}: a request of {amount} is too large to add")
-    most = [0] * resources
-    for r in range(resources):
-        most[r] = max((abs(value) for value in problem.free[r]), default=0)
-    cost = [0] * levels
-    for unit in problem.units:
-        for _, amounts in unit.releases:
-            for r in range(resources):
-                most[r] += amounts[r]
-        for level in range(levels):
-            cost[level] += unit.cost[level]
-        for budget, pods in unit.budgets:
-            if not problem.budgets[budget].hard:
-                cost[problem.budgets[budget].level] += pods
-    for gang in problem.gangs:
-        for level in range(levels):
-            cost[level] += gang.break_cost[level]
-    for r in range(resources):
-        if most[r] >= LARGEST:
-            raise InvalidInput(f"amounts of {problem.resources[r]} add up to {most[r]}: too large")
-    for level in range(levels):
-        if cost[level] >= LARGEST:
-            raise InvalidInput(
-                f"costs at level {problem.levels[level]} add up to {cost[level]}: too large"
             )
 
 

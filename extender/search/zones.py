@@ -24,7 +24,7 @@ from extender.search.core.columns import Columns
 from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, cost_of
 from extender.search.problem import Problem, Vector
-from extender.search.reference import Budget, Flag
+from extender.search.stop import Stop
 
 Split = Mapping[int, tuple[int, int]]
 """Domain -> members at least, at most."""
@@ -59,8 +59,6 @@ class Zones:
         domain: array[int],
         splits: Sequence[Split],
         region: Sequence[int],
-        deadline: float,
-        cancel: Flag | None,
     ) -> None:
         """``alone`` has the one class; ``splits`` are alternatives, over the same domains.
 
@@ -69,8 +67,6 @@ class Zones:
         allowed = alone.classes[0].allowed
         self.need = alone.need
         self.splits = splits
-        self.deadline = deadline
-        self.cancel = cancel
         nodes: dict[int, list[int]] = {}
         for n in region:
             if allowed[n]:
@@ -96,13 +92,13 @@ class Zones:
         ranges = (split.get(d, (0, self.need)) for d in self.domains)
         return [(low, max(low, min(high, self.need))) for low, high in ranges]
 
-    def relax(self, gone: frozenset[int], kept: frozenset[int], budget: Budget) -> Answer | None:
+    def relax(self, gone: frozenset[int], kept: frozenset[int], stop: Stop) -> Answer | None:
         """The cheapest split of the members over the domains; None: there is none."""
         best: Found | None = None
         for split in self.splits:
             if any(low > 0 for d, (low, _) in split.items() if d not in self.inside):
                 continue
-            found = self._together(split, gone, kept, budget)
+            found = self._together(split, gone, kept, stop)
             if found is not None and (best is None or found[0] < best[0]):
                 best = found
         if best is None:
@@ -112,7 +108,7 @@ class Zones:
         return Answer(_raised(best[0], self.scale), frozenset(times), torn)
 
     def _together(
-        self, split: Split, gone: frozenset[int], kept: frozenset[int], budget: Budget
+        self, split: Split, gone: frozenset[int], kept: frozenset[int], stop: Stop
     ) -> Found | None:
         """The cheapest way to reach the need, each domain within its limits."""
         nothing = (0,) * len(self.problem.levels)
@@ -120,7 +116,7 @@ class Zones:
         for d, (low, high) in zip(self.domains, self._ranges(split), strict=True):
             step: dict[int, Found] = {}
             for members in range(low, high + 1):
-                value = self._value(d, members, gone, kept, budget)
+                value = self._value(d, members, gone, kept, stop)
                 if value is None:
                     break
                 for seats, (cost, units) in reached.items():
@@ -132,16 +128,16 @@ class Zones:
         return reached.get(self.need)
 
     def _value(
-        self, d: int, members: int, gone: frozenset[int], kept: frozenset[int], budget: Budget
+        self, d: int, members: int, gone: frozenset[int], kept: frozenset[int], stop: Stop
     ) -> tuple[Vector, frozenset[int]] | None:
         """The least (shared) cost of so many seats in a domain; None when there is no way."""
         key = (d, members, gone & self._related[d], kept & self._related[d])
         if key not in self._known:
-            self._known[key] = self._ask(d, members, gone, kept, budget)
+            self._known[key] = self._ask(d, members, gone, kept, stop)
         return self._known[key]
 
     def _ask(
-        self, d: int, members: int, gone: frozenset[int], kept: frozenset[int], budget: Budget
+        self, d: int, members: int, gone: frozenset[int], kept: frozenset[int], stop: Stop
     ) -> tuple[Vector, frozenset[int]] | None:
         nothing = (0,) * len(self.problem.levels)
         if members == 0:
@@ -151,9 +147,11 @@ class Zones:
             return None
         if core.settled_free:
             return nothing, frozenset(core.free_answer())
-        left = max(1, budget.limit - budget.used)
-        chosen, bound, closed, branches = core.search(None, left, self.deadline, self.cancel)
-        budget.used += branches - 1
+        stop.check()
+        chosen, bound, closed, branches = core.search(
+            None, max(1, stop.left), stop.deadline, stop.cancel
+        )
+        stop.used += branches - 1
         if chosen is None:
             return None if closed else (bound or nothing, frozenset())
         units = frozenset(chosen)

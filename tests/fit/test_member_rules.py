@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
 from extender.fit.member_rules import (
+    EACH_NODE,
     MemberCap,
     MemberRules,
     MemberSpread,
@@ -17,7 +18,7 @@ from extender.fit.member_rules import (
     spread_domains,
 )
 from extender.fit.view import ClusterView
-from extender.model.objects import Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint
+from extender.model.objects import HostPort, Node, Pod, PodAffinityTerm, PodShape, SpreadConstraint
 from tests.fit.builders import HOST, node, pod, selector, term, view
 
 NODES = [node(f"n{i}", labels={"zone": "ab"[i % 2], "rack": str(i // 2)}) for i in range(6)]
@@ -197,6 +198,23 @@ def test_members_may_meet_their_own_affinity() -> None:
         assert affinity_mask(workers[0], there, names, [*leader, *workers]) == b"\1" * 6
 
 
+def ported(*ports: tuple[str, int]) -> PodShape:
+    return PodShape(host_ports=tuple(HostPort(ip, "TCP", number) for ip, number in ports))
+
+
+def test_members_that_take_a_port_are_one_a_node() -> None:
+    rules = self_caps([gang(3, ported(("", 80))), gang(2, PodShape(), "other")], view(NODES))
+    assert rules == MemberRules((MemberCap((0,), EACH_NODE, 1),))
+
+
+def test_who_takes_a_port_of_every_address_keeps_all_takers_off() -> None:
+    everywhere, first = gang(1, ported(("", 80)), "a"), gang(1, ported(("10.0.0.1", 80)), "b")
+    second, other = gang(2, ported(("10.0.0.2", 80)), "c"), gang(1, ported(("", 81)), "d")
+    rules = self_caps([everywhere, first, second, other], view(NODES))
+    assert set(rules.caps) == {MemberCap((0, 1), EACH_NODE, 1), MemberCap((0, 2), EACH_NODE, 1)}
+    assert rules.verify == ()
+
+
 @st.composite
 def near_gangs(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[Pod]]:
     """Nodes, pods on them, and members with affinity to some of each other and of those."""
@@ -225,15 +243,26 @@ anti_affinity = st.builds(
 constraints = st.builds(
     SpreadConstraint, st.sampled_from([HOST, "rack"]), st.integers(1, 2), targets, st.integers(1, 4)
 )
+ports = st.lists(
+    st.builds(
+        HostPort,
+        st.sampled_from(["", "0.0.0.0", "10.0.0.1", "10.0.0.2"]),
+        st.sampled_from(["", "TCP", "UDP"]),
+        st.sampled_from([80, 443]),
+    ),
+    max_size=2,
+).map(tuple)
 one_rule = st.one_of(
     st.just(PodShape()),
     st.builds(PodShape, anti_affinity=st.tuples(anti_affinity)),
     st.builds(PodShape, spread=st.tuples(constraints)),
+    st.builds(PodShape, host_ports=ports),
 )
 two_rules = st.builds(
     PodShape,
     anti_affinity=st.lists(anti_affinity, max_size=2).map(tuple),
     spread=st.lists(constraints, max_size=2).map(tuple),
+    host_ports=ports,
 )
 
 
@@ -263,7 +292,8 @@ def broken(
         for c in cap.classes:
             for member in classes[c]:
                 if member.uid in seats:
-                    value = seats[member.uid].labels[cap.topology_key]
+                    seat = seats[member.uid]
+                    value = seat.labels[cap.topology_key] if cap.topology_key else seat.name
                     here[value] = here.get(value, 0) + 1
         if any(count > cap.limit for count in here.values()):
             found.append(cap)

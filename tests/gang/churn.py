@@ -83,6 +83,8 @@ class Churn:
             (lambda: self._group(self.rng.choice(URGENT), urgent=True), 0.5),
             (self._drop_group, 0.3),
             (self._budget, 0.7),
+            (self._readiness, 0.5),
+            (self._nominate, 0.15),
             (self._class, 0.3),
         )
         self.rng.choices([do for do, _ in kinds], [weight for _, weight in kinds])[0]()
@@ -198,6 +200,18 @@ class Churn:
             ends = self.now + self.rng.choice((5, 30, 90, 300))
             self._change(pod, deleting=ends, disrupted=self.rng.random() < 0.5)
 
+    def _readiness(self) -> None:
+        pod = self._pod(bound=True)
+        if pod is not None:
+            self._change(pod, unready=not pod.unready)
+
+    def _nominate(self) -> None:
+        """kube-scheduler makes room for a pod, or gives it up."""
+        pod = self._pod(bound=False)
+        if pod is not None:
+            name = self.rng.choice(sorted(self.store.nodes.rows))
+            self._change(pod, nominated="" if pod.nominated else name)
+
     def _annotate(self) -> None:
         pod = self._pod(bound=True)
         if pod is not None:
@@ -222,6 +236,7 @@ class Churn:
                 name=name,
                 selector=_app(self.rng.choice(APPS)),
                 allowed=self.rng.randrange(3),
+                unready_free=self.rng.random() < 0.4,
                 version=self._next(),
             )
         )

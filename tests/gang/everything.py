@@ -61,8 +61,19 @@ def everything(
     for name in names:
         for pod in state.bound.get(name, ()):
             _take(free[at[name]], vector(pod.requests))
+    holds = [hold for hold in holds if hold.gang != gang.key]
+    seated = {member.uid for member in gang.members} | {hold.uid for hold in holds}
+    for pod in state.pending.values():
+        # What kube-scheduler has nominated to a node and is no less urgent has its room there.
+        if (
+            pod.nominated in at
+            and pod.priority >= gang.preemptor_priority
+            and not pod.deleting
+            and pod.uid not in seated
+        ):
+            _take(free[at[pod.nominated]], vector(pod.requests))
     for hold in holds:
-        if hold.gang != gang.key and hold.node in at:
+        if hold.node in at:
             _take(free[at[hold.node]], vector(hold.requests))
             if not hold.firm and hold.priority < gang.preemptor_priority and gang.preempts:
                 taken.setdefault(hold.gang, []).append((at[hold.node], vector(hold.requests)))
@@ -94,6 +105,7 @@ def everything(
             count = sum(
                 pod.namespace == budget.namespace
                 and pod.name not in budget.disrupted
+                and not (pod.unready and budget.unready_free)
                 and matches(budget.selector, pod.labels)
                 for pod in pods
             )
@@ -149,7 +161,13 @@ def everything(
         ),
         blockers=tuple(blockers),
         caps=tuple(
-            Cap(cap.classes, partition((cap.topology_key,), names, state, ()), cap.limit)
+            Cap(
+                cap.classes,
+                partition((cap.topology_key,), names, state, ())
+                if cap.topology_key
+                else array("i", range(len(names))),
+                cap.limit,
+            )
             for cap in rules.caps
         ),
         spreads=tuple(_spread(rule, names, view, set(unit_of)) for rule in rules.spreads),
@@ -189,8 +207,14 @@ def _who(
     leaving: list[Pod] = []
 
     def goes(pod: Pod, priority: int) -> bool:
+        guards = [
+            budget
+            for budget in state.budgets
+            if budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
+        ]
         return (
             gang.preempts
+            and (len(guards) < 2 or settings.plan.pdb_policy != "respect")
             and priority < gang.preemptor_priority
             and protected(pod, settings.plan, state.now) is None
         )
@@ -207,7 +231,7 @@ def _who(
                 if goes(pod, pod.priority):
                     alone.append((pod, pod.priority, None))
             elif not (victim := resolver.resolve(key, state)).problems:
-                if victim.unit == UNIT_ALL:
+                if victim.unit == UNIT_ALL and len(victim.bound) >= victim.min_count:
                     most = [max(p.priority, victim.victim_priority) for p in victim.bound]
                     if all(goes(p, m) for p, m in zip(victim.bound, most, strict=True)):
                         broken = any(p.deleting and p.disrupted for p in victim.members)

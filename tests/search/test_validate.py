@@ -8,14 +8,22 @@ import pytest
 from msgspec.structs import replace
 
 from extender.model.errors import InvalidInput
-from extender.search.problem import Blocker, Budget, Cap, ElasticGang, Problem, Spread, Unit
+from extender.search.problem import (
+    MOST_MEMBERS,
+    Blocker,
+    Budget,
+    Cap,
+    ElasticGang,
+    Problem,
+    Spread,
+    Unit,
+)
 from extender.search.solver import solve
 from tests.search.build import cluster, single
 
 GOOD = cluster([1, 1], [single("a", 0, 3), single("b", 1, 3)], need=1, cpu=3)
 UNIT = GOOD.units[0]
 CLASS = GOOD.classes[0]
-HUGE = 1 << 62
 SPREAD = Spread((0,), (0,), array("i", [0, 1]), (0, 0), (0, 0), 1)
 
 
@@ -79,9 +87,7 @@ def spread(**changes: object) -> Problem:
         (replace(GOOD, caps=(Cap((0,), array("i", [0, 0]), -1),)), "limit"),
         (replace(GOOD, domain=array("i", [0])), "domain"),
         (replace(GOOD, domain=array("i", [0, 0]), domain_required=False), "domain_level"),
-        (replace(GOOD, classes=(replace(CLASS, request=(HUGE,)),)), "too large"),
-        (replace(GOOD, free=(array("q", [HUGE, 0]),)), "too large"),
-        (replace(GOOD, units=(replace(UNIT, cost=(HUGE, 0, 0, 0, 0)),)), "too large"),
+        (replace(GOOD, classes=(replace(CLASS, count=1 + MOST_MEMBERS),)), "members"),
     ],
 )
 def test_the_message_names_the_place(problem: Problem, words: str) -> None:

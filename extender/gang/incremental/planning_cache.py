@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import compress
 from math import inf
+from typing import TYPE_CHECKING
 
 from extender.fit.selector_index import SelectorIndex
 from extender.fit.static import node_kinds, static_mask
@@ -25,8 +26,21 @@ from extender.model.gang import Gang
 from extender.model.objects import Node, Pod, PodShape, Requests
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot, differing
-from extender.search.census import FREE, STAYS, Amounts, Census, Holder
+from extender.search.census import (
+    FREE,
+    STAYS,
+    Amounts,
+    Census,
+    Holder,
+    Offers,
+    Question,
+    Seatings,
+)
 from extender.search.solver import open_census
+
+if TYPE_CHECKING:
+    from extender.search.core.census import Census as CompiledCensus
+    from extender.search.core.census import Offers as CompiledOffers
 
 MOST_AMOUNTS = 20_000
 """Different requests and node sizes that are remembered."""
@@ -87,7 +101,7 @@ class PlanningCache:
         dirty |= self._take_budgets(snapshot)
         self.victim_costs.renew(nodes)
         self.gangs.renew(snapshot)
-        dirty |= self.preemptability.renew(self.gangs, now, snapshot.unevictable)
+        dirty |= self.preemptability.renew(self.gangs, self.guards, now, snapshot.unevictable)
         if snapshot.unevictable is not last.unevictable:
             either = {**last.unevictable, **snapshot.unevictable}
             dirty |= {
@@ -105,11 +119,11 @@ class PlanningCache:
             }
         self._last, self.now = snapshot, now
         try:
-            self._put(dirty)
+            self._put(dirty, self.census)
         except OverflowError:
             # Amounts beyond what the compiled census takes: go on in plain Python.
             self.census = Census()
-            self._put(nodes)
+            self._put(nodes, self.census)
         return changed
 
     def classes(self, pending: tuple[Pod, ...]) -> Classes:
@@ -146,6 +160,18 @@ class PlanningCache:
         """Return the census' numbers of these resources."""
         numbers = self._numbers
         return tuple([numbers.setdefault(name, len(numbers)) for name in resources])
+
+    def offers(
+        self, question: Question, slots: array[int], held: Mapping[int, Seatings]
+    ) -> Offers | CompiledOffers:
+        """Return what the nodes in these slots offer (Census.offers), whatever the amounts."""
+        try:
+            return self.census.offers(question, slots, held)
+        except OverflowError:
+            # Beyond what the compiled census takes: this one question in plain Python.
+            plain = Census()
+            self._put(self._last.nodes, plain)
+            return plain.offers(question, slots, held)
 
     def own_number(self, gang: Gang) -> int:
         """Return the number of the gang's pods in the census; -1 when none is on a node."""
@@ -197,7 +223,7 @@ class PlanningCache:
             if any(pod.namespace in changed for pod in pods)
         }
 
-    def _put(self, names: Iterable[str]) -> None:
+    def _put(self, names: Iterable[str], census: Census | CompiledCensus) -> None:
         nodes, bound, now = self._last.nodes, self._last.bound, self.now
         of_pod, member_key = self.preemptability.of_pod, self.member_key
         for name in names:
@@ -219,7 +245,7 @@ class PlanningCache:
                 holder = Holder(priority, number, whole, covered, amounts, subject)
                 holders.append((priority, pod.uid, holder))
             holders.sort()
-            self.census.put(
+            census.put(
                 self._slots[name],
                 self._amounts.get(node.allocatable) or self._number(node.allocatable),
                 [holder for _, _, holder in holders],

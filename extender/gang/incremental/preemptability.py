@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from extender.fit.selector_index import SelectorIndex
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.victims import Candidate, ElasticCandidate, leaves_in_time, protected
 from extender.model.gang import UNIT_ALL, Gang
@@ -63,17 +64,26 @@ class Preemptability:
         self._plan = settings.plan
         self._seats = settings.seats
         self._gangs: Gangs | None = None
+        self._guards = SelectorIndex()
         self._kept: dict[GangKey, GangPreemptability] = {}
         self._last_number = -1
         self._unevictable: Mapping[str, str] = EMPTY
         self.by_number: dict[int, GangPreemptability] = {}
 
-    def renew(self, gangs: Gangs, now: float, unevictable: Mapping[str, str] = EMPTY) -> set[str]:
+    def renew(
+        self,
+        gangs: Gangs,
+        guards: SelectorIndex,
+        now: float,
+        unevictable: Mapping[str, str] = EMPTY,
+    ) -> set[str]:
         """Take a new state of the gangs; return the nodes whose pods' preemptability may differ.
 
-        Pods that became ``unevictable`` or are so no more are the caller's to look up.
+        ``guards``: which disruption budgets speak for a pod. Pods that became ``unevictable``
+        or are so no more are the caller's to look up.
         """
         self._gangs = gangs
+        same, self._guards = guards is self._guards, guards
         changed: set[str] = set()
         refused = set(self._unevictable.items()) ^ set(unevictable.items())
         touched = {uid for uid, _ in refused}
@@ -81,7 +91,8 @@ class Preemptability:
         for key, old in list(self._kept.items()):
             gang = gangs[key]
             if (
-                gang is old.gang
+                same
+                and gang is old.gang
                 and old.since <= now < old.until
                 and not (touched and any(pod.uid in touched for pod in gang.members))
             ):
@@ -153,6 +164,10 @@ class Preemptability:
         if refused is not None:
             return f"its eviction was refused: {refused}", inf
         why = protected(pod, self._plan, now)
+        if self._plan.pdb_policy == "respect":
+            budgets = len(self._guards.matching(pod.namespace, pod.labels))
+            if budgets > 1:
+                return f"{budgets} disruption budgets match it: the Eviction API refuses it", inf
         if why is None:
             return "", inf
         if protected(pod, self._plan, inf) is None:
@@ -165,9 +180,10 @@ class Preemptability:
             why = f"its gang {victim.key} has a problem: {victim.problems[0]}"
             return GangPreemptability(victim, number, now, inf, stays=why)
         bound = victim.bound
-        if victim.unit != UNIT_ALL:
+        if victim.unit != UNIT_ALL or len(bound) < victim.min_count:
             surplus = len(bound) - victim.min_count
-            # A gang below its quorum is broken already: taking more of it breaks nothing.
+            # A gang below its quorum is broken already: taking more of it breaks nothing,
+            # and its members lose nothing together.
             elastic = (
                 ElasticCandidate(victim.key, surplus, victim.victim_priority)
                 if surplus >= 0

@@ -21,6 +21,8 @@ OPT_OUT_ANNOTATIONS = {
     "volcano.sh/preemptable": "false",
     "yunikorn.apache.org/allow-preemption": "false",
 }
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+"""On what the API server shows of a static pod: to delete it ends nothing on the node."""
 CHECKPOINT_ANNOTATION = "podgroup-extender.io/last-checkpoint"
 
 
@@ -50,8 +52,14 @@ def protected(pod: Pod, settings: PlanSettings, now: float) -> str | None:
     """Return why the pod must never be a victim, or None."""
     if pod.namespace in settings.protected_namespaces:
         return f"namespace {pod.namespace} is protected"
-    if pod.owner is not None and pod.owner.kind == "Node":
+    if MIRROR_ANNOTATION in pod.annotations or (pod.owner is not None and pod.owner.kind == "Node"):
         return "a static pod cannot be evicted through the API"
+    if (
+        pod.owner is not None
+        and pod.owner.kind == "DaemonSet"
+        and not settings.evict_daemon_set_pods
+    ):
+        return "a DaemonSet's pod comes back to its node"
     # Asked of every pod, and hardly any has one of the keys.
     if not OPT_OUT_LABELS.keys().isdisjoint(pod.labels):
         for key, value in OPT_OUT_LABELS.items():

@@ -24,7 +24,13 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.priority_cutoff import least_priority, least_priority_over
-from extender.gang.plan.regions import blockers_of, domain_keys, partition, preferred_keys
+from extender.gang.plan.regions import (
+    blockers_of,
+    cap_domains,
+    domain_keys,
+    partition,
+    preferred_keys,
+)
 from extender.gang.plan.spreads import Spreading, enough, node_limits
 from extender.gang.plan.units import Units, units_of, ways
 from extender.model.cost_order import order_of, spares_by_priority
@@ -139,7 +145,7 @@ class Build:
                 self._below,
                 self._planning.own_number(self._gang),
             )
-            offers = self._planning.census.offers(question, self._usable.slots, self._held)
+            offers = self._planning.offers(question, self._usable.slots, self._held)
             self._asked[requests] = offers
         return offers
 
@@ -171,7 +177,7 @@ class Build:
             inside = bytes(shut)
         limits = array("i", (ENDLESS for _ in usable))
         for cap in self._caps:
-            domain = partition((cap.topology_key,), usable, self._snapshot, ())
+            domain = cap_domains(cap, usable, self._snapshot)
             counted = [value for value in domain if value >= 0]
             if len(set(counted)) < len(counted):
                 return None  # binds over several nodes: not a matter of sums
@@ -342,7 +348,7 @@ class Build:
             caps=tuple(
                 Cap(
                     cap.classes,
-                    partition((cap.topology_key,), names, self._snapshot, ()),
+                    cap_domains(cap, names, self._snapshot),
                     cap.limit,
                 )
                 for cap in self._caps
@@ -367,7 +373,7 @@ class Build:
 def _ruled(classes: Iterable[tuple[Pod, ...]]) -> bool:
     """Whether members may set each other rules at all; members of a class share a shape."""
     shapes = [group[0].shape for group in classes]
-    return any(shape.anti_affinity or shape.spread for shape in shapes)
+    return any(shape.anti_affinity or shape.spread or shape.host_ports for shape in shapes)
 
 
 def _vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> Vector:
@@ -392,6 +398,7 @@ def _budget_use(
     use: dict[int, int] = {}
     for pod in pods:
         for at in guards.matching(pod.namespace, pod.labels):
-            if pod.name not in budgets[at].disrupted:
+            budget = budgets[at]
+            if pod.name not in budget.disrupted and not (pod.unready and budget.unready_free):
                 use[at] = use.get(at, 0) + 1
     return tuple(sorted(use.items()))

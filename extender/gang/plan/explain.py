@@ -24,8 +24,8 @@ def victim_reason(pod: Pod, unit: Candidate, used_nodes: set[str]) -> str:
     return f"its gang goes whole; {pod.node} itself is not used"
 
 
-def explain_plan(gang: Gang, built: Built, plan: Plan) -> tuple[str, ...]:
-    """Return the story of a plan, line by line."""
+def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[str, ...]:
+    """Return the story of a plan, line by line; ``cut``: what ended the search early."""
     problem = built.problem
     lines = [
         f"{gang.key} (priority {gang.preemptor_priority}) wants {problem.need} seats: "
@@ -57,7 +57,7 @@ def explain_plan(gang: Gang, built: Built, plan: Plan) -> tuple[str, ...]:
         lines.append(f"takes over the seats held for the less urgent {key}")
     if gang.preferred_topology_key:
         lines.append(_wish_line(gang, built, plan))
-    lines.append(_proof_line(plan))
+    lines.append(_proof_line(plan) + (f"; the search was cut: {cut}" if cut else ""))
     unmodelled = sorted({kind for pod in gang.pending for kind in pod.shape.unmodelled})
     if unmodelled:
         lines.append(

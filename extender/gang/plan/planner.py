@@ -27,6 +27,7 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Build, Built
 from extender.gang.plan.explain import explain_plan, explain_refusal, victim_reason
+from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.validity import present
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -36,8 +37,8 @@ from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search import leading
 from extender.search.problem import Infeasible, Limits, Solution, Vector
-from extender.search.reference import Flag
 from extender.search.solver import solve
+from extender.search.stop import Flag
 
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""
@@ -86,6 +87,7 @@ class Planner:
             return early
         view = self.see(snapshot)
         others = [hold for hold in holds if hold.gang != gang.key]
+        others += nominated_seats(gang, snapshot, {hold.uid for hold in others})
         struck: dict[str, frozenset[str]] = dict(masks or {})
         for uid, names in _not_offered(gang, view, offered or {}).items():
             struck[uid] = struck.get(uid, frozenset()) | names
@@ -345,7 +347,7 @@ def _finish(
         generation=snapshot.generation,
         takes_over=tuple(taken_over),
     )
-    return replace(plan, explanation=explain_plan(gang, built, plan))
+    return replace(plan, explanation=explain_plan(gang, built, plan, solution.cut))
 
 
 def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "") -> Victim:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 
-from extender.fit.member_rules import self_affinity_key
+from extender.fit.member_rules import EACH_NODE, MemberCap, self_affinity_key
 from extender.fit.view import ClusterView
 from extender.gang.incremental.victims import Candidate
 from extender.model.gang import Gang
@@ -64,6 +64,13 @@ def partition(
     return array(
         "i", (order[v] if v is not None and (not taken or v in taken) else -1 for v in values)
     )
+
+
+def cap_domains(cap: MemberCap, names: Sequence[str], snapshot: Snapshot) -> array[int]:
+    """Number the domains in which the cap counts; -1 where it does not."""
+    if cap.topology_key == EACH_NODE:
+        return array("i", range(len(names)))
+    return partition((cap.topology_key,), names, snapshot, ())
 
 
 def blockers_of(

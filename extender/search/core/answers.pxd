@@ -12,9 +12,6 @@ cdef class Answers(Zones):
     cdef vector[char] best                       # U
     cdef bint have_best, halted, unproved
     cdef i64 frozen_seats, widest_demand, branches, branch_limit
-    cdef double deadline
-    cdef const signed char* cancel
-    cdef object cancel_owner
 
     cdef void lay_answers(self) noexcept nogil
     cdef bint out_of_time(self) noexcept nogil

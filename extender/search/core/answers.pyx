@@ -2,21 +2,14 @@
 # distutils: language = c++
 """Step 5, the relaxation of a branch, and the answers that come out of it."""
 
-from libc.time cimport time_t
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, Outcome, choose
+from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, choose
+from extender.search.core.clock cimport late
 from extender.search.core.limbs cimport i64, minus, order, plus, put, zero
 from extender.search.core.states cimport IN, OUT
 from extender.search.core.zones cimport Zones
-
-cdef extern from "<time.h>" nogil:
-    cdef struct timespec:
-        time_t tv_sec
-        long tv_nsec
-    int clock_gettime(int clock, timespec* now)
-    int CLOCK_MONOTONIC
 
 cdef enum:
     STEP_WORK = 20000         # elementary steps that count as one branch
@@ -35,21 +28,15 @@ cdef class Answers(Zones):
         self.base.assign(self.W, 0)
         self.raw.assign(self.W, 0)
         self.frozen_seats = 0
+        self.pick.clock = &self.clock
         self.have_best = False
 
     cdef bint out_of_time(self) noexcept nogil:
-        cdef timespec now
         if self.branches >= self.branch_limit:
             return True
         if self.work // STEP_WORK >= self.branch_limit:
             return True
-        if self.cancel != NULL and self.cancel[0]:
-            return True
-        if self.deadline > 0:
-            clock_gettime(CLOCK_MONOTONIC, &now)
-            if now.tv_sec + now.tv_nsec * 1e-9 >= self.deadline:
-                return True
-        return False
+        return late(&self.clock)
 
     cdef void base_cost(self) noexcept nogil:
         """base: what the decisions made so far cost."""
@@ -94,7 +81,7 @@ cdef class Answers(Zones):
         """Steps 3 to 5 under the decisions so far: cost of the relaxed answer, its bound.
 
         ``pick`` and the factors then describe the answer for ``trace``. Nothing is
-        set when the outcome is IMPOSSIBLE or CUT (not below the best answer).
+        set when the outcome is IMPOSSIBLE, CUT (not below the best answer) or LATE.
         """
         cdef int W = self.W
         cdef const i64* limit = NULL
@@ -110,9 +97,12 @@ cdef class Answers(Zones):
         zero(value, W)
         if self.demand > 0:
             self.mark_too_short()
-            self.eliminate()
+            if not self.eliminate():
+                return LATE
             if self.zone_limit.size():
                 self.merge_zones()
+                if late(&self.clock):
+                    return LATE
             if self.have_best:
                 put(value, &self.best_cost[0], W)
                 minus(value, &self.base[0], W)

@@ -5,6 +5,7 @@
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
+from extender.search.census import ENDLESS as MOST_SEATS
 from extender.search.census import FREE, LARGEST, MOST_STEPS, SHUT
 from extender.search.core.holdings cimport Node, Offer, Step, Who
 from extender.search.core.limbs cimport i64, wide
@@ -12,7 +13,7 @@ from extender.search.core.limbs cimport i64, wide
 cdef i64 NO_COST = FREE
 cdef i64 NEVER_OPENS = SHUT
 cdef int STEPS = MOST_STEPS
-cdef i64 ENDLESS = 1 << 30
+cdef i64 ENDLESS = MOST_SEATS
 
 
 cdef inline bint cheaper(const Ratio& a, const Ratio& b) noexcept nogil:
@@ -51,7 +52,7 @@ cdef class Asked:
             if request[r] > 0:
                 if room[r] < request[r]:
                     return 0
-                if room[r] < most * request[r]:
+                if <wide>room[r] < <wide>most * <wide>request[r]:
                     here = room[r] // request[r]
                     most = min(most, here)
         return most

@@ -1,5 +1,6 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport Clock
 from extender.search.core.limbs cimport i64
 
 cdef enum:
@@ -24,6 +25,7 @@ cdef class Basis:
     cdef vector[double] sigma
     cdef int step, since
     cdef i64 work
+    cdef Clock* clock
 
     cdef void start(self, int rows, int groups) noexcept nogil
     cdef int add(self, int group, const int* rows, const double* values, int count) noexcept nogil

@@ -15,6 +15,7 @@ Floating point: what comes out are proposals (prices, parts), never a proof.
 from libc.math cimport fabs
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport late
 from extender.search.core.limbs cimport i64
 
 
@@ -143,6 +144,10 @@ cdef class Basis:
                 self.place[j] = p
         for q in range(<int>others.size()):
             j = others[q]
+            if late(self.clock):
+                # Rows' own columns stand in; the program is not looked at any more.
+                self.place[j] = OUTSIDE
+                continue
             self.spread(j)
             best = -1
             for p in range(m):

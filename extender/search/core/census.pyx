@@ -20,6 +20,7 @@ from extender.search.core.limbs cimport i64
 
 cdef i64 NO_COST = FREE
 cdef int MOST_HOLDERS = 1000
+cdef i64 MOST_HELD = 1 << 60  # with 1,000 pods of LARGEST each still an int64
 cdef int MOST_QUESTIONS = 4  # kinds of preemptor at a time; a few gangs compete
 
 cdef object COLUMN = array.array("q")
@@ -139,6 +140,8 @@ cdef class Offers:
             taken.clear()
             spare.clear()
             for amount in seatings.held:
+                if amount > MOST_HELD:
+                    raise OverflowError("held")
                 taken.push_back(amount)
             for amount in seatings.spare:
                 spare.push_back(amount)

@@ -1,5 +1,6 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport Clock
 from extender.search.core.limbs cimport i64
 
 cdef enum Outcome:
@@ -7,6 +8,7 @@ cdef enum Outcome:
     EXACT = 1        # picks are the optimum, bound is its value
     CUT = 2          # nothing lies below the cutoff
     GAP = 3          # picks are an answer, bound is a lower bound
+    LATE = 4         # the time was up: nothing is known
 
 cdef struct Step:
     int group
@@ -29,6 +31,7 @@ cdef cppclass Choice:
     vector[int] base_pick    # per group: seats before the break step
     i64 work
     i64 patience
+    Clock* clock
     int breaking             # index into order_, -1 when the relaxation is integral
     i64 rest                 # seats still missing before the break step
 

@@ -12,6 +12,7 @@ answer; dynamic programming over those decides.
 
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport late
 from extender.search.core.limbs cimport (
     i64, is_never, minus, never, order, order_of_rates, order_of_sum, plus, put, wide, zero,
 )
@@ -281,7 +282,7 @@ cdef Outcome decide(Choice* c, const i64* base, const i64* limit) noexcept nogil
     open_first.push_back(<int>open_rows.size())
     if demand < 0:
         demand = 0
-    if rows * (demand + 1) > c.patience or demand > 60000:
+    if rows * (demand + 1) > c.patience or c.demand > 60000:  # rows are traced in 16 bits
         return GAP
     c.work += rows * (demand + 1)
     now.assign((demand + 1) * w, 0)
@@ -290,6 +291,8 @@ cdef Outcome decide(Choice* c, const i64* base, const i64* limit) noexcept nogil
     for d in range(1, demand + 1):
         never(&now[d * w], w)
     for g in range(<int>open_group.size()):
+        if late(c.clock):
+            return GAP
         group = open_group[g]
         for d in range(demand + 1):
             never(&then[d * w], w)

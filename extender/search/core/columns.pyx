@@ -7,11 +7,16 @@ from libcpp.vector cimport vector
 
 from extender.search.core.limbs cimport i64
 
-cdef double LARGEST_SUM = 2.0e18  # well below an int64; validate.py draws its line higher
+cdef double LARGEST_SUM = 2.0e18
+cdef i64 MOST_PODS = 1 << 30
 
 
 class Doubtful(Exception):
-    """A unit is malformed or too large for this core; validate.check_units says which."""
+    """A unit is malformed, which validate.check_units tells, or too large for this core.
+
+    Too large: a request, or what one node or one cost level adds up to, beyond 2e18, so
+    that room plus one more request stays an int64; budgets' pods beyond 2^30 in all.
+    """
 
 
 cdef class Columns:
@@ -33,8 +38,11 @@ cdef class Columns:
         self.count = cls.count
         cdef int r, n, k, entry
         cdef i64 amount
-        for r in kept:
-            self.request.push_back(request[r])
+        try:
+            for r in kept:
+                self.request.push_back(request[r])
+        except OverflowError as error:
+            raise Doubtful("request") from error
         self.free.resize(self.nodes * self.resources)
         cdef const int64_t[::1] column
         k = 0
@@ -67,7 +75,7 @@ cdef class Columns:
         cdef int level, r, k, node, budget, pods, gang, u = 0, width = self.levels
         cdef int resources = len(problem.resources), gangs = len(problem.gangs)
         cdef int budgets = len(problem.budgets)
-        cdef i64 amount
+        cdef i64 amount, taken = 0
         cdef double most
         cdef tuple releases, amounts, cost, uses
         cdef vector[int] kept_at, seen_on, seen_budget
@@ -127,6 +135,7 @@ cdef class Columns:
                 seen_budget[budget] = u
                 self.use_budget.push_back(budget)
                 self.use_pods.push_back(pods)
+                taken += pods
             u += 1
         self.unit_first.push_back(<int>self.entry_node.size())
         self.cost_first.push_back(<int>self.cost_level.size())
@@ -134,8 +143,12 @@ cdef class Columns:
         if len({unit.uid for unit in problem.units}) != self.units:
             raise ValueError("uid")
         for level in range(width):
-            if paid[level] > LARGEST_SUM:
+            for elastic in problem.gangs:
+                paid[level] += <double>elastic.break_cost[level]
+            if paid[level] + <double>taken > LARGEST_SUM:
                 raise ValueError("cost")
+        if taken > MOST_PODS:
+            raise ValueError("budgets")
         for r in range(resources):
             most = freed[r]
             for k in range(self.nodes):
@@ -146,7 +159,7 @@ cdef class Columns:
             if most > LARGEST_SUM:
                 raise ValueError("releases")
         cls = problem.classes[0]
-        if any(amount * max(1, cls.count) > LARGEST_SUM for amount in cls.request):
+        if any(wanted > LARGEST_SUM for wanted in cls.request):
             raise ValueError("request")
 
     cdef _take_rules(self, problem):

@@ -22,7 +22,7 @@ cdef class Elimination(Frontiers):
     cdef bint was_split
 
     cdef void forget_groups(self) noexcept nogil
-    cdef void eliminate(self) noexcept nogil
+    cdef bint eliminate(self) noexcept nogil
     cdef int width_of(self, int v) noexcept nogil
     cdef void eliminate_one(self, int v) noexcept nogil
     cdef void join_scope(self, vector[int]* a, vector[int]* b, vector[int]* into) noexcept nogil

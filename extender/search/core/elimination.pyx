@@ -11,6 +11,7 @@ knapsack picked to the units behind them.
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport late
 from extender.search.core.frontiers cimport Frontiers
 from extender.search.core.limbs cimport i64, is_never, never, order, order_of_sum, plus, put
 from extender.search.core.states cimport WIDEST
@@ -39,8 +40,8 @@ cdef class Elimination(Frontiers):
         self.pick.rows.clear()
         self.pick.picks.clear()
 
-    cdef void eliminate(self) noexcept nogil:
-        """Step 4: fill pick's groups; records allow ``trace`` to go back."""
+    cdef bint eliminate(self) noexcept nogil:
+        """Step 4: fill pick's groups; records allow ``trace`` to go back. False: time is up."""
         cdef int n, i, j, f, v, best, width, best_width, W = self.W
         cdef vector[int] todo
         cdef vector[char] inside
@@ -53,6 +54,8 @@ cdef class Elimination(Frontiers):
                 continue
             if self.dirty[n]:
                 self.build(n)
+                if late(&self.clock):
+                    return False
             if self.scope[n].size() == 0:
                 if self.most[n] > 0:
                     self.group_factor.push_back(-1)
@@ -87,12 +90,15 @@ cdef class Elimination(Frontiers):
             todo[best] = todo.back()
             todo.pop_back()
             self.eliminate_one(v)
+            if late(&self.clock):
+                return False
         for f in range(<int>self.f_scope.size()):
             if not self.f_dead[f] and self.f_scope[f].size() == 0 and self.f_most[f] > 0:
                 self.group_factor.push_back(f)
                 self.group_node.push_back(-1)
                 self.pick.most.push_back(self.f_most[f])
                 self.pick.rows.push_back(&self.f_table[f][0])
+        return True
 
     cdef int width_of(self, int v) noexcept nogil:
         """How many couplers would share a table if v were eliminated now."""
@@ -211,6 +217,8 @@ cdef class Elimination(Frontiers):
                 scope.push_back(joined[0][i])
         table.resize((<i64>1 << <int>scope.size()) * (most + 1) * W)
         for bits in range(1 << <int>scope.size()):
+            if late(&self.clock):
+                break  # eliminate sees it too, and uses none of this
             row = &table[<i64>bits * (most + 1) * W]
             for k in range(most + 1):
                 never(row + k * W, W)
@@ -270,7 +278,7 @@ cdef class Elimination(Frontiers):
                     if order_of_sum(&into[0][a * W], rows + b * W, &next_[target * W], W) < 0:
                         put(&next_[target * W], &into[0][a * W], W)
                         plus(&next_[target * W], rows + b * W, W)
-            self.work += (size + 1) * (self.f_most[f] + 1)
+            self.work += <i64>(size + 1) * (self.f_most[f] + 1)
             for a in range(width - 1, -1, -1):
                 if order(&next_[(a + 1) * W], &next_[a * W], W) < 0:
                     put(&next_[a * W], &next_[(a + 1) * W], W)
@@ -293,6 +301,8 @@ cdef class Elimination(Frontiers):
             else:
                 self.f_want[self.group_factor[g]] = k
         for r in range(<int>self.r_var.size() - 1, -1, -1):
+            if late(&self.clock):
+                return  # the units found so far are no answer, which ``reduce`` sees
             self.trace_record(r)
         for f in range(factors):
             if self.f_leaf[f] >= 0:

@@ -1,11 +1,13 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.cover cimport Cover
+from extender.search.core.clock cimport Clock
 from extender.search.core.limbs cimport i64
 from extender.search.core.relations cimport Relations
 
 
 cdef class Frontiers(Relations):
+    cdef Clock clock                             # when the search ends early
     cdef i64 demand                              # seats missing
     cdef bint sharing                            # couplers are local, at parts of their price
     cdef vector[vector[int]] scope               # N: couplers of the node's table

@@ -9,6 +9,7 @@ that break with their first pod); the node's own units are covered by cover.pyx.
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport late
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
 from extender.search.core.limbs cimport (
     MOST_LIMBS, i64, is_never, never, order, plus, put, wide, zero,
@@ -242,6 +243,8 @@ cdef class Frontiers(Relations):
         self.force(n, bits, forced)
         self.lay(&cover)
         for k in range(kfree + 1, kmax + 1):
+            if late(&self.clock):
+                break  # whoever asked for the frontier sees it too, and does without
             for r in range(R):
                 self.asked[r] = (
                     self.c.request[r] * (self.base_slots[n] + k) - self.node_room[r]

@@ -27,7 +27,8 @@ parts are one class on top of the other, a file each:
 
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, Outcome, settle
+from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, settle
+from extender.search.core.clock cimport start_clock
 from extender.search.core.columns cimport Columns
 from extender.search.core.limbs cimport i64, minus, order, plus, put, zero
 from extender.search.core.retries cimport Retries
@@ -81,6 +82,10 @@ cdef class Region(Retries):
                 return
         put(real, bound, W)
         outcome = self.relax(value, bound)
+        if outcome == LATE:
+            self.halted = True
+            self.leave_open(real)
+            return
         if outcome == IMPOSSIBLE or outcome == CUT:
             return
         if order(bound, real, W) < 0:
@@ -116,6 +121,10 @@ cdef class Region(Retries):
                 if order(bound, &self.best_cost[0], W) >= 0:
                     return
             outcome = self.relax(value, real)
+            if outcome == LATE:
+                self.halted = True
+                self.leave_open(bound)
+                return
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return
             if (
@@ -362,19 +371,13 @@ cdef class Region(Retries):
         """
         cdef int u
         cdef i64 start[6]
-        cdef const signed char[::1] flag
         self.branch_limit = branch_limit
-        self.deadline = deadline
         self.branches = 0
         self.work = 0
         self.halted = False
         self.unproved = False
         self.widest_demand = 0
-        self.cancel = NULL
-        if cancel is not None:
-            flag = cancel
-            self.cancel_owner = cancel
-            self.cancel = &flag[0]
+        start_clock(&self.clock, deadline, cancel)
         packed = None if cutoff is None else self.pack(cutoff)
         if packed is not None:
             for u in range(self.W):
@@ -385,6 +388,11 @@ cdef class Region(Retries):
             zero(start, self.W)
             put(start, &self.extra[0], self.W)
             self.explore(start, True)
+            if self.unproved and not self.have_best:
+                # Cut before there was an answer: the plain way to one.
+                self.offer_greedy()
+                if not self.have_best:
+                    self.offer_within()
         chosen = None
         if self.best.size():
             chosen = [u for u in range(self.U) if self.best[u]]

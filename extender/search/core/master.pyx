@@ -5,6 +5,7 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.basis cimport KEY, OUTSIDE, Basis
+from extender.search.core.clock cimport late
 from extender.search.core.limbs cimport i64
 
 cdef enum:
@@ -47,6 +48,8 @@ cdef class Master(Basis):
             self.refactor()
         self.price_out()
         for i in range(pivots):
+            if late(self.clock):
+                return False
             j = self.entering()
             if j < 0:
                 return True

@@ -9,7 +9,7 @@ that keep the rules by themselves.
 from libcpp.vector cimport vector
 
 from extender.search.core.answers cimport Answers
-from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, Outcome
+from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
 from extender.search.core.limbs cimport i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, WEIGHT_BITS
 
@@ -63,7 +63,7 @@ cdef class Pricing(Answers):
                         takes += self.c.use_pods[k] + self.allowed_pods[b]
         if not some:
             return False
-        most = (<i64>1 << 60) // takes
+        most = (<i64>1 << 58) // takes  # with the costs still below what is_never knows
         low.assign(budgets, 0)
         high.assign(budgets, most)
         for b in range(budgets):
@@ -83,6 +83,8 @@ cdef class Pricing(Answers):
                     put(&self.tuned[b * W], &price[0], W)
                     self.set_fine(b, &price[0])
             outcome = self.relax(value, now)
+            if outcome == LATE:
+                break
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return True
             if order(now, bound, W) > 0:
@@ -155,6 +157,8 @@ cdef class Pricing(Answers):
             if self.out_of_time():
                 break
             outcome = self.relax(value, now)
+            if outcome == LATE:
+                break
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return True
             if not found or order(&self.raw[0], top, W) > 0:
@@ -224,7 +228,7 @@ cdef class Pricing(Answers):
         outcome = self.relax(value, now)
         if outcome == IMPOSSIBLE or outcome == CUT:
             closed = True
-        else:
+        elif outcome != LATE:
             if order(now, bound, self.W) > 0:
                 put(bound, now, self.W)
             self.trace()

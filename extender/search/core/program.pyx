@@ -15,7 +15,8 @@ relaxation), and any price of a level that must not rise above its own bound.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport EXACT, IMPOSSIBLE, Outcome, choose
+from extender.search.core.choice cimport EXACT, IMPOSSIBLE, LATE, Outcome, choose
+from extender.search.core.clock cimport late
 from extender.search.core.limbs cimport i64, is_never
 from extender.search.core.master cimport Master
 from extender.search.core.states cimport OPEN, IN, OUT
@@ -40,6 +41,7 @@ cdef class Program(Ties):
         cdef vector[int] rows
         cdef vector[double] values
         self.mass.assign(1 + self.stages + self.ties, 0)
+        self.lp.clock = &self.clock
         self.lp.start(1 + self.stages + self.ties, self.parts)
         self.lp.scan = 0
         self.lp.sign[DEMAND] = -1
@@ -176,8 +178,8 @@ cdef class Program(Ties):
         cdef double price
         total += self.level_most[self.stage_level[stage]]
         self.fraction = 0
-        while self.fraction < MOST_FRACTION and (total << (self.fraction + 12)) < MOST_PRICE // (
-            self.U + 1
+        while self.fraction < MOST_FRACTION and (
+            total < (MOST_PRICE // (self.U + 1)) >> (self.fraction + 12)
         ):
             self.fraction += 1
         unit = <i64>1 << self.fraction
@@ -250,7 +252,8 @@ cdef class Program(Ties):
             self.forget_groups()
             return EXACT
         self.mark_too_short()
-        self.eliminate()
+        if not self.eliminate():
+            return LATE
         outcome = choose(&self.pick, NULL)
         self.work += self.pick.work
         if outcome == IMPOSSIBLE:
@@ -400,11 +403,12 @@ cdef class Program(Ties):
         cdef int g, k = 1, most = 0
         cdef vector[i64] paid
         cdef i64 bound
-        if self.ask(floor, &bound, &paid) == IMPOSSIBLE:
+        cdef Outcome outcome = self.ask(floor, &bound, &paid)
+        if outcome == IMPOSSIBLE or outcome == LATE:
             return
         for g in range(<int>self.pick.most.size()):
             most = max(most, self.pick.most[g])
-        while k <= most:
+        while k <= most and not late(&self.clock):
             self.pick.picks.resize(self.pick.most.size())
             for g in range(<int>self.pick.most.size()):
                 self.pick.picks[g] = min(k, self.pick.most[g])

@@ -10,13 +10,15 @@ answers. It proves nothing.
 
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport late
 from extender.search.core.limbs cimport i64, order, put
 from extender.search.core.stages cimport Stages
-from extender.search.core.states cimport OPEN
+from extender.search.core.states cimport IN, OPEN
 
 cdef enum:
     RETRIES = 3000           # rounds
     TAKEN = 6                 # units taken away at once, at most
+    ROUNDS_WITHIN = 20        # tries to keep within firm budgets when nothing else did
 
 
 cdef class Retries(Stages):
@@ -128,14 +130,30 @@ cdef class Retries(Stages):
         return seats / (1.0 + <double>self.price[u * self.full])
 
     cdef bint complete_trial(self, vector[int]* banned, int now) noexcept nogil:
-        """Add what promises most until the gang fits; False when it does not."""
-        cdef int u, best
+        """Add what promises most until the gang fits; False when it does not.
+
+        What would exceed a budget that must not be exceeded is left alone.
+        """
+        cdef int u, best, b
         cdef double most, value
+        cdef bint firm = False
+        for b in range(self.c.budgets):
+            firm = firm or self.firm[b]
+        if firm:
+            self.trial_used.assign(self.c.budgets, 0)
+            for u in range(self.U):
+                if self.trial[u]:
+                    self.use_budgets(u, 1)
         while self.trial_seats < self.need:
+            if now >= 0 and self.out_of_time():
+                return False
             best = -1
             most = 0
             for u in range(self.U):
-                if self.status[u] == OPEN and not self.trial[u] and banned[0][u] != now:
+                if (
+                    self.status[u] == OPEN and not self.trial[u] and banned[0][u] != now
+                    and (not firm or self.room_in_budgets(u))
+                ):
                     value = self.promise(u)
                     if value > most:
                         most = value
@@ -143,4 +161,45 @@ cdef class Retries(Stages):
             if best < 0:
                 return False
             self.flip(best)
+            if firm:
+                self.use_budgets(best, 1)
         return True
+
+    cdef void use_budgets(self, int u, int sign) noexcept nogil:
+        cdef int i
+        for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
+            self.trial_used[self.c.use_budget[i]] += sign * self.c.use_pods[i]
+
+    cdef bint room_in_budgets(self, int u) noexcept nogil:
+        """Whether the trial may take the unit as far as firm budgets go."""
+        cdef int i, b
+        for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
+            b = self.c.use_budget[i]
+            if self.firm[b] and self.trial_used[b] + self.c.use_pods[i] > self.allowed_pods[b]:
+                return False
+        return True
+
+    cdef void offer_within(self) noexcept nogil:
+        """An answer within the firm budgets, filled up from nothing: what promises most
+        first, then, round by round, without some of what was taken before."""
+        cdef int u, round_
+        cdef unsigned int seed = 99
+        cdef vector[char] nobody
+        cdef vector[int] banned
+        nobody.assign(self.U, 0)
+        banned.assign(self.U, -1)
+        for u in range(self.U):
+            nobody[u] = self.status[u] == IN
+        for round_ in range(ROUNDS_WITHIN):
+            self.start_trial(&nobody)
+            if self.complete_trial(&banned, -2 - round_):
+                self.keep_if_better(&self.trial)
+                if self.have_best:
+                    return
+            if round_ and late(&self.clock):
+                return
+            for u in range(self.U):
+                if self.trial[u] and self.status[u] == OPEN:
+                    seed = seed * 1664525 + 1013904223
+                    if (seed >> 8) % 3 == 0:
+                        banned[u] = -3 - round_

@@ -1,6 +1,7 @@
 from collections.abc import Iterable, Sequence
 
 from extender.search.core.columns import Columns
+from extender.search.stop import Flag
 
 class Several:
     def __init__(
@@ -16,5 +17,5 @@ class Several:
         together: Sequence[int],
     ) -> None: ...
     def search(
-        self,
+        self, deadline: float, cancel: Flag | None
     ) -> tuple[tuple[int, ...], list[int], list[int]] | tuple[()] | None: ...

@@ -12,10 +12,13 @@ left cost nothing. Where none of that comes up the answer is the optimum.
 
 from libcpp.vector cimport vector
 
+from extender.search.core.clock cimport late, start_clock
 from extender.search.core.columns cimport Columns
 from extender.search.core.cover cimport Cover, cover_solve
 from extender.search.core.frontiers cimport Frontiers
-from extender.search.core.limbs cimport i64, is_never, never, order, order_of_sum, plus, put, zero
+from extender.search.core.limbs cimport (
+    i64, is_never, never, order, order_of_sum, plus, put, wide, zero,
+)
 from extender.search.core.states cimport OPEN
 
 cdef enum:
@@ -75,12 +78,13 @@ cdef class Several(Frontiers):
                     self.most_of[n * self.C + c] = most
         self.strides.assign(self.C, 1)
         self.S = 1
+        self.too_wide = False
         for c in range(self.C):
             self.strides[c] = self.S
-            if self.S > MOST_STATES:
+            if <i64>self.S * (self.counts[c] + 1) > MOST_STATES:
+                self.too_wide = True
                 break
             self.S *= self.counts[c] + 1
-        self.too_wide = self.S > MOST_STATES
         with nogil:
             self.relate()
             self.lay_tables()
@@ -104,6 +108,7 @@ cdef class Several(Frontiers):
         cdef vector[i64] whole
         cdef bint laid = False, fits, lacking
         cdef i64 asked
+        cdef wide every
         first = <int>self.row_cost.size() // W
         members.assign(C, 0)
         most.assign(C, 0)
@@ -117,7 +122,7 @@ cdef class Several(Frontiers):
             most[c] = self.most_of[n * C + c]
             for r in range(R):
                 asked = self.requests[c * R + r]
-                if asked > 0 and whole[r] < most[c] * asked:
+                if asked > 0 and <wide>whole[r] < <wide>most[c] * <wide>asked:
                     most[c] = <int>(whole[r] // asked) if whole[r] > 0 else 0
             rows *= most[c] + 1
             if rows > MOST_ROWS:
@@ -130,14 +135,20 @@ cdef class Several(Frontiers):
             fits = total <= self.together[n]
             lacking = False
             for r in range(R):
-                asked = 0
+                # Each class alone fits; all of them together may be beyond an int64.
+                every = 0
                 for c in range(C):
-                    asked += members[c] * self.requests[c * R + r]
-                if asked and asked > whole[r]:
+                    every += <wide>members[c] * <wide>self.requests[c * R + r]
+                asked = 0
+                if every > <wide>0 and every > <wide>whole[r]:
                     fits = False
+                else:
+                    asked = <i64>every
                 self.asked[r] = asked - self.node_room[r] if asked else 0
                 lacking = lacking or self.asked[r] > 0
             if fits:
+                if late(&self.clock):
+                    return
                 if lacking:
                     if not laid:
                         self.collect(n, 0)
@@ -213,6 +224,8 @@ cdef class Several(Frontiers):
             for s in range(S):
                 self.from_state[at + s] = <unsigned short>s
             for i in range(self.row_first[p] + 1, self.row_first[p + 1]):
+                if late(&self.clock):
+                    return False
                 for s in range(S):
                     if is_never(&now[s * W]):
                         continue
@@ -266,8 +279,9 @@ cdef class Several(Frontiers):
             for i in range(cover.taken_count):
                 uses[0][self.item_unit[cover.taken[i]]] += 1
 
-    def search(self):
-        """(bound (L,), units, torn units), None when they cannot be seated, () when too wide.
+    def search(self, double deadline, cancel):
+        """(bound (L,), units, torn units), None when they cannot be seated, () when too wide
+        or when the time is up.
 
         The bound is of what comes on top of the gone units. Units: what the picked rows
         take; torn: those of them taken on some of their nodes only.
@@ -279,8 +293,12 @@ cdef class Several(Frontiers):
         cdef vector[int] uses
         if self.too_wide:
             return ()
+        start_clock(&self.clock, deadline, cancel)
         with nogil:
             for n in range(self.N):
+                if late(&self.clock):
+                    self.too_wide = True
+                    break
                 if self.relevant[n]:
                     self.row_first.push_back(<int>self.row_cost.size() // self.W)
                     self.places.push_back(n)
@@ -299,10 +317,12 @@ cdef class Several(Frontiers):
             return ()
         with nogil:
             seated = self.pick(value)
-            if seated:
+            if seated and not self.clock.over:
                 self.trace_rows(&uses)
                 plus(value, &self.extra[0], self.W)
                 self.raise_fields(value)
+        if self.clock.over:
+            return ()
         if not seated:
             return None
         units = [u for u in range(self.U) if uses[u]]

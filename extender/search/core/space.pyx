@@ -9,7 +9,7 @@ levels whose units suffice are kept; dearer units are dropped.
 from libcpp.vector cimport vector
 
 from extender.search.core.columns cimport Columns
-from extender.search.core.limbs cimport i64, order, put
+from extender.search.core.limbs cimport i64, order, put, wide
 from extender.search.core.states cimport OPEN, IN, OUT
 
 
@@ -82,7 +82,7 @@ cdef class Space:
                 return 0
             if room[r] <= 0:
                 return 0
-            if room[r] < most * self.c.request[r]:
+            if <wide>room[r] < <wide>most * <wide>self.c.request[r]:
                 fit = room[r] // self.c.request[r]
                 if fit < most:
                     most = fit

@@ -10,7 +10,7 @@ are decided one after the other (branch and price).
 
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport IMPOSSIBLE, Outcome
+from extender.search.core.choice cimport IMPOSSIBLE, LATE, Outcome
 from extender.search.core.limbs cimport i64, order, put, zero
 from extender.search.core.program cimport Program
 from extender.search.core.states cimport OPEN, IN, OUT
@@ -127,6 +127,8 @@ cdef class Stages(Program):
             self.take_prices(stage)
             one = <i64>1 << self.fraction
             outcome = self.ask(floor, &bound, &paid)
+            if outcome == LATE:
+                return STUCK
             if outcome == IMPOSSIBLE:
                 return BEATEN
             if bound > 0:

@@ -11,6 +11,7 @@ until its couplers are decided.
 from libcpp.vector cimport vector
 
 from extender.search.core.elimination cimport Elimination
+from extender.search.core.clock cimport late
 from extender.search.core.limbs cimport i64, is_never, never, order_of_sum, plus, put
 from extender.search.core.states cimport OPEN
 
@@ -98,12 +99,13 @@ cdef class Zones(Elimination):
 
     cdef void merge_zone(self, int z, int most) noexcept nogil:
         """The zone's frontier: the least cost of at least 0, 1, ... ``most`` seats."""
-        cdef int i, g, k, b, best, source, reach = 0, W = self.W
+        cdef int i, g, k, b, best, source, W = self.W
+        cdef i64 reach = 0
         cdef const i64* rows
         cdef vector[i64] now, then
         for i in range(<int>self.zone_group[z].size()):
             reach += self.whole_most[self.zone_group[z][i]]
-        most = min(most, reach)
+        most = <int>min(<i64>most, reach)
         if most > self.demand:
             most = <int>self.demand
         now.assign((most + 1) * W, 0)
@@ -113,6 +115,8 @@ cdef class Zones(Elimination):
         for i in range(<int>self.zone_group[z].size()):
             g = self.zone_group[z][i]
             rows = self.whole_rows[g]
+            if late(&self.clock):
+                break  # ``relax`` sees it too
             for k in range(most + 1):
                 put(&then[k * W], &now[k * W], W)
                 best = 0
@@ -151,7 +155,7 @@ cdef class Zones(Elimination):
             width = <int>(self.zone_rows[z].size() // self.W)
             for i in range(<int>self.zone_group[z].size() - 1, -1, -1):
                 g = self.zone_group[z][i]
-                picks[g] = self.zone_choice[z][i * width + k]
+                picks[g] = self.zone_choice[z][<i64>i * width + k]
                 k -= picks[g]
         self.pick.picks = picks
         self.pick.most = self.whole_most

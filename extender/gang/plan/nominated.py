@@ -1,0 +1,40 @@
+"""Room that kube-scheduler keeps for pods it has nominated to a node.
+
+Its filter counts a nominated pod as if it were on the node already for every pod that
+is no more urgent (RunFilterPluginsWithNominatedPods). A seat there would be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.plan import Hold
+from extender.model.snapshot import Snapshot
+
+NOMINATED = "nominated"
+"""In place of a dialect: such a seat belongs to kube-scheduler, to no gang of ours."""
+
+
+def nominated_seats(gang: Gang, snapshot: Snapshot, held: Collection[str]) -> list[Hold]:
+    """Return the seats of nominated pods that the gang's members do not get past.
+
+    ``held`` are uids with a seat of ours: that seat counts, wherever they are nominated.
+    """
+    own = {pod.uid for pod in gang.members}
+    return [
+        Hold(
+            gang=GangKey(NOMINATED, pod.namespace, pod.name),
+            priority=pod.priority,
+            uid=pod.uid,
+            node=pod.nominated,
+            requests=pod.requests,
+        )
+        for pod in snapshot.pending.values()
+        if pod.nominated in snapshot.nodes
+        and pod.priority >= gang.preemptor_priority
+        and not pod.deleting
+        and pod.uid not in own
+        and pod.uid not in held
+    ]

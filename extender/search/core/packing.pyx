@@ -1,0 +1,313 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# distutils: language = c++
+"""Whether members of several classes find seats on nodes that are full in different ways.
+
+A node's pattern is the set of maximal vectors of members that it seats (packing.py). Nodes
+of one pattern are a group. Weights decide most questions: what a weighted sum of members
+cannot reach has no seats, and taking the best vector of every node for what is still
+missing often seats everybody. The rest is dynamic programming over the members seated of
+all classes but one, which keeps the most members of that one.
+"""
+
+from libcpp.vector cimport vector
+
+from extender.search.core.clock cimport Clock, late, start_clock
+from extender.search.core.limbs cimport i64
+
+cdef enum:
+    MOST_STATES = 300000
+    TRIES = 8                 # weights tried, from those that served last and from new ones
+
+cdef i64 MOST_KEPT = 60000000   # states of all nodes that are kept to trace them
+
+
+cdef class Packing:
+    """Patterns by number, and the members wanted."""
+
+    cdef int C, S, last
+    cdef i64 need
+    cdef bint everybody
+    cdef vector[int] counts, least, strides
+    cdef vector[vector[int]] patterns      # vectors * C each
+    cdef vector[int] group_of, nodes_of    # the question: patterns and how many nodes each
+    cdef vector[double] weight
+    cdef vector[int] seats                 # nodes * C, in the order of the groups
+    cdef Clock clock
+
+    def __init__(self, counts, least, i64 need):
+        """``counts`` and ``least`` (C,); at least ``need`` members in all."""
+        cdef int c, width = 1
+        self.C = len(counts)
+        self.counts = counts
+        self.least = least
+        self.need = need
+        self.everybody = need == sum(counts)
+        self.last = max(range(self.C), key=lambda c: counts[c])
+        self.strides.assign(self.C, 0)
+        self.S = 0
+        for c in range(self.C):
+            if c == self.last:
+                continue
+            self.strides[c] = width
+            if <i64>width * (self.counts[c] + 1) > MOST_STATES:
+                return
+            width *= self.counts[c] + 1
+        self.S = width
+
+    def add(self, pattern):
+        """Take a pattern in; its number."""
+        cdef vector[int] vectors
+        for members in pattern:
+            for c in range(self.C):
+                vectors.push_back(min(members[c], self.counts[c]))
+        self.patterns.push_back(vectors)
+        return <int>self.patterns.size() - 1
+
+    cdef void take(self, groups):
+        cdef int pattern, nodes
+        self.group_of.clear()
+        self.nodes_of.clear()
+        for pattern, nodes in groups:
+            self.group_of.push_back(pattern)
+            self.nodes_of.push_back(nodes)
+
+    def fits(self, groups, double deadline, cancel):
+        """1 when everybody finds a seat on these (pattern, nodes), 0 when not, -1 when that
+        was not found out: too many states, or time is up."""
+        cdef int found
+        self.take(groups)
+        start_clock(&self.clock, deadline, cancel)
+        with nogil:
+            found = self.weigh(False)
+            if found < 0:
+                found = self.fill(False, False)
+        return found
+
+    def seat(self, groups, bint most):
+        """Members of each class for every node, group after group, on some more than are
+        wanted; None when they do not fit, or when there are too many states to tell.
+        ``most``: as many as there is room for."""
+        cdef int found, c, i
+        self.take(groups)
+        start_clock(&self.clock, 0, None)
+        with nogil:
+            self.seats.clear()
+            found = self.weigh(True)
+            if found < 0:
+                found = self.fill(True, most)
+        if found != 1:
+            return None
+        rows = []
+        for i in range(<int>self.seats.size() // self.C):
+            rows.append(tuple([self.seats[i * self.C + c] for c in range(self.C)]))
+        return rows
+
+    cdef int weigh(self, bint keep) noexcept nogil:
+        """Weighted sums: 0 for no, 1 for yes, -1 for neither."""
+        cdef int t, u, c, g, i, best, C = self.C, size, n
+        cdef vector[double] fresh
+        cdef double most, value, reach, wanted, paid
+        cdef vector[i64] left, sum_
+        cdef const int* rows
+        cdef bint done, short
+        if not self.everybody:
+            return -1
+        fresh.assign(C, 1.0)
+        for c in range(C):
+            # What every class could have for itself.
+            reach = 0
+            for g in range(<int>self.group_of.size()):
+                rows = self.patterns[self.group_of[g]].data()
+                size = <int>self.patterns[self.group_of[g]].size() // C
+                best = 0
+                for i in range(size):
+                    best = max(best, rows[i * C + c])
+                reach += <double>best * self.nodes_of[g]
+            if reach < self.counts[c]:
+                return 0
+            fresh[c] = 1.0 / max(1.0, reach - self.counts[c] + 1.0)
+        for u in range(2 * TRIES):
+            # The weights that served last go first: questions come in rows.
+            t = u % TRIES
+            if u == TRIES or <int>self.weight.size() != C:
+                self.weight = fresh
+            # Every node's best vector by weight bounds what is reached.
+            reach = 0
+            wanted = 0
+            sum_.assign(C, 0)
+            for c in range(C):
+                wanted += self.weight[c] * self.counts[c]
+            for g in range(<int>self.group_of.size()):
+                rows = self.patterns[self.group_of[g]].data()
+                size = <int>self.patterns[self.group_of[g]].size() // C
+                most = -1
+                best = 0
+                for i in range(size):
+                    value = 0
+                    for c in range(C):
+                        value += self.weight[c] * rows[i * C + c]
+                    if value > most:
+                        most = value
+                        best = i
+                reach += most * self.nodes_of[g]
+                for c in range(C):
+                    sum_[c] += <i64>rows[best * C + c] * self.nodes_of[g]
+            if reach < wanted * (1 - 1e-9):
+                return 0
+            # Take what is worth most of what is still missing, node by node.
+            left.assign(C, 0)
+            for c in range(C):
+                left[c] = self.counts[c]
+            if keep:
+                self.seats.clear()
+            for g in range(<int>self.group_of.size()):
+                rows = self.patterns[self.group_of[g]].data()
+                size = <int>self.patterns[self.group_of[g]].size() // C
+                for n in range(self.nodes_of[g]):
+                    most = 0
+                    best = -1
+                    for i in range(size):
+                        value = 0
+                        for c in range(C):
+                            value += self.weight[c] * min(<i64>rows[i * C + c], left[c])
+                        if value > most:
+                            most = value
+                            best = i
+                    if best < 0 and not keep:
+                        break
+                    for c in range(C):
+                        i = 0
+                        if best >= 0:
+                            i = <int>min(<i64>rows[best * C + c], left[c])
+                        left[c] -= i
+                        if keep:
+                            self.seats.push_back(i)
+            done = True
+            for c in range(C):
+                done = done and left[c] == 0
+            if done:
+                return 1
+            short = False
+            for c in range(C):
+                # What was left over is worth more next time.
+                if left[c] > 0:
+                    self.weight[c] *= 1.0 + 0.7 / (1 + t / 3) * (
+                        0.3 + 2.0 * <double>left[c] / self.counts[c]
+                    )
+                elif sum_[c] > self.counts[c]:
+                    self.weight[c] *= 1.0 - 0.2 / (1 + t)
+        return -1
+
+    cdef int fill(self, bint keep, bint most) noexcept nogil:
+        """The dynamic programming; ``keep``: seats tells who sits where; ``most``: as many
+        as there is room for."""
+        cdef int C = self.C, S = self.S, g, n, s, i, c, size, value, last = self.last
+        cdef int target, nodes = 0
+        cdef vector[int] now, then, digits
+        cdef vector[vector[int]] layers
+        cdef const int* rows
+        for g in range(<int>self.group_of.size()):
+            nodes += self.nodes_of[g]
+        if S == 0 or (keep and <i64>S * nodes > MOST_KEPT):
+            return -1
+        digits.resize(<i64>S * C)
+        for s in range(S):
+            for c in range(C):
+                if c != last:
+                    digits[s * C + c] = (s // self.strides[c]) % (self.counts[c] + 1)
+        now.assign(S, -1)
+        now[0] = 0
+        for g in range(<int>self.group_of.size()):
+            rows = self.patterns[self.group_of[g]].data()
+            size = <int>self.patterns[self.group_of[g]].size() // C
+            for n in range(self.nodes_of[g]):
+                if late(&self.clock):
+                    return -1
+                then = now
+                for i in range(size):
+                    for s in range(S):
+                        if now[s] < 0:
+                            continue
+                        target = self.target(&digits[s * C], rows + i * C)
+                        value = min(now[s] + rows[i * C + last], self.counts[last])
+                        if value > then[target]:
+                            then[target] = value
+                if keep:
+                    layers.push_back(now)
+                now.swap(then)
+                if not keep and self.reached(&now, &digits, False) >= 0:
+                    return 1
+        s = self.reached(&now, &digits, most)
+        if s < 0:
+            return 0
+        if keep:
+            self.trace(s, &now, &layers, &digits)
+        return 1
+
+    cdef int target(self, const int* digits, const int* row) noexcept nogil:
+        cdef int c, found = 0
+        for c in range(self.C):
+            if c != self.last:
+                found += min(digits[c] + row[c], self.counts[c]) * self.strides[c]
+        return found
+
+    cdef int reached(self, vector[int]* now, vector[int]* digits, bint most) noexcept nogil:
+        """A state in which everybody sits who must, ``most``: the fullest; -1 for none."""
+        cdef int s, c, total, best = -1, fullest = -1
+        cdef bint enough
+        for s in range(self.S - 1, -1, -1):
+            if now[0][s] < self.least[self.last]:
+                if self.everybody:
+                    return -1
+                continue
+            total = now[0][s]
+            enough = True
+            for c in range(self.C):
+                if c != self.last:
+                    total += digits[0][s * self.C + c]
+                    enough = enough and digits[0][s * self.C + c] >= self.least[c]
+            if enough and total >= self.need and total > fullest:
+                best = s
+                fullest = total
+                if not most:
+                    return s
+            if self.everybody:
+                break
+        return best
+
+    cdef void trace(
+        self, int s, vector[int]* end, vector[vector[int]]* layers, vector[int]* digits
+    ) noexcept nogil:
+        """seats: who sits on every node on the way to the state."""
+        cdef int C = self.C, g, n, i, from_, c, size, value, node, last = self.last
+        cdef const int* rows
+        cdef const vector[int]* before
+        cdef bint found
+        value = end[0][s]
+        node = <int>layers.size()
+        self.seats.assign(<i64>node * C, 0)
+        for g in range(<int>self.group_of.size() - 1, -1, -1):
+            rows = self.patterns[self.group_of[g]].data()
+            size = <int>self.patterns[self.group_of[g]].size() // C
+            for n in range(self.nodes_of[g]):
+                node -= 1
+                before = &layers[0][node]
+                if before[0][s] >= value:
+                    continue
+                found = False
+                for i in range(size):
+                    for from_ in range(s + 1):
+                        if (
+                            before[0][from_] >= 0
+                            and self.target(&digits[0][from_ * C], rows + i * C) == s
+                            and min(before[0][from_] + rows[i * C + last], self.counts[last])
+                            >= value
+                        ):
+                            found = True
+                            break
+                    if found:
+                        break
+                for c in range(C):
+                    self.seats[node * C + c] = rows[i * C + c]
+                s = from_
+                value = min(value, before[0][s])

@@ -1,0 +1,78 @@
+"""When a search ends early: its branches, its deadline, and a flag that another thread sets.
+
+One Stop is made for each question and asked by every loop of every solver. Those in
+Python ask it themselves; the compiled ones are given what it rests on (core/clock.pxd).
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Protocol
+
+from extender.search.problem import Limits
+
+
+class Flag(Protocol):
+    """A byte in shared memory that another thread may set: array('b', [0])."""
+
+    def __getitem__(self, index: int, /) -> int:
+        """Non-zero at index 0: stop soon."""
+
+
+class OutOfTime(Exception):  # noqa: N818  # no error: the search is over
+    """The deadline has passed, or the flag is set."""
+
+
+class Stop:
+    """What is left of a search's time and branches."""
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        deadline: float | None = None,
+        cancel: Flag | None = None,
+    ) -> None:
+        self.limit = (limits or Limits()).branch_nodes
+        self.used = 0
+        self.deadline = deadline or 0.0
+        """A time.monotonic value; 0 for none."""
+        self.cancel = cancel
+
+    @property
+    def left(self) -> int:
+        """Branches that may still be looked at."""
+        return max(0, self.limit - self.used)
+
+    def over(self) -> bool:
+        """Whether the time is up or the flag is set."""
+        if self.cancel is not None and self.cancel[0]:
+            return True
+        return self.deadline > 0 and monotonic() >= self.deadline
+
+    def check(self) -> None:
+        """Raise OutOfTime when it is over."""
+        if self.over():
+            raise OutOfTime
+
+    def spend(self) -> bool:
+        """Take one branch; False when none is left or the search is over."""
+        if self.used >= self.limit or self.over():
+            return False
+        self.used += 1
+        return True
+
+    def why(self) -> str:
+        """What ended the search, in words; "" when nothing did."""
+        if self.cancel is not None and self.cancel[0]:
+            return "it was cancelled"
+        if self.over():
+            return "its time was up"
+        return "its work was used up" if self.used >= self.limit else ""
+
+
+def part_of(deadline: float | None, share: float) -> float | None:
+    """The moment at which a share of the time until the deadline is over."""
+    if not deadline:
+        return deadline
+    now = monotonic()
+    return now + max(0.0, deadline - now) * share
