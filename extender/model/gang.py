@@ -60,3 +60,11 @@ class Gang(Struct, frozen=True, gc=False):
     def complete(self) -> bool:
         """Whether enough ungated members exist to reach the quorum."""
         return len(self.bound) + len(self.pending) >= self.min_count
+
+    @property
+    def goes_whole(self) -> bool:
+        """Whether it is evicted whole or not at all: a unit, and one that has come together.
+
+        Members of a gang below its quorum lose nothing together.
+        """
+        return self.unit == UNIT_ALL and len(self.bound) >= max(1, self.min_count)

@@ -11,6 +11,7 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
+from extender.gang.act.offers import Offers
 from extender.groups.resolver import Resolver
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
@@ -82,6 +83,7 @@ class Context(Struct, frozen=True):
     book: Book
     evidence: Evidence
     notices: Notices
+    offers: Offers
     resolver: Resolver
     leadership: Leadership
     spare: Spare

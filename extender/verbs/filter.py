@@ -69,6 +69,7 @@ class Filter:
     def _beside_seats(self, pod: Pod, names: list[str]) -> FilterResult:
         held = self._context.book.nodes()
         if not held:
+            self._context.offers.note(pod, names)
             return FilterResult(node_names=names)
         kept: list[str] = []
         refused: dict[str, str] = {}
@@ -82,6 +83,7 @@ class Filter:
         for name in kept:
             if name in held:
                 spare.offered(pod, name)
+        self._context.offers.note(pod, kept)
         if refused:
             self._context.notices.held_back(pod)
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)

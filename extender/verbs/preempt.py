@@ -14,7 +14,6 @@ from __future__ import annotations
 from extender.gang.act.book import Flight
 from extender.gang.incremental.victims import protected
 from extender.gang.plan.single import single_gang
-from extender.model.gang import UNIT_ALL
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
 from extender.model.settings import PlanSettings
@@ -92,7 +91,7 @@ class Preempt:
         gang = self._context.gang_of(victim, snapshot)
         if gang is None:
             return False
-        return bool(gang.problems) or (gang.unit == UNIT_ALL and len(gang.bound) > 1)
+        return bool(gang.problems) or (gang.goes_whole and len(gang.bound) > 1)
 
     async def _cheapest(
         self, pod: Pod, clean: dict[str, Candidate], breaking: dict[str, Candidate]

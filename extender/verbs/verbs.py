@@ -25,6 +25,7 @@ class ExtenderVerbs:
             book=coordinator.book,
             evidence=coordinator.evidence,
             notices=coordinator.notices,
+            offers=coordinator.offers,
             resolver=coordinator.resolver,
             leadership=coordinator.leadership,
             spare=spare,

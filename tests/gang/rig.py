@@ -75,6 +75,7 @@ class Rig:
             resolver,
             "kube-system",
             sleep=no_sleep,
+            blind_seconds=0.0,
             failed=failed,
         )
 

@@ -68,6 +68,8 @@ class Flight(Struct, kw_only=True):
     """Monotonic time at which the plan was made."""
     recorded: bool = False
     """Its record is surely written: the plan may act."""
+    held: float = 0.0
+    """Monotonic time since when the seats are held."""
     told: bool = False
     """Its members were told that evictions have begun."""
     doubted: bool = False

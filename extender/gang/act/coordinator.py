@@ -26,6 +26,7 @@ from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
 from extender.gang.act.notifier import Notifier
+from extender.gang.act.offers import Offers
 from extender.gang.act.pending_gangs import PendingGangs, ready
 from extender.gang.act.planner_thread import PLANNER, Masks, PlannerThread
 from extender.gang.act.records import Records
@@ -85,6 +86,7 @@ class Coordinator:
         heartbeats: Heartbeats,
         clocks: Clocks,
         random: Random,
+        blind_seconds: float,
         decided: Callable[[Decision], None],
     ) -> None:
         self.book = Book()
@@ -102,6 +104,7 @@ class Coordinator:
         )
         self._lock = asyncio.Lock()
         self.evidence = Evidence(clocks.monotonic)
+        self.offers = Offers(clocks.monotonic, blind_seconds)
         self._pending_gangs = PendingGangs(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
             clocks.monotonic, settings.plan.retry_seconds, settings.groups.settle_seconds
@@ -122,6 +125,7 @@ class Coordinator:
             leadership,
             random,
             self._background,
+            self.offers,
             self._decide,
             self._flight_ended,
             self._replan,
@@ -451,6 +455,7 @@ class Coordinator:
         await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
         self.recovered = True
+        self.offers.begin()
         self._sweeper.begin()
         await self._planner_thread.show(self._snapshot)
 

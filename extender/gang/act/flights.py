@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from math import inf
 from random import Random
 
 import structlog
@@ -34,6 +35,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
+from extender.gang.act.offers import OFFER_SECONDS, Offers
 from extender.gang.act.record import Record
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import covered_by_budget, member_problem, present, quick_problem
@@ -72,6 +74,7 @@ class Flights:
         leadership: Leadership,
         random: Random,
         background: Background,
+        offers: Offers,
         decide: Callable[[Decision], None],
         ended: Callable[[Flight, bool, bool], None],
         replan: Callable[[Flight, str], None],
@@ -89,6 +92,7 @@ class Flights:
         self._ended = ended
         self._replan = replan
         self._spawn = background.spawn
+        self._offers = offers
         self._interest: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""
         self._check = LastCheck(snapshot, self.shown, gangs, settings.plan)
@@ -145,6 +149,7 @@ class Flights:
     def resume(self, flight: Flight) -> str:
         """Go on with a recorded plan of a life before; return why not, "" when it goes on."""
         self.enter(flight)
+        flight.held = -inf  # a life before has held the seats
         why = self.problem(flight)
         if why:
             self.leave(flight)
@@ -185,6 +190,7 @@ class Flights:
         flight.victims = {u: v for u, v in flight.victims.items() if present(v, snapshot)}
         flight.waits = {u: v for u, v in flight.waits.items() if present(v, snapshot)}
         going = {**flight.victims, **flight.waits}
+        flight.held = self._clocks.monotonic()
         self.book.open_flight(
             flight,
             [
@@ -378,15 +384,34 @@ class Flights:
         if why:
             self._replan(flight, why)
             return
+        if self._crowded(flight):
+            return  # tick comes back to it
         self._enter_state(flight, State.OPEN)
         flight.deadline = flight.since + self._settings.seats.bind_seconds
         log.info("seats open", gang=str(flight.key), seats=len(flight.seats))
         self._spawn(self._notices.wake_members(flight))
 
+    def _crowded(self, flight: Flight) -> bool:
+        """Whether pods that were offered a seat's node before it was held may be in the way."""
+        if self._clocks.monotonic() - flight.held > OFFER_SECONDS:
+            return False
+        if self._offers.unknown(flight.held):
+            return True
+        offered = self._offers.before(flight.held, set(flight.seats.values()))
+        if not offered:
+            return False
+        others = [hold for hold in self.book.holds() if hold.gang != flight.key]
+        going = {*flight.victims, *flight.waits}
+        return bool(
+            quick_problem(flight.seats, flight.pods, self.shown(), going, [*others, *offered])
+        )
+
     def tick(self) -> None:
         """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
         for flight in self.book:
             errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
+            if not flight.victims and not flight.waits:
+                self._advance(flight)
             overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
             if overdue is not None:
                 self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
@@ -487,6 +512,7 @@ class Flights:
             self._advance(flight)
         self.book.pod_left(pod.node, pod.uid)
         self._notices.gone(pod)
+        self._offers.settled(pod.uid)
         flight = self.book.of_member(pod.uid)
         if flight is not None:
             self._member_lost(flight, pod)
@@ -496,6 +522,7 @@ class Flights:
 
     def _bound(self, pod: Pod) -> None:
         self._notices.gone(pod)
+        self._offers.settled(pod.uid)
         flight = self.book.of_member(pod.uid)
         for hold in self.book.holds_on(pod.node):
             other = self.book.get(hold.gang)

@@ -14,6 +14,7 @@ from extender.gang.act.evictor import Evictor
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leadership import Alone, Leadership
 from extender.gang.act.notifier import Notifier
+from extender.gang.act.offers import BLIND_SECONDS
 from extender.gang.act.records import Records
 from extender.gang.act.source import Source
 from extender.gang.tell.decisions import Decision
@@ -41,6 +42,7 @@ def coordinate(
     leadership: Leadership | None = None,
     heartbeats: Heartbeats | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    blind_seconds: float = BLIND_SECONDS,
     decided: Callable[[Decision], None] = lambda decision: None,
     evicted: Callable[[str], None] = lambda result: None,
     failed: Callable[[str, ApiError], None] = _logged,
@@ -49,6 +51,7 @@ def coordinate(
 
     ``namespace`` is where plan records are kept; ``evicted`` is told how each eviction ended
     ("evicted", "gone", "refused"), ``failed`` of each best-effort write that did not work.
+    ``blind_seconds``: for how long after the start a life before may have offered nodes.
     All waiting goes through the running event loop; ``sleep`` is how evictions that failed wait.
     """
     clocks = clocks or Clocks()
@@ -65,5 +68,6 @@ def coordinate(
         heartbeats=heartbeats or Heartbeats(),
         clocks=clocks,
         random=random or random_module.Random(),
+        blind_seconds=blind_seconds,
         decided=decided,
     )

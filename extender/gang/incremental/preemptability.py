@@ -17,7 +17,7 @@ from msgspec import Struct
 from extender.fit.selector_index import SelectorIndex
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.victims import Candidate, ElasticCandidate, leaves_in_time, protected
-from extender.model.gang import UNIT_ALL, Gang
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings
 from extender.model.snapshot import EMPTY
@@ -180,7 +180,7 @@ class Preemptability:
             why = f"its gang {victim.key} has a problem: {victim.problems[0]}"
             return GangPreemptability(victim, number, now, inf, stays=why)
         bound = victim.bound
-        if victim.unit != UNIT_ALL or len(bound) < victim.min_count:
+        if not victim.goes_whole:
             surplus = len(bound) - victim.min_count
             # A gang below its quorum is broken already: taking more of it breaks nothing,
             # and its members lose nothing together.

@@ -21,7 +21,7 @@ from typing import Protocol
 from extender.fit.selectors import matches
 from extender.fit.static import static_allowed
 from extender.gang.incremental.victims import protected
-from extender.model.gang import UNIT_ALL, Gang
+from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Victim
 from extender.model.settings import PlanSettings
@@ -110,7 +110,7 @@ def victim_problem(
     why = protected(pod, settings, snapshot.now) or snapshot.unevictable.get(pod.uid)
     if why is not None:
         return why
-    if not alone and gang is not None and not victim.unit and gang.unit == UNIT_ALL:
+    if not alone and gang is not None and not victim.unit and gang.goes_whole:
         return f"its gang {gang.key} now goes as a whole"
     return ""
 

@@ -1,0 +1,77 @@
+"""Nodes that pods of no gang were lately offered, until it is seen what became of them.
+
+kube-scheduler assumes a pod on its node long before the binding shows in our cache. A plan that
+is made in between counts the room twice, and its gang would start in part. Whoever is offered a
+node after the seats are held is judged by them (verbs.spare); who was offered it before has to be
+waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+
+from msgspec import Struct
+
+from extender.model.objects import GangKey, Pod, Requests
+from extender.model.plan import Hold
+
+OFFER_SECONDS = 4.0
+"""How long a node that was offered to a pod counts as possibly taken by it."""
+BLIND_SECONDS = 2.0
+"""For how long after the start it is not known what a life before has offered."""
+NOBODY = GangKey("offer", "", "")
+
+
+class Offer(Struct, frozen=True):
+    """One answer to one pod."""
+
+    requests: Requests
+    nodes: Sequence[str]
+    time: float
+
+
+class Offers:
+    """Unsettled offers by pod, oldest first. ``monotonic`` gives seconds."""
+
+    def __init__(self, monotonic: Callable[[], float], blind_seconds: float) -> None:
+        self._now = monotonic
+        self._blind_seconds = blind_seconds
+        self._made: dict[str, Offer] = {}
+        self._seeing = 0.0
+        """From when on every offer that still counts is known."""
+
+    def begin(self) -> None:
+        """The process begins to answer: what was offered before is not known."""
+        self._seeing = self._now() + self._blind_seconds
+
+    def note(self, pod: Pod, nodes: Sequence[str]) -> None:
+        """A pod may be on one of these nodes from now on; its earlier offer is void."""
+        now = self._now()
+        self._made.pop(pod.uid, None)
+        self._made[pod.uid] = Offer(pod.requests, nodes, now)
+        oldest = next(iter(self._made))
+        if now - self._made[oldest].time > OFFER_SECONDS:
+            del self._made[oldest]
+
+    def settled(self, uid: str) -> None:
+        """The pod is bound or gone."""
+        self._made.pop(uid, None)
+
+    def unknown(self, since: float) -> bool:
+        """Whether a life before may have offered room that seats held at ``since`` count on."""
+        return self._now() < self._seeing and since < self._seeing
+
+    def before(self, since: float, nodes: AbstractSet[str]) -> list[Hold]:
+        """Return what pods that were offered one of the nodes before ``since`` may take there."""
+        now = self._now()
+        found = []
+        for uid, offer in self._made.items():
+            if offer.time >= since:
+                break
+            if now - offer.time <= OFFER_SECONDS:
+                found += [
+                    Hold(NOBODY, 0, uid, name, offer.requests)
+                    for name in sorted(nodes & set(offer.nodes))
+                ]
+        return found
