@@ -160,6 +160,8 @@ class Checks(Listener):
             return
         now = self._time()
         running = [other for other in self._state.of_work(work.name) if other.runs]
+        if len(running) < work.quorum:
+            return  # it has lost its quorum already: its members are single pods by then
         # Who was bound just now may not have been known to us.
         left = {other.uid for other in running if now - other.bound > 2.0}
         priority = self._granted.get(pod.uid, 0)

@@ -50,6 +50,8 @@ from extender.model.snapshot import Snapshot
 log = structlog.get_logger("gang")
 
 
+ANSWER_SECONDS = 10.0
+"""After how long a member that was told its seat and is not bound is not on its way any more."""
 PRESUMED_SECONDS = 5.0
 """How long a binding that was under way when the life before ended may take to show."""
 
@@ -391,6 +393,11 @@ class Flights:
         log.info("seats open", gang=str(flight.key), seats=len(flight.seats))
         self._spawn(self._notices.wake_members(flight))
 
+    def seat_given(self, flight: Flight, pod: Pod) -> None:
+        """Note that a member was told its seat: it is bound there soon, or asks again."""
+        flight.answered.add(pod.uid)
+        flight.answered_at = self._clocks.monotonic()
+
     def _crowded(self, flight: Flight) -> bool:
         """Whether pods that were offered a seat's node before it was held may be in the way."""
         if self._clocks.monotonic() - flight.held > OFFER_SECONDS:
@@ -419,7 +426,9 @@ class Flights:
         changed = nodes is not self._nodes
         self._nodes = nodes
         for flight in self.book:
-            if flight.recorded and not flight.seating:
+            if self._clocks.monotonic() - flight.answered_at > ANSWER_SECONDS:
+                flight.answered.clear()
+            if flight.recorded:
                 again = changed or flight.doubted
                 why = self.problem(flight) if again else self._stays(flight)
                 flight.doubted = False
