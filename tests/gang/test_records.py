@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator
@@ -11,6 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from extender.gang.act.background import Background
+from extender.gang.act.book import Flight, State
+from extender.gang.act.keeper import RecordKeeper
+from extender.gang.act.leadership import Alone
 from extender.gang.act.record import PART_BYTES, Record, pack, unpack
 from extender.gang.act.records import Records, Superseded, documents_of
 from extender.kube.client import KubeClient
@@ -125,7 +130,7 @@ async def test_parts_without_a_record_are_leftovers(client: KubeClient) -> None:
         await client.create(MAPS, document)
     records = Records(client, "kube-system")
     assert (await records.load()).records == []
-    await records.sweep(set(), 0)
+    await records.sweep(set, 0)
     assert await names(client) == []
 
 
@@ -155,7 +160,7 @@ async def test_a_record_that_was_given_up_is_swept_when_the_api_is_back(
         await records.create(record())
     server.faults.clear()
     assert await names(client) == [record().name]
-    await records.sweep(set(), 0)
+    await records.sweep(set, 0)
     assert await names(client) == []
 
 
@@ -170,7 +175,7 @@ async def test_a_younger_lease_keeps_what_it_has_taken_over(client: KubeClient) 
         await old.update(replace(written, finishing=("x",)))
     with pytest.raises(Superseded):
         await old.drop(written)
-    await old.sweep(set(), 0)
+    await old.sweep(set, 0)
     assert await names(client) == [written.name]
     assert (await young.load()).records == [claimed]
 
@@ -194,7 +199,7 @@ async def test_what_somebody_else_put_there_stays(client: KubeClient) -> None:
     await client.create(MAPS, body)
     records = Records(client, "kube-system")
     assert (await records.load()).unreadable == ["mine"]
-    await records.sweep(set(), 5)
+    await records.sweep(set, 5)
     assert await names(client) == ["mine"]
 
 
@@ -205,3 +210,20 @@ async def test_the_youngest_plan_comes_first(client: KubeClient) -> None:
         await records.create(each)
     loaded = (await records.load()).records
     assert [each.made for each in loaded] == [2.0, 1.0, 0.0]
+
+
+async def test_a_sweep_leaves_a_record_alone_that_is_written_meanwhile(
+    server: ApiServer, client: KubeClient
+) -> None:
+    """Who is wanted was once asked before the list was read: a plan went on without a record."""
+    background = Background()
+    keeper = RecordKeeper(Records(client, "kube-system"), Alone(), background)
+    server.faults.plan(Fault(times=1, method="GET", path="labelSelector", delay=0.5))
+    sweep = asyncio.create_task(keeper.sweep())
+    await asyncio.sleep(0.1)
+    flight = Flight(plan=record().plan, id="1", pods={}, seats={}, state=State.PLANNED, since=0.0)
+    await keeper.write(flight, 1.0)
+    (name,) = await names(client)
+    await sweep
+    assert await names(client) == [name]
+    await background.close()

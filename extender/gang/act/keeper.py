@@ -135,5 +135,8 @@ class RecordKeeper:
 
     async def sweep(self) -> None:
         """Delete records that belong to no plan. Raises ApiError."""
-        live = {kept.record.name for kept in self._kept.values()}
+
+        def live() -> set[str]:
+            return {kept.record.name for kept in self._kept.values()}
+
         await self._records.sweep(live, self._epoch)

@@ -17,6 +17,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any
 from urllib.parse import quote
 
@@ -178,23 +180,25 @@ class Records:
         except NotFound:
             return
 
-    async def sweep(self, live: set[str], epoch: int) -> None:
+    async def sweep(self, live: Callable[[], AbstractSet[str]], epoch: int) -> None:
         """Delete records of plans that are over: doomed ones, and any that nobody here knows.
 
-        ``live`` are the names of records that are wanted; of what else there is, those of a
-        younger epoch are not ours to touch. Raises ApiError.
+        ``live`` returns the names of records that are wanted, asked right before each deletion:
+        a plan may be recorded while others are read. Of what else there is, those of a younger
+        epoch are not ours to touch. Raises ApiError.
         """
-        for name in sorted(self._doomed - live):
-            await self._sweep_one(name, epoch)
+        for name in sorted(self._doomed):
+            if name not in live():
+                await self._sweep_one(name, epoch)
         for item in await self._list(LABEL):
             name = str(item.get("metadata", {}).get("name", ""))
-            if name not in live and _epoch(item) <= epoch and _readable(item):
+            if name not in live() and _epoch(item) <= epoch and _readable(item):
                 log.warning("a plan record without a plan is deleted", config_map=name)
                 await self._sweep_one(name, epoch)
         for item in await self._list(PART_LABEL):
             name = str(item.get("metadata", {}).get("name", ""))
             owner = str(item.get("metadata", {}).get("labels", {}).get(PART_LABEL, ""))
-            if owner not in live and _epoch(item) <= epoch:
+            if owner not in live() and _epoch(item) <= epoch:
                 await self._delete(f"{self._base}/{name}")
 
     async def _sweep_one(self, name: str, epoch: int) -> None:
