@@ -501,6 +501,10 @@ class Flights:
             self._bound(new)
 
     def _leaving(self, pod: Pod) -> None:
+        key = self._gangs.member_key(pod)
+        own = None if key is None else self.book.get(key)
+        if own is not None:
+            own.doubted = True  # with a member that sat gone, the others may be too few
         for key in self._interest.get(pod.uid, ()):
             flight = self.book.get(key)
             if flight is not None and pod.uid in flight.victims:
@@ -511,6 +515,8 @@ class Flights:
             self._member_lost(flight, pod)
 
     def _gone(self, pod: Pod) -> None:
+        if not pod.deleting:
+            self._leaving(pod)
         self.evictions.gone(pod.uid)
         for key in self._interest.pop(pod.uid, set()):
             flight = self.book.get(key)
