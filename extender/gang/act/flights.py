@@ -442,6 +442,9 @@ class Flights:
         if flight.over:
             return
         self._enter_state(flight, State.ENDED)
+        for uid in sorted(flight.answered & flight.seats.keys()):
+            # On its way to a seat that nobody holds any more.
+            self._offers.note(flight.pods[uid], [flight.seats[uid]])
         self.book.close(flight.key)
         for victim in (*flight.plan.victims, *flight.plan.waits_for):
             wanted = self._interest.get(victim.uid)
