@@ -476,6 +476,7 @@ async def test_a_node_that_closes_between_record_and_eviction_spares_the_victims
     assert await rig.names() == {*LOW, *HIGH}
 
 
+<<<<<<< HEAD
 async def test_a_single_pod_does_not_evict_who_is_just_being_seated(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
     first = await rig.filter("high-0", "n0", "n1")
@@ -495,3 +496,36 @@ async def test_a_gang_that_loses_a_seated_member_is_not_seated_in_part(rig: Rig)
     await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
     left = ({"n0", "n1"} - set(first.node_names)).pop()
     assert (await rig.filter("high-1", left)).node_names == []
+=======
+async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_again() -> None:
+    """Units are begun together and sent one by one; who joins meanwhile must not be left alone."""
+    async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1))) as rig:
+        await rig.nodes(5)
+        await rig.classes(low=1, high=100)
+        await rig.pod("keep", cls="high", on="n4")
+        for name, first in (("a", 0), ("b", 2)):
+            await rig.group(name, 2, "low")
+            for i in range(2):
+                await rig.pod(f"{name}-{i}", cls="low", group=name, on=f"n{first + i}")
+        await rig.gang("high", 4, "high")
+        slow = rig.server.faults.plan(
+            Fault(times=1, method="DELETE", path=f"/[ab]-{REAL_DELETE}", delay=0.5)
+        )
+        await rig.preempt("high-0", n0=["a-0"])
+        await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
+        units = rig.coordinator.flights.evictions.unfinished()
+        (other,) = [u.name[-1] for u in units if "asked" not in {f.value for f in u.fates.values()}]
+        await rig.pod(f"{other}-2", cls="low", group=other, cpu="1", on="n4")
+        await rig.until(
+            lambda: not any(p.name == f"{other}-0" for p in rig.cache.store.pods.by_uid.values()),
+            "the unit goes",
+        )
+        await rig.until(
+            lambda: (
+                not any(
+                    p.name.startswith(f"{other}-") for p in rig.cache.store.pods.by_uid.values()
+                )
+            ),
+            "so does who joined it",
+        )
+>>>>>>> review

@@ -26,6 +26,7 @@ from extender.gang.act.evictor import FIRST_PAUSE, Evictor, Removal, passing, un
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.kube.errors import ApiError
+from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Victim
 from extender.model.snapshot import EMPTY
@@ -79,6 +80,8 @@ class Unit(Struct, kw_only=True):
     """Why it cannot be finished now."""
     marked: set[str] = field(default_factory=set)
     """Victims that have their condition DisruptionTarget, or were to get it."""
+    compared: Gang | None = None
+    """The gang when its extent was last compared; another object when that changed."""
     driven: set[str] = field(default_factory=set)
     """Victims a task looks after."""
 

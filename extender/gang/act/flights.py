@@ -329,7 +329,21 @@ class Flights:
             if why:
                 self._replan(flight, why)
                 return False
-        return True
+        return not self._has_grown(unit, flight)
+
+    def _has_grown(self, unit: Unit, flight: Flight) -> bool:
+        """Compare an untouched gang again if it has changed since it was compared last."""
+        first = next(iter(unit.victims.values()), None)
+        if first is None or not first.unit:
+            return False
+        gang = self._check.gang_of(first)
+        if gang is unit.compared:
+            return False
+        unit.compared = gang
+        why = self._check.of_unit(unit.victims.values(), unit.priority)
+        if why:
+            self._replan(flight, why)
+        return bool(why)
 
     def eviction_sent(self, unit: Unit, victim: Victim) -> None:
         """Take note that the API server has accepted one eviction."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from extender.gang.incremental.gangs import Gangs
-from extender.gang.plan.validity import unit_problem, victim_problem
+from extender.gang.plan.validity import present, unit_problem, victim_problem
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -60,6 +60,13 @@ class LastCheck:
         """Return why the pod must not go now, "" when it may; see validity.victim_problem."""
         snapshot = self._snapshot()
         return victim_problem(victim, priority, snapshot, self._gangs, self._settings, alone=alone)
+
+    def gang_of(self, victim: Victim) -> Gang | None:
+        """Return the gang a victim belongs to now: the same object while that is unchanged."""
+        snapshot = self._snapshot()
+        pod = present(victim, snapshot)
+        key = None if pod is None else self._gangs.member_key(pod)
+        return None if key is None else self._gangs.resolve(key, snapshot)
 
     def of_unit(self, victims: Iterable[Victim], priority: int) -> str:
         """Return why an untouched unit must not go now, "" when it may."""

@@ -110,7 +110,7 @@ def victim_problem(
     why = protected(pod, settings, snapshot.now) or snapshot.unevictable.get(pod.uid)
     if why is not None:
         return why
-    if not alone and gang is not None and not victim.unit and gang.goes_whole:
+    if not alone and gang is not None and victim.unit != str(gang.key) and gang.goes_whole:
         return f"its gang {gang.key} now goes as a whole"
     return ""
 
