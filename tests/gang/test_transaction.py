@@ -476,7 +476,6 @@ async def test_a_node_that_closes_between_record_and_eviction_spares_the_victims
     assert await rig.names() == {*LOW, *HIGH}
 
 
-<<<<<<< HEAD
 async def test_a_single_pod_does_not_evict_who_is_just_being_seated(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
     first = await rig.filter("high-0", "n0", "n1")
@@ -496,7 +495,8 @@ async def test_a_gang_that_loses_a_seated_member_is_not_seated_in_part(rig: Rig)
     await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
     left = ({"n0", "n1"} - set(first.node_names)).pop()
     assert (await rig.filter("high-1", left)).node_names == []
-=======
+
+
 async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_again() -> None:
     """Units are begun together and sent one by one; who joins meanwhile must not be left alone."""
     async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1))) as rig:
@@ -528,4 +528,3 @@ async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_a
             ),
             "so does who joined it",
         )
->>>>>>> review
