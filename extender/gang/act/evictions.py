@@ -137,8 +137,9 @@ class Evictions:
         self._spawn = spawn
         self._listener = listener
         self._refused_seconds = refused_seconds
-        self._units: dict[tuple[str, str], Unit] = {}
-        """(plan id, unit name) -> unit."""
+        self._units: dict[str, dict[str, Unit]] = {}
+        """Plan id -> unit name -> unit."""
+        self._by_name: dict[str, list[Unit]] = {}
         self._by_pod: dict[str, list[Unit]] = {}
         self._refusals: dict[str, tuple[str, float]] = {}
         """uid -> why its eviction was refused, and until when that is remembered."""
@@ -152,7 +153,7 @@ class Evictions:
         """Return uid -> node of pods that may go at any moment by what we have sent."""
         return {
             uid: victim.node
-            for unit in self._units.values()
+            for unit in self.unfinished()
             for uid, victim in unit.victims.items()
             if unit.fates[uid] in (Fate.ASKED, Fate.ACCEPTED)
         }
@@ -173,15 +174,15 @@ class Evictions:
 
     def of_plan(self, plan_id: str) -> list[Unit]:
         """Return the plan's units that are begun and not gone."""
-        return [unit for (owner, _), unit in self._units.items() if owner == plan_id]
+        return list(self._units.get(plan_id, {}).values())
 
     def broken(self) -> list[Unit]:
         """Return units of which a part has gone and the rest cannot be evicted."""
-        return [unit for unit in self._units.values() if unit.touched and unit.error]
+        return [unit for unit in self.unfinished() if unit.touched and unit.error]
 
     def unfinished(self) -> list[Unit]:
         """Return every unit that is begun and not gone."""
-        return list(self._units.values())
+        return [unit for units in self._units.values() for unit in units.values()]
 
     def takes(self, uid: str) -> bool:
         """Whether the pod goes for sure: a touched unit has it, or its request is under way."""
@@ -215,15 +216,17 @@ class Evictions:
             preemptor=plan.gang,
             priority=plan.priority,
             name=first.unit or first.uid,
-            size=sum(1 for v in plan.victims if first.unit and v.unit == first.unit) or 1,
+            size=sum(v.unit == first.unit for v in plan.victims) if first.unit else 1,
             victims=left,
             fates={uid: Fate.ACCEPTED if uid in accepted else Fate.WAITING for uid in left},
             budgeted=budgeted,
             message=message,
             touched=touched,
         )
-        unit.touched |= any(u.touched for u in self._units.values() if u.name == unit.name)
-        self._units[plan_id, unit.name] = unit
+        same = self._by_name.setdefault(unit.name, [])
+        unit.touched |= any(each.touched for each in same)
+        same.append(unit)
+        self._units.setdefault(plan_id, {})[unit.name] = unit
         for uid in left:
             self._by_pod.setdefault(uid, []).append(unit)
         self._drive_all(unit)
@@ -260,8 +263,8 @@ class Evictions:
 
     def _touch(self, unit: Unit) -> None:
         """A pod of the unit goes by our hand: so does the rest, whichever plan counted on it."""
-        for each in list(self._units.values()):
-            if each.name == unit.name and not each.touched:
+        for each in self._by_name.get(unit.name, ()):
+            if not each.touched:
                 each.touched = True
                 self._drive_all(each)
 
@@ -280,8 +283,16 @@ class Evictions:
         self._end(unit)
 
     def _end(self, unit: Unit) -> None:
-        if self._units.pop((unit.plan_id, unit.name), None) is None:
+        units = self._units.get(unit.plan_id, {})
+        if units.pop(unit.name, None) is None:
             return
+        if not units:
+            del self._units[unit.plan_id]
+        same = [each for each in self._by_name[unit.name] if each is not unit]
+        if same:
+            self._by_name[unit.name] = same
+        else:
+            del self._by_name[unit.name]
         for uid in unit.victims:
             others = [u for u in self._by_pod.get(uid, []) if u is not unit]
             if others:

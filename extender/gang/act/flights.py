@@ -97,7 +97,7 @@ class Flights:
         self._offers = offers
         self._interest: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""
-        self._check = LastCheck(snapshot, self.shown, gangs, settings.plan)
+        self._check = LastCheck(snapshot, gangs, settings.plan)
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
         self.evictions = Evictions(
@@ -263,7 +263,7 @@ class Flights:
         begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
         for name, victims in _units(flight.victims.values()).items():
             if name not in begun:
-                why = self._check.of_unit(victims, flight.plan.priority)
+                why = self._check.of_unit(victims, flight.plan.priority, snapshot)
                 if why:
                     return why
         why = self._stays(flight)
@@ -340,7 +340,7 @@ class Flights:
         if gang is unit.compared:
             return False
         unit.compared = gang
-        why = self._check.of_unit(unit.victims.values(), unit.priority)
+        why = self._check.of_unit(unit.victims.values(), unit.priority, self.shown())
         if why:
             self._replan(flight, why)
         return bool(why)
@@ -353,7 +353,7 @@ class Flights:
             flight.sent.add(victim.uid)
             flight.told = True
             self._advance(flight)
-        self.keeper.settle(unit.plan_id, self.evictions.of_plan(unit.plan_id))
+        self.keeper.settle(unit.plan_id, self.evictions.of_plan)
 
     def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
         """Take note that a victim cannot be evicted: others are tried."""
@@ -376,7 +376,7 @@ class Flights:
 
     def unit_ended(self, unit: Unit) -> None:
         """Take note that a unit is gone, or let go of untouched."""
-        self.keeper.settle(unit.plan_id, self.evictions.of_plan(unit.plan_id))
+        self.keeper.settle(unit.plan_id, self.evictions.of_plan)
 
     def _flight_of(self, unit: Unit) -> Flight | None:
         flight = self.book.get(unit.preemptor)
@@ -469,7 +469,7 @@ class Flights:
                 del self._interest[victim.uid]
                 self.book.pod_left(victim.node, victim.uid)
         self.evictions.release(flight.id)
-        self.keeper.over(flight.id, self.evictions.of_plan(flight.id))
+        self.keeper.over(flight.id, self.evictions.of_plan)
 
     def end(
         self, flight: Flight, outcome: Outcome, message: str, *, penal: bool = False, code: str = ""

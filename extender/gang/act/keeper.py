@@ -7,7 +7,7 @@ starts next finishes them. Every write is made by one task a record, in order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 from msgspec import Struct
@@ -81,23 +81,25 @@ class RecordKeeper:
         """Look after a record that was loaded."""
         self._kept[record.id] = Kept(record=record, written=record.finishing)
 
-    def over(self, plan_id: str, units: Iterable[Unit]) -> None:
-        """The plan has ended; ``units`` are what is begun of it and not gone."""
+    def over(self, plan_id: str, units: Callable[[str], Iterable[Unit]]) -> None:
+        """The plan has ended; ``units`` returns what is begun of it and not gone."""
         kept = self._kept.get(plan_id)
         if kept is not None:
             kept.over = True
             self.settle(plan_id, units)
 
-    def settle(self, plan_id: str, units: Iterable[Unit]) -> None:
-        """Take note of what the plan's units still owe; drop the record when that is nothing."""
+    def settle(self, plan_id: str, units: Callable[[str], Iterable[Unit]]) -> None:
+        """Take note of what an ended plan's units still owe; drop the record when it is nothing.
+
+        Asked for after each eviction: while the plan is in flight nothing is counted.
+        """
         kept = self._kept.get(plan_id)
-        if kept is None:
+        if kept is None or not kept.over:
             return
         kept.owed = tuple(
-            sorted(victim.uid for unit in units if unit.owed for victim in unit.unsent)
+            sorted(victim.uid for unit in units(plan_id) if unit.owed for victim in unit.unsent)
         )
-        if kept.over:
-            self._push(kept)
+        self._push(kept)
 
     def _push(self, kept: Kept) -> None:
         if kept.over and not kept.busy:

@@ -40,19 +40,16 @@ class KeptGangs:
 class LastCheck:
     """Promise 4 on present objects: priority and protection of a victim, and its unit's extent.
 
-    ``snapshot`` is the cluster as it is, by which a pod is judged; ``shown`` has evictions that
-    are on their way as well, by which it is judged who is left of a gang.
+    ``snapshot`` is the cluster as it is, by which a pod is judged.
     """
 
     def __init__(
         self,
         snapshot: Callable[[], Snapshot],
-        shown: Callable[[], Snapshot],
         gangs: KeptGangs,
         settings: PlanSettings,
     ) -> None:
         self._snapshot = snapshot
-        self._shown = shown
         self._gangs = gangs
         self._settings = settings
 
@@ -68,6 +65,10 @@ class LastCheck:
         key = None if pod is None else self._gangs.member_key(pod)
         return None if key is None else self._gangs.resolve(key, snapshot)
 
-    def of_unit(self, victims: Iterable[Victim], priority: int) -> str:
-        """Return why an untouched unit must not go now, "" when it may."""
-        return unit_problem(victims, priority, self._shown(), self._gangs, self._settings)
+    def of_unit(self, victims: Iterable[Victim], priority: int, shown: Snapshot) -> str:
+        """Return why an untouched unit must not go now, "" when it may.
+
+        ``shown`` has evictions that are on their way as well: who is left of its gang is judged
+        by that. Making it costs a walk over the cluster; take one for all units.
+        """
+        return unit_problem(victims, priority, shown, self._gangs, self._settings)

@@ -132,7 +132,7 @@ class Recovery:
             )
         )
         self._flights.evictions.release(record.id)
-        self._keeper.over(record.id, self._flights.evictions.of_plan(record.id))
+        self._keeper.over(record.id, self._flights.evictions.of_plan)
 
 
 def _leaves(victim: Victim, snapshot: Snapshot) -> bool:
