@@ -212,15 +212,15 @@ class Flights:
             await self._evictor.rehearse(
                 victims,
                 self._budgeted(victims),
-                lambda victim: not flight.over and victim.uid in flight.victims,
+                lambda victim: flight.state is State.PLANNED and victim.uid in flight.victims,
             )
         except EvictionRefused as refused:
-            if not flight.over:
+            if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, Outcome.GAVE_UP, why, penal=True)
             return
-        if flight.over:
-            return
+        if flight.state is not State.PLANNED:
+            return  # it ended meanwhile, or another plan is searched for
         if flight.recorded:
             self.go_on(flight)
             return
@@ -231,10 +231,9 @@ class Flights:
                 why = f"the plan's record cannot be written, so nothing is evicted: {error}"
                 self.end(flight, Outcome.GAVE_UP, why, code="api", penal=True)
             return
-        if flight.over:
-            return
         flight.recorded = True
-        self.go_on(flight)
+        if flight.state is State.PLANNED:
+            self.go_on(flight)
 
     def go_on(self, flight: Flight) -> None:
         """Compare a recorded plan with the newest state, then do what it needs next."""
