@@ -8,7 +8,7 @@ checked at the last moment against the present objects (promise 4) and against t
 An answer that says neither yes nor no (a timeout, a 5xx, a lost connection) is read back. A
 request that was lost sight of may still arrive: its unit is watched for a while.
 
-What the API server refuses for good is told (``Listener.refused``), remembered so that the
+What the API server refuses for good is told (``Listener.eviction_refused``), remembered so that the
 next plan takes somebody else, and tried again now and then as long as the unit is touched.
 """
 
@@ -305,7 +305,9 @@ class Evictions:
         self._listener.unit_ended(unit)
 
     def _wanted(self, unit: Unit, victim: Victim) -> bool:
-        return victim.uid in unit.victims and (unit.touched or not unit.released)
+        """Whether somebody still has to ask for the pod's eviction."""
+        there = unit.fates.get(victim.uid, Fate.ACCEPTED) is not Fate.ACCEPTED
+        return there and (unit.touched or not unit.released)
 
     # -- one pod --------------------------------------------------------------------------
 

@@ -217,8 +217,8 @@ class Flights:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, Outcome.GAVE_UP, why, penal=True)
             return
-        if flight.over:
-            return
+        if flight.state is not State.PLANNED:
+            return  # over, or another plan is searched for
         if flight.recorded:
             self.go_on(flight)
             return
@@ -229,10 +229,9 @@ class Flights:
                 why = f"the plan's record cannot be written, so nothing is evicted: {error}"
                 self.end(flight, Outcome.GAVE_UP, why, code="api", penal=True)
             return
-        if flight.over:
-            return
         flight.recorded = True
-        self.go_on(flight)
+        if flight.state is State.PLANNED:
+            self.go_on(flight)
 
     def go_on(self, flight: Flight) -> None:
         """Compare a recorded plan with the newest state, then do what it needs next."""
