@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.act.book import State
+from extender.gang.act.evictions import Unit
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, full_cluster
@@ -528,3 +530,45 @@ async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_a
             ),
             "so does who joined it",
         )
+
+
+async def test_a_plan_that_is_being_changed_evicts_nobody_when_its_rehearsal_ends(
+    rig: Rig,
+) -> None:
+    await full_cluster(rig)
+    slow = rig.server.faults.plan(Fault(times=2, method="DELETE", path="dryRun", delay=0.5))
+    await rig.preempt("high-0", n0=["low-0"])
+    flight = next(iter(rig.coordinator.book))
+    await rig.until(lambda: slow.hits > 0, "it is rehearsed")
+    rig.coordinator.flights.change(flight)
+    await asyncio.sleep(1.0)
+    assert flight.state is State.CHANGING
+    assert set(LOW) <= await rig.names()
+
+
+async def test_a_victim_that_goes_by_itself_is_not_asked_to_go_sooner() -> None:
+    """Its owner's longer grace period was cut short while our request waited its turn."""
+    async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1))) as rig:
+        await rig.nodes(3)
+        await rig.classes(low=1, high=100)
+        for i in range(3):
+            await rig.pod(f"low-{i}", cls="low", on=f"n{i}", grace=30)
+        await rig.gang("high", 3, "high")
+        slow = rig.server.faults.plan(
+            Fault(times=1, method="DELETE", path=f"low-{REAL_DELETE}", delay=0.5)
+        )
+        await rig.preempt("high-0", n0=["low-0"])
+        await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
+        evictions = rig.coordinator.flights.evictions
+        later, _ = [u.name for u in evictions.unfinished() if "waiting" in fates_of(u)]
+        name = next(p.name for p in rig.cache.store.pods.by_uid.values() if p.uid == later)
+        await rig.client.delete(f"{PODS}/{name}", grace=60)
+        counted = rig.server.faults.plan(
+            Fault(times=10, method="DELETE", path=f"{name}{REAL_DELETE}", delay=0.01)
+        )
+        await asyncio.sleep(1.0)
+        assert counted.hits == 0
+
+
+def fates_of(unit: Unit) -> set[str]:
+    return {fate.value for fate in unit.fates.values()}

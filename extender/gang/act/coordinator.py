@@ -362,6 +362,8 @@ class Coordinator:
 
     async def _change(self, flight: Flight, why: str, masks: Masks) -> None:
         await self._answered_sit(flight)
+        while self.stale() is not None and not flight.over:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_SECONDS)  # on an old picture nothing is decided
         async with self._lock:
             if flight.over:
                 return

@@ -305,14 +305,21 @@ class Evictions:
         self._listener.unit_ended(unit)
 
     def _wanted(self, unit: Unit, victim: Victim) -> bool:
-        fate = unit.fates.get(victim.uid, Fate.ACCEPTED)
-        return fate is not Fate.ACCEPTED and (unit.touched or not unit.released)
+        """Whether somebody still has to ask for the pod's eviction."""
+        there = unit.fates.get(victim.uid, Fate.ACCEPTED) is not Fate.ACCEPTED
+        return there and (unit.touched or not unit.released)
 
     # -- one pod --------------------------------------------------------------------------
 
     async def _drive(self, unit: Unit, victim: Victim) -> None:
         try:
-            await self._persist(unit, victim)
+            while True:
+                try:
+                    await self._persist(unit, victim)
+                    break
+                except Exception:  # a defect must not leave a unit gone in part
+                    log.exception("an eviction is begun again", pod=victim.name)
+                    await self._evictor.pause(1.0)
         finally:
             unit.driven.discard(victim.uid)
             self._let_go(unit)

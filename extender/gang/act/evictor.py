@@ -144,7 +144,13 @@ class Evictor:
             asking()
             try:
                 await self._remove(victim, budgeted, REQUEST_SECONDS, dry_run=False)
-            except (NotFound, Conflict):
+            except NotFound:
+                self._ended("gone")
+                return Removal.GONE
+            except Conflict:
+                # The UID precondition, as a rule; but a webhook may say so as well.
+                if not await self.leaving(victim):
+                    raise
                 self._ended("gone")
                 return Removal.GONE
             self._ended("evicted")

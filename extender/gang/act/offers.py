@@ -64,7 +64,7 @@ class Offers:
 
     def before(self, since: float, nodes: AbstractSet[str]) -> list[Hold]:
         """Return what pods that were offered one of the nodes before ``since`` may take there."""
-        now = self._now()
+        now, wanted = self._now(), frozenset(nodes)
         found = []
         for uid, offer in self._made.items():
             if offer.time >= since:
@@ -72,6 +72,6 @@ class Offers:
             if now - offer.time <= OFFER_SECONDS:
                 found += [
                     Hold(NOBODY, 0, uid, name, offer.requests)
-                    for name in sorted(nodes & set(offer.nodes))
+                    for name in sorted(wanted.intersection(offer.nodes))
                 ]
         return found
