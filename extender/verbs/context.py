@@ -71,6 +71,9 @@ class Asking(Protocol):
     def stale(self) -> str | None:
         """Return why gangs cannot be decided now."""
 
+    def seat_given(self, flight: Flight, pod: Pod) -> None:
+        """Note that the member was told its seat and is on its way to it."""
+
     def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
         """Note that kube-scheduler would not put the member on its seat."""
 

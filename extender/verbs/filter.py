@@ -53,7 +53,7 @@ class Filter:
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
         if seat in names:
             flight.missed.pop(pod.uid, None)
-            flight.answered.add(pod.uid)
+            self._context.asking.seat_given(flight, pod)
             others = [name for name in names if name != seat]
             result = hold_back(others, f"{flight.key}: its seat is on {seat}")
             result.node_names.append(seat)

@@ -66,6 +66,8 @@ class Preempt:
                 continue
             if not self._leaves_seats(pod, node, victims):
                 continue
+            if any(self._takes_its_seat(victim) for victim in victims):
+                continue
             if any(self._goes_whole(victim, snapshot) for victim in victims):
                 breaking[node] = candidate
             else:
@@ -86,6 +88,12 @@ class Preempt:
 
     def _leaves_seats(self, pod: Pod, node: str, victims: list[Pod]) -> bool:
         return self._context.spare.why_not(pod, node, leaving=victims) is None
+
+    def _takes_its_seat(self, victim: Pod) -> bool:
+        """Whether the gang is being seated: with one member gone it would start in part."""
+        key = self._context.resolver.member_key(victim)
+        flight = None if key is None else self._context.book.get(key)
+        return flight is not None and flight.binding
 
     def _goes_whole(self, victim: Pod, snapshot: Snapshot) -> bool:
         gang = self._context.gang_of(victim, snapshot)

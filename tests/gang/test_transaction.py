@@ -478,6 +478,27 @@ async def test_a_node_that_closes_between_record_and_eviction_spares_the_victims
     assert await rig.names() == {*LOW, *HIGH}
 
 
+async def test_a_single_pod_does_not_evict_who_is_just_being_seated(rig: Rig) -> None:
+    await rig.gang("high", 2, "high")
+    first = await rig.filter("high-0", "n0", "n1")
+    await rig.bind("high-0", first.node_names[0])
+    await rig.until(lambda: bool(rig.cached("high-0").node), "one member sits")
+    await rig.pod("urgent", cls="top")
+    answer = await rig.preempt("urgent", **{first.node_names[0]: ["high-0"]})
+    assert answer.candidates == {}
+
+
+async def test_a_gang_that_loses_a_seated_member_is_not_seated_in_part(rig: Rig) -> None:
+    await rig.gang("high", 2, "high")
+    first = await rig.filter("high-0", "n0", "n1")
+    await rig.bind("high-0", first.node_names[0])
+    await rig.until(lambda: bool(rig.cached("high-0").node), "one member sits")
+    await rig.remove("high-0")
+    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    left = ({"n0", "n1"} - set(first.node_names)).pop()
+    assert (await rig.filter("high-1", left)).node_names == []
+
+
 async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_again() -> None:
     """Units are begun together and sent one by one; who joins meanwhile must not be left alone."""
     async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1))) as rig:

@@ -129,7 +129,8 @@ class Calm:
             if PLAN in (meta.get("labels") or {}) and not owed:
                 yield "record-left", f"a plan record of {(meta.get('annotations') or {}).get(GANG)}"
         for pod in self._state.pods.values():
-            if pod.nominated and not pod.node and pod.work.gang:
+            # Members that start one by one may be nominated by kube-scheduler itself.
+            if pod.nominated and not pod.node and pod.work.gang and pod.work.quorum:
                 yield "nomination", f"{pod.name} is nominated to {pod.nominated}"
             if pod.marked and not pod.going and not owed:
                 yield "marked", f"{pod.name} has DisruptionTarget and stays"

@@ -82,6 +82,8 @@ class Checks(Listener):
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._plans: list[Any] = []
+        self._asked: set[str] = set()
+        """Works of which we have asked for a pod."""
         self._granted: dict[str, int] = {}
         """Uid -> priority of the plan for which its eviction was rightly sent."""
         self._begun: dict[str, int] = {}
@@ -120,6 +122,9 @@ class Checks(Listener):
                 self.moment("rehearsed")
                 return
             self._judge(_pod_name(path), _uid(request))
+            target = self._state.pods.get(_uid(request))
+            if target is not None:
+                self._asked.add(target.work.name)
             self.moment("evict")
         elif request.method == "PATCH" and not path.endswith("/status"):
             self.moment("wake")
@@ -160,6 +165,8 @@ class Checks(Listener):
             return
         now = self._time()
         running = [other for other in self._state.of_work(work.name) if other.runs]
+        if len(running) < work.quorum:
+            return  # it has lost its quorum already: its members are single pods by then
         # Who was bound just now may not have been known to us.
         left = {other.uid for other in running if now - other.bound > 2.0}
         priority = self._granted.get(pod.uid, 0)
@@ -201,7 +208,9 @@ class Checks(Listener):
         if allowed:
             self._granted[uid] = max(plan.priority for plan in plans)
         # Who went while nobody looked counts as gone by our hand: docs/actuation.md.
-        owed = self._host().lives > 1 and self._owed(uid, pod.priority)
+        # So does who went while our request for it was under way.
+        doubt = self._host().lives > 1 or pod.work.name in self._asked
+        owed = doubt and self._owed(uid, pod.priority)
         if not allowed and not owed and self._begun.get(uid, 0) <= pod.priority:
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
             self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")

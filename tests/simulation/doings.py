@@ -285,3 +285,5 @@ class Doings:
         for stream in self._sim.server.streams:
             if happening.name in ("", stream.resource.plural):
                 stream.silent_until = until
+                # What happens in the meantime is news only then.
+                self._sim.calm.disturbed.append((until, ""))

@@ -61,6 +61,8 @@ class Flight(Struct, kw_only=True):
     """Member uid -> since when kube-scheduler does not offer its seat."""
     answered: set[str] = field(default_factory=set)
     """Members that were given their seat and may be on their way to it."""
+    answered_at: float = 0.0
+    """Monotonic time of the last such answer."""
     presumed: set[str] = field(default_factory=set)
     """Members that may have been given their seat in a life before."""
     replans: int = 0
@@ -95,12 +97,7 @@ class Flight(Struct, kw_only=True):
 
         Such a gang's seats are not taken over: two gangs would run in part.
         """
-        return self.seating or bool(self.presumed)
-
-    @property
-    def seating(self) -> bool:
-        """Whether members surely sit already, or were given their seat by us."""
-        return bool(self.answered) or len(self.seats) < len(self.plan.seats)
+        return bool(self.answered or self.presumed) or len(self.seats) < len(self.plan.seats)
 
 
 class Book:

@@ -135,6 +135,7 @@ class Coordinator:
         )
         refused = RefusedSeats(self.book, clocks.monotonic, self._replan)
         self.seat_not_offered = refused.seat_not_offered
+        self.seat_given = self.flights.seat_given
 
     def _snapshot(self) -> Snapshot:
         return self._source.snapshot()

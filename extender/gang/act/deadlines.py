@@ -36,6 +36,8 @@ def late(
             f"{settings.bind_seconds:g} s: the seats go back"
         )
     going = (*flight.victims.values(), *flight.waits.values())
+    if not going:
+        return None  # about to open
     longest = max((victim.grace for victim in going), default=0)
     if now - flight.since <= longest + settings.victim_slack_seconds:
         return None

@@ -47,7 +47,7 @@ class Fate(Enum):
     """What is known of one victim's eviction."""
 
     WAITING = "waiting"
-    """Nothing was sent, or what was sent is known not to have been done."""
+    """Nothing was sent, or the pod was found unharmed after what was sent."""
     ASKED = "asked"
     """A request is on its way, or its answer was unclear: the pod may go at any moment."""
     ACCEPTED = "accepted"
@@ -305,9 +305,8 @@ class Evictions:
         self._listener.unit_ended(unit)
 
     def _wanted(self, unit: Unit, victim: Victim) -> bool:
-        """Whether somebody still has to ask for the pod's eviction."""
-        there = unit.fates.get(victim.uid, Fate.ACCEPTED) is not Fate.ACCEPTED
-        return there and (unit.touched or not unit.released)
+        fate = unit.fates.get(victim.uid, Fate.ACCEPTED)
+        return fate is not Fate.ACCEPTED and (unit.touched or not unit.released)
 
     # -- one pod --------------------------------------------------------------------------
 
@@ -375,15 +374,13 @@ class Evictions:
             )
         except ApiError as error:
             if not unclear(error):
-                if uid in unit.fates:
-                    unit.fates[uid] = Fate.WAITING
+                self._not_done(unit, uid)
                 return error
             unit.doubtful_until = self._now() + WATCH_SECONDS
             if await self._leaving(victim):
                 self._accepted(unit, victim)
                 return True
-            if uid in unit.fates:
-                unit.fates[uid] = Fate.WAITING
+            self._not_done(unit, uid)
             return error
         if removal is None:
             return False
@@ -394,6 +391,10 @@ class Evictions:
             unit.fates[uid] = Fate.ACCEPTED
             self._listener.eviction_sent(unit, victim)
         return True
+
+    def _not_done(self, unit: Unit, uid: str) -> None:
+        if unit.fates.get(uid) is Fate.ASKED:  # else it was seen going meanwhile
+            unit.fates[uid] = Fate.WAITING
 
     async def _leaving(self, victim: Victim) -> bool:
         try:

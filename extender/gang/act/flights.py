@@ -50,6 +50,8 @@ from extender.model.snapshot import Snapshot
 log = structlog.get_logger("gang")
 
 
+ANSWER_SECONDS = 10.0
+"""After how long a member that was told its seat and is not bound is not on its way any more."""
 PRESUMED_SECONDS = 5.0
 """How long a binding that was under way when the life before ended may take to show."""
 
@@ -210,15 +212,15 @@ class Flights:
             await self._evictor.rehearse(
                 victims,
                 self._budgeted(victims),
-                lambda victim: not flight.over and victim.uid in flight.victims,
+                lambda victim: flight.state is State.PLANNED and victim.uid in flight.victims,
             )
         except EvictionRefused as refused:
-            if not flight.over:
+            if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, Outcome.GAVE_UP, why, penal=True)
             return
         if flight.state is not State.PLANNED:
-            return  # over, or another plan is searched for
+            return  # it ended meanwhile, or another plan is searched for
         if flight.recorded:
             self.go_on(flight)
             return
@@ -404,6 +406,11 @@ class Flights:
         log.info("seats open", gang=str(flight.key), seats=len(flight.seats))
         self._spawn(self._notices.wake_members(flight))
 
+    def seat_given(self, flight: Flight, pod: Pod) -> None:
+        """Note that a member was told its seat: it is bound there soon, or asks again."""
+        flight.answered.add(pod.uid)
+        flight.answered_at = self._clocks.monotonic()
+
     def _crowded(self, flight: Flight) -> bool:
         """Whether pods that were offered a seat's node before it was held may be in the way."""
         if self._clocks.monotonic() - flight.held > OFFER_SECONDS:
@@ -432,7 +439,9 @@ class Flights:
         changed = nodes is not self._nodes
         self._nodes = nodes
         for flight in self.book:
-            if flight.recorded and not flight.seating:
+            if self._clocks.monotonic() - flight.answered_at > ANSWER_SECONDS:
+                flight.answered.clear()
+            if flight.recorded:
                 again = changed or flight.doubted
                 why = self.problem(flight) if again else self._stays(flight)
                 flight.doubted = False
@@ -446,6 +455,9 @@ class Flights:
         if flight.over:
             return
         self._enter_state(flight, State.ENDED)
+        for uid in sorted(flight.answered & flight.seats.keys()):
+            # On its way to a seat that nobody holds any more.
+            self._offers.note(flight.pods[uid], [flight.seats[uid]])
         self.book.close(flight.key)
         for victim in (*flight.plan.victims, *flight.plan.waits_for):
             wanted = self._interest.get(victim.uid)
@@ -505,6 +517,10 @@ class Flights:
             self._bound(new)
 
     def _leaving(self, pod: Pod) -> None:
+        key = self._gangs.member_key(pod)
+        own = None if key is None else self.book.get(key)
+        if own is not None:
+            own.doubted = True  # with a member that sat gone, the others may be too few
         for key in self._interest.get(pod.uid, ()):
             flight = self.book.get(key)
             if flight is not None and pod.uid in flight.victims:
@@ -515,6 +531,8 @@ class Flights:
             self._member_lost(flight, pod)
 
     def _gone(self, pod: Pod) -> None:
+        if not pod.deleting:
+            self._leaving(pod)
         self.evictions.gone(pod.uid)
         for key in self._interest.pop(pod.uid, set()):
             flight = self.book.get(key)

@@ -30,6 +30,8 @@ LONGEST_CLEAR_PAUSE = 30.0
 MAX_TOLD = 64
 """Members that get an event of their own; the rest of a big gang can read theirs."""
 MAX_HELD_BACK = 4096
+CONCURRENCY = 32
+"""Hints under way at a time: those of a gang of thousands must not crowd evictions out."""
 
 
 class Notices:
@@ -51,12 +53,14 @@ class Notices:
         self._held_back: dict[str, Pod] = {}
         """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
         self._clearing: set[str] = set()
+        self._gate = asyncio.Semaphore(CONCURRENCY)
 
     # -- nominations, wake-ups ------------------------------------------------------------
 
     async def nominate(self, pod: Pod, node: str) -> None:
         """Write a member's seat into status.nominatedNodeName."""
-        await self._notifier.nominate(pod, node)
+        async with self._gate:
+            await self._notifier.nominate(pod, node)
         flight = self._book.of_member(pod.uid)
         if flight is None or flight.seats.get(pod.uid) != node:
             self.clear_nominations([pod])  # the plan was over before the write was done
@@ -106,10 +110,14 @@ class Notices:
             moment = self._clocks.wall()
             await asyncio.gather(
                 *(
-                    self._notifier.wake(flight.pods[uid], node, moment)
+                    self._wake(flight.pods[uid], node, moment)
                     for uid, node in list(flight.seats.items())
                 )
             )
+
+    async def _wake(self, pod: Pod, node: str, moment: float) -> None:
+        async with self._gate:
+            await self._notifier.wake(pod, node, moment)
 
     def held_back(self, pod: Pod) -> None:
         """Remember a pod of no gang that a seat kept off a node."""
@@ -125,7 +133,7 @@ class Notices:
         moment = self._clocks.wall()
         waiting, self._held_back = self._held_back, {}
         for pod in waiting.values():
-            self._spawn(self._notifier.wake(pod, "", moment))
+            self._spawn(self._wake(pod, "", moment))
 
     # -- events ---------------------------------------------------------------------------
 

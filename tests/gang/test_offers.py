@@ -1,0 +1,118 @@
+"""Pods that kube-scheduler may have put somewhere already, and the seats that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from extender.gang.act.book import State
+from extender.gang.act.offers import OFFER_SECONDS, Offers
+from extender.model.objects import Pod
+from tests.gang.rig import Rig
+from tests.gang.world import pod
+
+
+class Time:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def offers(blind: float = 0.0) -> tuple[Offers, Time]:
+    time = Time()
+    return Offers(time, blind), time
+
+
+def taken(found: list[object]) -> list[tuple[str, str]]:
+    return [(hold.uid, hold.node) for hold in found]  # type: ignore[attr-defined]
+
+
+def note(made: Offers, *pods: Pod, nodes: tuple[str, ...] = ("n0", "n1")) -> None:
+    for each in pods:
+        made.note(each, nodes)
+
+
+def test_an_offer_counts_where_it_was_made_until_it_is_settled() -> None:
+    made, time = offers()
+    note(made, pod("a"), pod("b"))
+    time.now += 1
+    assert taken([*made.before(time.now, {"n1", "n2"})]) == [("uid-a", "n1"), ("uid-b", "n1")]
+    made.settled("uid-a")
+    assert taken([*made.before(time.now, {"n1"})]) == [("uid-b", "n1")]
+    time.now += OFFER_SECONDS
+    assert made.before(time.now, {"n1"}) == []
+
+
+def test_an_offer_made_after_the_seats_were_held_is_judged_by_them() -> None:
+    made, time = offers()
+    held = time.now
+    time.now += 1
+    note(made, pod("late"))
+    assert made.before(held, {"n0"}) == []
+
+
+def test_a_pod_that_is_asked_for_again_is_not_where_it_was_offered_before() -> None:
+    made, time = offers()
+    note(made, pod("a"), nodes=("n0",))
+    time.now += 1
+    held = time.now + 1
+    note(made, pod("a"), nodes=("n1",))
+    assert made.before(held, {"n0"}) == []
+
+
+def test_what_a_life_before_has_offered_is_not_known_for_a_while() -> None:
+    made, time = offers(blind=2.0)
+    made.begin()
+    held = time.now
+    assert made.unknown(held)
+    time.now += 2
+    assert not made.unknown(held)
+
+
+def test_old_offers_are_forgotten() -> None:
+    made, time = offers()
+    for i in range(100):
+        note(made, pod(f"p{i}"))
+        time.now += 1
+    assert len(made._made) <= OFFER_SECONDS + 2
+
+
+async def test_seats_open_once_it_is_seen_where_an_earlier_pod_went(rig: Rig) -> None:
+    """The pod is assumed on n0 by kube-scheduler; a plan that counts on n0 would start in part."""
+    await rig.pod("early", cls="low")
+    assert (await rig.filter("early", "n0", "n1")).node_names == ["n0", "n1"]
+    await rig.gang("high", 2, "high")
+    held = await rig.filter("high-0", "n0", "n1")
+    assert held.node_names == []
+    flight = next(iter(rig.coordinator.book))
+    assert flight.state is State.EVICTING
+    await rig.bind("early", "n0")
+    await rig.until(lambda: bool(rig.cached("early").node), "it is seen bound")
+    # n0 is not free for a seat; low may be evicted for one.
+    await rig.until(
+        lambda: (
+            any(victim.name == "early" for f in rig.coordinator.book for victim in f.plan.victims)
+            or rig.cache.pod_named("default", "early") is None
+        ),
+        "the plan is changed",
+    )
+
+
+async def test_a_pod_that_leaves_room_enough_is_not_waited_for(rig: Rig) -> None:
+    await rig.pod("small", cls="low", cpu="1")
+    await rig.filter("small", "n0", "n1")
+    await rig.gang("high", 2, "high")
+    assert len((await rig.filter("high-0", "n0", "n1")).node_names) == 1
+
+
+async def test_members_on_their_way_count_when_their_plan_is_over(rig: Rig) -> None:
+    await rig.gang("high", 2, "high")
+    first = (await rig.filter("high-0", "n0", "n1")).node_names
+    await rig.remove("high-1")
+    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await rig.gang("other", 2, "high")
+    answer = await rig.filter("other-0", *({"n0", "n1"} - set(first)))
+    assert answer.node_names == []
+    await rig.bind("high-0", first[0])
+    await asyncio.sleep(0.5)
+    assert not any(flight.state is State.OPEN for flight in rig.coordinator.book)
