@@ -234,17 +234,17 @@ class Coordinator:
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 return self._refuse(answer, version if not offered else NEVER, verb, seconds)
-            if before is not None and before.over:
-                why = "its plan ended while another one was searched for"
-                return self._refuse(
-                    Refusal(gang=key, code="changed", message=why), NEVER, verb, seconds
-                )
             draft = self.flights.draft(
                 answer,
                 replans=0 if before is None else before.replans + 1,
                 started=None if before is None else before.started,
             )
             why = await self._outdated(draft, gang, snapshot)
+            if before is not None and before.over:
+                why = "its plan ended while another one was searched for"
+                return self._refuse(
+                    Refusal(gang=key, code="changed", message=why), NEVER, verb, seconds
+                )
             if not why:
                 return self._commit(draft, verb, seconds)
         refusal = Refusal(
