@@ -340,7 +340,7 @@ class Checks(Listener):
                 if (item["metadata"].get("annotations") or {}).get(GANG) == gang
             ]
             owed = any(unit.left for unit in self.units.values())
-            if str(flight.key) == gang and ours and owed and not others:
+            if flight.recorded and str(flight.key) == gang and ours and owed and not others:
                 self.broken("record", f"the record of {gang} is deleted while it evicts")
 
 
