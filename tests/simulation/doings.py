@@ -8,8 +8,9 @@ from extender.sandbox.resources import BUDGETS, NODES, PODS
 from extender.sandbox.status import StatusError
 from extender.sandbox.storage import DELETED, Change
 from tests.simulation import objects
+from tests.simulation.happening import Happening
 from tests.simulation.objects import PROTECTED
-from tests.simulation.script import FLAP_SECONDS, FLAPS, Happening
+from tests.simulation.script import FLAP_SECONDS, FLAPS
 from tests.simulation.state import Seen
 
 if TYPE_CHECKING:

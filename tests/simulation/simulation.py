@@ -23,6 +23,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.doings import Doings
 from tests.simulation.faults import Faults
 from tests.simulation.host import Host
+from tests.simulation.limits import small_objects
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.objects import CLASSES, Obj
 from tests.simulation.scheduler import Asking, SimScheduler
@@ -162,7 +163,7 @@ class Simulation:
         loop = self.loop
         began = time.process_time()
         problem = ""
-        with _logs(self.checks, self.story):
+        with _logs(self.checks, self.story), small_objects(self.script.small_objects):
             try:
                 loop.run_until_complete(self._play())
             except Violation as violation:
