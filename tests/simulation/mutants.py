@@ -19,6 +19,7 @@ from extender.cache import backoff
 from extender.gang.act import expectations, flights, record, records
 from extender.gang.act.book import Flight
 from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.elector import Elector
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
@@ -68,6 +69,7 @@ def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
 def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
     """Who was asked to go counts as going for a minute, is a victim, and has no priority."""
     draft, send, expected = Flights.draft, Evictions._send, Evictions.expected
+    begin = Evictions.begin
 
     def noted(self: Any, unit: Any, victim: Any) -> Any:
         asked = self.__dict__.setdefault("_mutant_asked", {})
@@ -86,6 +88,7 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
 
     return [
         (Evictions, "_send", noted),
+        (Evictions, "begin", lambda self, *args, sent=(), **named: begin(self, *args, **named)),
         (Evictions, "expected", asked_for),
         (Flights, "draft", with_waits),
         (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
@@ -218,6 +221,22 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     return [(Coordinator, "_plan", holding), (Coordinator, "run", run)]
 
 
+def _two_planners() -> list[tuple[Any, str, Any]]:
+    """Every replica acts, whoever holds the lease."""
+
+    async def at_once(self: Any) -> None:
+        return
+
+    async def never(self: Any) -> None:
+        await asyncio.Event().wait()
+
+    return [
+        (Elector, "acts", property(lambda self: True)),
+        (Elector, "gained", at_once),
+        (Elector, "lost", never),
+    ]
+
+
 def _one_object() -> list[tuple[Any, str, Any]]:
     """A record is one object, however long it is."""
     return [(record, "PART_BYTES", 1 << 30), (SmallObjects, "part", 1 << 30)]
@@ -236,7 +255,8 @@ MUTANTS = (
     Mutant("one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans),
     Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset),
     Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock),
-    Mutant("one-object", 13, ("preempts",), _one_object),
+    Mutant("one-object", 13, ("preempts", "room"), _one_object),
+    Mutant("two-planners", 14, ("doubled", "fenced"), _two_planners),
 )
 
 

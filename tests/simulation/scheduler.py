@@ -35,8 +35,9 @@ HTTP_TIMEOUT = 5.0
 class Answering(Protocol):
     """The extender as its callers see it."""
 
-    verbs: ExtenderVerbs | None
-    """None: nobody listens."""
+    @property
+    def verbs(self) -> ExtenderVerbs | None:
+        """None: nobody listens."""
 
     def serve(self, call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
         """Let the extender's process run a call."""

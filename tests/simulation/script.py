@@ -46,6 +46,8 @@ class Script(Struct, frozen=True, kw_only=True):
     period: float = 0.5
     bind_fails: float = 0.0
     shuffle: bool = False
+    replicas: bool = False
+    """Two extenders and a lease."""
     small_objects: bool = False
     """The API server takes small objects only."""
 
@@ -94,6 +96,7 @@ class _Writer:
             period=chance.pick("period", (0.3, 0.6, 1.0)),
             bind_fails=chance.pick("bind-fails", (0.0, 0.0, 0.0, 0.2)),
             shuffle=chance.hit("shuffles", 0.3),
+            replicas=chance.hit("replicas", 0.04),
             small_objects=chance.hit("small-objects", 0.06),
         )
 
