@@ -205,8 +205,9 @@ class Checks(Listener):
         allowed = any(plan.priority > pod.priority for plan in plans)
         if allowed:
             self._granted[uid] = max(plan.priority for plan in plans)
-        # Who went while nobody looked counts as gone by our hand: docs/actuation.md.
-        owed = self._host().lives > 1 and self._owed(uid, pod.priority)
+        # Who went while nobody looked, or while an answer of ours was unclear, counts as gone
+        # by our hand: docs/actuation.md.
+        owed = self._owed(uid, pod.priority, doubtful=self._host().lives == 1)
         if not allowed and not owed and self._begun.get(uid, 0) <= pod.priority:
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
             self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")
@@ -233,10 +234,13 @@ class Checks(Listener):
         if holder != host.identity(owner):
             self.broken("fenced", f"{name} is evicted while {holder or 'nobody'} holds the lease")
 
-    def _owed(self, uid: str, priority: int) -> bool:
+    def _owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         coordinator = self._host().coordinator
         return coordinator is not None and any(
-            unit.touched and uid in unit.victims and unit.priority > priority
+            unit.touched
+            and uid in unit.victims
+            and unit.priority > priority
+            and (unit.doubtful_until > 0 or not doubtful)
             for unit in coordinator.flights.evictions.unfinished()
         )
 

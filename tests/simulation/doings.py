@@ -68,6 +68,8 @@ class Doings:
             return
         if held.work.gang:
             self.moment("bound")
+        if held.work.quorum:
+            return  # the extender has given it its seat, so nobody else's
         # A more urgent pod may take what was held for others.
         for work in sim.state.works.values():
             if work.priority < held.priority:

@@ -140,6 +140,7 @@ class SimScheduler(Scheduler):
         """How many of those that are coming have come."""
         self.bind_fails = 0.0
         """Share of binds that fail."""
+        self.slow_binds = False
         for resource in (NAMESPACES, NODES, PODS):
             for obj in server.storage.all(resource.key):
                 self._apply(Change(0, resource.key, ADDED, obj, None))
@@ -183,7 +184,7 @@ class SimScheduler(Scheduler):
 
     def _bind(self, entry: Entry, pod: Pod, node: str) -> None:
         self._state.assume(pod.uid, node)
-        pause = 0.002 + self._chance.draw("bind") ** 4 * 2.0
+        pause = 0.002 + self._chance.draw("bind") ** (1 if self.slow_binds else 4) * 2.0
         if self._chance.hit("bind-fails", self.bind_fails):
             self._loop.call_later(pause, self._unbound, entry, pod, "a fault was planned here")
         else:

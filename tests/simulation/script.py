@@ -18,6 +18,7 @@ from tests.simulation.chance import Chance
 from tests.simulation.faults import Fault
 from tests.simulation.happening import MOMENTS, Happening
 from tests.simulation.objects import Work
+from tests.simulation.troubles import Scene
 
 NODE_CPU = 4
 FLAPS, FLAP_SECONDS = 4, 12.0
@@ -46,6 +47,8 @@ class Script(Struct, frozen=True, kw_only=True):
     period: float = 0.5
     bind_fails: float = 0.0
     shuffle: bool = False
+    slow_binds: bool = False
+    """Binds take about a second, not a few milliseconds."""
     replicas: bool = False
     """Two extenders and a lease."""
     small_objects: bool = False
@@ -72,8 +75,13 @@ class _Writer:
         happenings = self._arrivals(4 if large else 2) + self._events(4 if large else 2)
         happenings += self._process()
         planned = self._faults(works, 4 if large else 2)
-        trouble = troubles.draw(chance, self._name)
+        urgent = next(h.work for h in happenings if h.work is not None and h.work.gang)
+        trouble = troubles.draw(chance, Scene(self._name, urgent))
         works = trouble.running(works)
+        if trouble.urgent is not None:
+            happenings = [
+                replace(h, work=trouble.urgent) if h.work is urgent else h for h in happenings
+            ]
         happenings += trouble.happenings
         planned += trouble.faults
         last = max((h.at for h in happenings if not h.after), default=0.0)
@@ -96,6 +104,7 @@ class _Writer:
             period=chance.pick("period", (0.3, 0.6, 1.0)),
             bind_fails=chance.pick("bind-fails", (0.0, 0.0, 0.0, 0.2)),
             shuffle=chance.hit("shuffles", 0.3),
+            slow_binds=trouble.slow_binds,
             replicas=chance.hit("replicas", 0.04),
             small_objects=chance.hit("small-objects", 0.06),
         )

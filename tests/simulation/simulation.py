@@ -113,6 +113,7 @@ class Simulation:
             self._scheduled,
         )
         self.scheduler.bind_fails = script.bind_fails
+        self.scheduler.slow_binds = script.slow_binds
 
     # -- who tells ----------------------------------------------------------------------------
 

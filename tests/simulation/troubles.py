@@ -27,6 +27,9 @@ class Trouble(Struct):
     happenings: list[Happening] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     held: bool = False
+    slow_binds: bool = False
+    urgent: Work | None = None
+    """Takes the place of the first gang that arrives."""
     priority: str = ""
     """Class of all that runs, "" to leave it as it is."""
 
@@ -36,11 +39,20 @@ class Trouble(Struct):
         return [replace(w, cls=self.priority) if self.priority else w for w in changed]
 
 
-def draw(chance: Chance, name: Callable[[str], str]) -> Trouble:
-    """Return the trouble of a seed; ``name`` makes names for new works."""
+class Scene(Struct, frozen=True):
+    """What a trouble is made for."""
+
+    name: Callable[[str], str]
+    """Makes names for new works."""
+    urgent: Work
+    """The first gang that arrives."""
+
+
+def draw(chance: Chance, scene: Scene) -> Trouble:
+    """Return the trouble of a seed."""
     if not chance.hit("trouble", SHARE):
         return Trouble()
-    return chance.pick("trouble-kind", KINDS)(chance, name)
+    return chance.pick("trouble-kind", KINDS)(chance, scene)
 
 
 def _gang(chance: Chance, name: str, classes: tuple[str, ...]) -> Work:
@@ -54,7 +66,7 @@ def _gang(chance: Chance, name: str, classes: tuple[str, ...]) -> Work:
     )
 
 
-def _away_and_changed(chance: Chance, name: Callable[[str], str]) -> Trouble:
+def _away_and_changed(chance: Chance, scene: Scene) -> Trouble:
     """Killed before the first eviction; when it comes back the plan is out of date."""
     pause = chance.draw("trouble-pause") ** 2 * 0.1
     kinds = ("cordon", "cordon", "delete-node", "delete-member")
@@ -66,44 +78,42 @@ def _away_and_changed(chance: Chance, name: Callable[[str], str]) -> Trouble:
     )
 
 
-def _rush(chance: Chance, name: Callable[[str], str]) -> Trouble:
-    """A more urgent gang comes while members of another one are being seated."""
+def _rush(chance: Chance, scene: Scene) -> Trouble:
+    """A more urgent gang comes while members of the like of it are on their way to their seats."""
+    other = replace(scene.urgent, name=scene.name("g"), cls="top")
     return Trouble(
         [
             Happening(
-                at=chance.between("trouble-pause", 0.0, 0.5),
-                after=chance.pick("trouble-after", ("bound", "wake", "gone")),
+                at=chance.between("trouble-pause", 0.0, 0.8),
+                after=chance.pick("trouble-after", ("bound", "wake", "wake")),
                 kind="arrive",
-                work=_gang(chance, name("g"), ("top",)),
+                work=other,
             )
-        ]
+        ],
+        slow_binds=True,
+        urgent=replace(scene.urgent, cls="high", whole=False, quorum=scene.urgent.size),
     )
 
 
-def _refused_and_lower(chance: Chance, name: Callable[[str], str]) -> Trouble:
-    """The urgent plan's evictions fail and it ends; a less urgent one comes after it."""
-    until = chance.between("trouble-until", 4.0, 10.0)
+def _refused_and_lower(chance: Chance, scene: Scene) -> Trouble:
+    """An urgent plan's evictions fail and it ends; the like of its gang, but not urgent, waits."""
     kind = chance.pick("trouble-fault", (faults.DENIED, faults.REFUSED, faults.CUT))
     return Trouble(
         [
             Happening(
-                at=chance.between("trouble-pause", 0.1, 2.0),
+                at=chance.between("trouble-lower", 0.0, 1.0),
                 after="evict",
-                nth=chance.number("trouble-nth", 1, 3),
-                kind=chance.pick("trouble-change", ("withdraw", "withdraw", "cordon")),
-            ),
-            Happening(
-                at=chance.between("trouble-lower", 1.0, 8.0),
                 kind="arrive",
-                work=_gang(chance, name("g"), ("low", "mid")),
+                work=replace(scene.urgent, name=scene.name("g"), cls="low"),
             ),
+            Happening(at=chance.between("trouble-pause", 0.1, 2.0), after="evict", kind="withdraw"),
         ],
-        [Fault(at=0.0, until=until, target=faults.DELETES, kind=kind)],
-        priority="mid",
+        [Fault(at=0.0, until=30.0, target=faults.DELETES, kind=kind)],
+        priority="low",
     )
 
 
-def _slow_drops(chance: Chance, name: Callable[[str], str]) -> Trouble:
+def _slow_drops(chance: Chance, scene: Scene) -> Trouble:
     """A plan is changed while it evicts, and its record takes its time to go."""
     kinds = ("cordon", "delete-member", "delete-victim")
     kind = chance.pick("trouble-fault", (faults.SLOW, faults.LATE))
@@ -119,18 +129,18 @@ def _slow_drops(chance: Chance, name: Callable[[str], str]) -> Trouble:
     )
 
 
-def _hung_records(chance: Chance, name: Callable[[str], str]) -> Trouble:
-    """Victims do not go, and records of other plans get no answer meanwhile."""
-    at = chance.between("trouble-at", 1.0, 4.0)
+def _hung_records(chance: Chance, scene: Scene) -> Trouble:
+    """Victims do not go, and the record of another plan gets no answer meanwhile."""
+    at = chance.between("trouble-at", 2.0, 5.0)
+    pause = chance.between("trouble-pause", 0.0, 1.0)
+    late = replace(_gang(chance, scene.name("g"), ("low",)), size=2, quorum=2)
     return Trouble(
         [
-            Happening(
-                at=at + chance.between("trouble-pause", 0.0, 3.0),
-                kind="arrive",
-                work=_gang(chance, name("g"), ("high", "top")),
-            )
+            Happening(at=0.0, after="evicted", kind="add-node"),
+            Happening(at=0.01, after="evicted", kind="add-node"),
+            Happening(at=pause, after="evicted", kind="arrive", work=late),
         ],
-        [Fault(at=at, until=at + 20.0, target=faults.RECORDS, kind=faults.SILENT)],
+        [Fault(at=at, until=at + 25.0, target=faults.RECORDS, kind=faults.SILENT)],
         held=True,
     )
 
