@@ -176,7 +176,8 @@ class Doings:
         self._delete(self._pick(self._victims()))
 
     def _withdraw(self, happening: Happening) -> None:
-        pod = self._pick(self._members())
+        members = self._sim.state.of_work(happening.name) if happening.name else self._members()
+        pod = self._pick(members)
         if pod is not None:
             self._disturb(pod.work.name)
             self._sim.story.tell("world", "withdraws", pod.work.name)
