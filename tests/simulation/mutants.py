@@ -91,6 +91,7 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         (Evictions, "begin", lambda self, *args, sent=(), **named: begin(self, *args, **named)),
         (Evictions, "expected", asked_for),
         (Flights, "draft", with_waits),
+        (Flights, "still_holds", lambda self, unit: True),
         (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
         (LastCheck, "of_unit", lambda self, victims, priority: ""),
     ]
@@ -243,7 +244,7 @@ def _one_object() -> list[tuple[Any, str, Any]]:
 
 
 MUTANTS = (
-    Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims),
+    Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 93)),
     Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (359, 420)),
     Mutant("silent-refusals", 3, ("unreported",), _silent_refusals, (261, 313)),
     Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (311, 734)),
