@@ -164,6 +164,8 @@ class Checks(Listener):
         running = [other for other in self._state.of_work(work.name) if other.runs]
         # Who was bound just now may not have been known to us.
         left = {other.uid for other in running if now - other.bound > 2.0}
+        if len(left) < work.quorum:
+            return  # members of a gang below its quorum lose nothing together
         priority = self._granted.get(pod.uid, 0)
         self._begun.update(dict.fromkeys((other.uid for other in running), priority))
         self.units[work.name] = Unit(work, now, priority, left)
