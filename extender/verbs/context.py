@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -90,6 +90,8 @@ class Context(Struct, frozen=True):
     resolver: Resolver
     leadership: Leadership
     spare: Spare
+    shown: Callable[[], Snapshot]
+    """The newest state, with evictions that are on their way."""
 
     def require_ready(self) -> None:
         """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
@@ -114,7 +116,7 @@ class Context(Struct, frozen=True):
         if self.resolver.member_key(pod) is None:
             return None
         await self._seen(pod)
-        gang = self.gang_of(pod, self.cluster.snapshot())
+        gang = self.gang_of(pod, self.shown())
         if gang is None or gang.problems:
             return gang
         return gang if gang.starts_whole and gang.missing else None

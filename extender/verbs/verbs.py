@@ -29,6 +29,7 @@ class ExtenderVerbs:
             resolver=coordinator.resolver,
             leadership=coordinator.leadership,
             spare=spare,
+            shown=coordinator.flights.shown,
         )
         self._filter = Filter(context)
         self._prioritize = Prioritize(context)

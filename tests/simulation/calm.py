@@ -10,6 +10,7 @@ from tests.simulation.checks import GANG, PLAN, Checks
 from tests.simulation.host import Host
 from tests.simulation.objects import Work
 from tests.simulation.placement import fits
+from tests.simulation.replicas import Replicas
 from tests.simulation.state import Seen, State
 
 LAG = 3.0
@@ -19,7 +20,9 @@ LAG = 3.0
 class Calm:
     """Says what is wrong at rest. ``disturbed`` is told of what others do to a start."""
 
-    def __init__(self, state: State, storage: Storage, host: Host, checks: Checks) -> None:
+    def __init__(
+        self, state: State, storage: Storage, host: Host | Replicas, checks: Checks
+    ) -> None:
         self.disturbed: list[tuple[float, str]] = []
         """When, and which work ("" = any), somebody else got in the way."""
         self._state = state

@@ -9,13 +9,15 @@ from msgspec import Struct
 
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
-from extender.sandbox.resources import CONFIG_MAPS
+from extender.sandbox.resources import CONFIG_MAPS, LEASES
 from extender.sandbox.storage import DELETED, Change, Storage
 from tests.simulation.client import Listener, Request
 from tests.simulation.faults import Fate, Faults
 from tests.simulation.host import Host
+from tests.simulation.loop import OWNER
 from tests.simulation.objects import PROTECTED, Work
 from tests.simulation.placement import fits
+from tests.simulation.replicas import Replicas
 from tests.simulation.state import Seen, State
 from tests.simulation.story import Story
 
@@ -58,7 +60,7 @@ class Checks(Listener):
         self,
         state: State,
         storage: Storage,
-        host: Callable[[], Host],
+        host: Callable[[], Host | Replicas],
         faults: Faults,
         settings: Settings,
         story: Story,
@@ -197,7 +199,10 @@ class Checks(Listener):
 
     def _judge(self, name: str, uid: str) -> None:
         """Check one real eviction at the moment it is sent."""
-        cache = self._host().cache
+        host = self._host()
+        if isinstance(host, Replicas):
+            self._lease(host, name, uid)
+        cache = host.cache
         pod = self._state.pods.get(uid)
         known = cache.pod(uid) if cache is not None else None
         if pod is None or known is None or known.deleting:
@@ -225,6 +230,17 @@ class Checks(Listener):
                 self._judged.add(id(plan))
                 self._plans.append(plan)
                 self._could_run(plan)
+
+    def _lease(self, host: Replicas, name: str, uid: str) -> None:
+        """Only the holder of the lease evicts."""
+        owner = OWNER.get()
+        doubled = host.doubled(owner, uid)
+        if doubled:
+            self.broken("doubled", f"{name} is evicted, and {doubled}")
+        leases = self._storage.all(LEASES.key)
+        holder = leases[0]["spec"].get("holderIdentity") if leases else ""
+        if holder != host.identity(owner):
+            self.broken("fenced", f"{name} is evicted while {holder or 'nobody'} holds the lease")
 
     def _owed(self, uid: str, priority: int) -> bool:
         coordinator = self._host().coordinator

@@ -6,10 +6,11 @@ import argparse
 import gc
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from multiprocessing import get_context
 
-from tests.simulation.mutants import named
+from tests.simulation.mutants import Mutant, named
 from tests.simulation.script import write
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Outcome, Simulation
@@ -54,10 +55,23 @@ def main() -> int:
     parser.add_argument("--digests", action="store_true", help="only a hash of each story")
     parser.add_argument("--backwards", action="store_true", help="the last seed first")
     parser.add_argument("--mutant", default="", help="make this mistake (see mutants.py)")
+    parser.add_argument(
+        "--worth",
+        choices=("named", "search"),
+        help="which seeds fail with --mutant and not without: its own, or all of --seeds",
+    )
     parser.add_argument("--until", default="", help="stop when one of these rules is broken")
     args = parser.parse_args()
     if args.seed is not None:
         return _tell(args.seed, story=args.story, smaller=args.shrink)
+    if args.worth:
+        chosen = named(args.mutant)
+        seeds = (
+            chosen.seeds if args.worth == "named" else range(args.first, args.first + args.seeds)
+        )
+        found = worth(chosen, seeds)
+        print(f"{chosen.name}: found by {len(found)} of {len(seeds)} seeds")
+        return 0 if found and (args.worth == "search" or len(found) == len(seeds)) else 1
     if args.digests:
         seeds = range(args.first, args.first + args.seeds)
         for seed in reversed(seeds) if args.backwards else seeds:
@@ -66,6 +80,18 @@ def main() -> int:
     mutant = named(args.mutant).applied() if args.mutant else nullcontext()
     with mutant:
         return _many(args)
+
+
+def worth(mutant: Mutant, seeds: Sequence[int]) -> list[int]:
+    """Return the seeds that find a mistake, and fail with it alone."""
+    found = []
+    for seed in seeds:
+        with mutant.applied():
+            with_it = play(seed)
+        if with_it.rule in mutant.rules and not play(seed).problem:
+            print(f"{seed}: {with_it.problem}", flush=True)
+            found.append(seed)
+    return found
 
 
 def _many(args: argparse.Namespace) -> int:

@@ -8,8 +8,9 @@ from extender.sandbox.resources import BUDGETS, NODES, PODS
 from extender.sandbox.status import StatusError
 from extender.sandbox.storage import DELETED, Change
 from tests.simulation import objects
+from tests.simulation.happening import Happening
 from tests.simulation.objects import PROTECTED
-from tests.simulation.script import FLAP_SECONDS, FLAPS, Happening
+from tests.simulation.script import FLAP_SECONDS, FLAPS
 from tests.simulation.state import Seen
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Doings:
             return
         if held.work.gang:
             self.moment("bound")
+        if held.work.quorum:
+            return  # the extender has given it its seat, so nobody else's
         # A more urgent pod may take what was held for others.
         for work in sim.state.works.values():
             if work.priority < held.priority:
@@ -173,7 +176,8 @@ class Doings:
         self._delete(self._pick(self._victims()))
 
     def _withdraw(self, happening: Happening) -> None:
-        pod = self._pick(self._members())
+        members = self._sim.state.of_work(happening.name) if happening.name else self._members()
+        pod = self._pick(members)
         if pod is not None:
             self._disturb(pod.work.name)
             self._sim.story.tell("world", "withdraws", pod.work.name)

@@ -19,6 +19,8 @@ LASTING = 1e6
 DELETES, RECORDS, PATCHES, READS, ALL = "deletes", "records", "patches", "reads", "all"
 """Kinds of requests: real evictions; plan records written or deleted; patches of pods; lists,
 watches and single reads; every one."""
+DROPS = "drops"
+"""Deletions of plan records."""
 TARGETS = (DELETES, DELETES, RECORDS, RECORDS, PATCHES, READS, ALL)
 
 REFUSED = "refused"
@@ -150,6 +152,8 @@ def _hits(fault: Fault, method: str, path: str, *, dry: bool) -> bool:
         return True
     if target == DELETES:
         return not dry and "/pods/" in path and (method == "DELETE" or path.endswith("/eviction"))
+    if target == DROPS:
+        return method == "DELETE" and "/configmaps" in path
     if target == RECORDS:
         return method != "GET" and "/configmaps" in path
     if target == PATCHES:

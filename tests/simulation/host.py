@@ -12,6 +12,7 @@ from extender.cache.clock import Clock
 from extender.cache.feed import Change
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.leadership import Leadership
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
@@ -56,6 +57,7 @@ class Host:
         client: Callable[[], SimClient],
         decided: Callable[[Decision], None],
         failed: Callable[[str, ApiError], None],
+        first_owner: int = 0,
     ) -> None:
         self.verbs: ExtenderVerbs | None = None
         self.coordinator: Coordinator | None = None
@@ -73,6 +75,12 @@ class Host:
         self._decided = decided
         self._failed = failed
         self._stop = asyncio.Event()
+        self._first_owner = first_owner
+
+    @property
+    def owner(self) -> int:
+        """Number of the present process, see loop.OWNER."""
+        return self._first_owner + self.lives
 
     @property
     def alive(self) -> bool:
@@ -87,7 +95,7 @@ class Host:
         self._run(self._serve(self.client))
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        token = OWNER.set(self.lives)
+        token = OWNER.set(self.owner)
         try:
             return self._loop.create_task(work)
         finally:
@@ -103,7 +111,15 @@ class Host:
             return
         self.client.die()
         self.client = self.verbs = self.coordinator = self.cache = None
-        self._loop.cancel_all(self.lives)
+        self._loop.cancel_all(self.owner)
+
+    def crash_all(self) -> None:
+        """Kill every process there is."""
+        self.crash()
+
+    def listen(self, ended: Callable[[BaseException], None]) -> None:
+        """Have ``ended`` told when the main task of the process fails."""
+        self.ended = ended
 
     async def stop(self) -> None:
         """Stop in good order, as on SIGTERM."""
@@ -115,23 +131,39 @@ class Host:
         if self.lives == life:
             self.crash()
 
-    async def _serve(self, client: SimClient) -> None:
-        settings = self._settings
-        stop = self._stop
-        resolver = Resolver(settings.groups)
-        rng = random.Random(self._seed * 1000 + self.lives)
-        cache = Cache(client, settings.cache, resolver.member_key, clock=self.clock, random=rng)
-        coordinator = coordinate(
+    def _random(self) -> random.Random:
+        return random.Random(self._seed * 1000 + self.owner)
+
+    def _cache_of(self, client: SimClient, rng: random.Random) -> Cache:
+        keys = Resolver(self._settings.groups).member_key
+        return Cache(client, self._settings.cache, keys, clock=self.clock, random=rng)
+
+    def _coordinate(
+        self, client: SimClient, cache: Cache, rng: random.Random, leadership: Leadership | None
+    ) -> Coordinator:
+        return coordinate(
             client,
             cache,
-            settings,
-            resolver,
+            self._settings,
+            Resolver(self._settings.groups),
             RECORDS,
             clocks=Clocks(monotonic=self.clock.monotonic, wall=self.clock.wall),
             random=rng,
+            leadership=leadership,
             decided=self._decided,
             failed=self._failed,
         )
+
+    def _listen(self, cache: Cache, coordinator: Coordinator) -> None:
+        spare = Spare(coordinator.book, cache, self.clock.monotonic)
+        self.cache, self.coordinator = cache, coordinator
+        self.verbs = ExtenderVerbs(cache, coordinator, spare, self._settings)
+
+    async def _serve(self, client: SimClient) -> None:
+        stop = self._stop
+        rng = self._random()
+        cache = self._cache_of(client, rng)
+        coordinator = self._coordinate(client, cache, rng, None)
 
         def observe(change: Change) -> None:
             old, new = change.old, change.new
@@ -139,26 +171,31 @@ class Host:
                 coordinator.observe(old, new)
 
         cache.subscribe(observe)
-        spare = Spare(coordinator.book, cache, self.clock.monotonic)
-        self.cache, self.coordinator = cache, coordinator
-        self.verbs = ExtenderVerbs(cache, coordinator, spare, settings)
+        self._listen(cache, coordinator)
         try:
-            await cache.start()
-            while not cache.synced:
-                try:
-                    await cache.wait_synced(10.0)
-                except NotReady:
-                    continue
-            while not coordinator.recovered:
-                try:
-                    await coordinator.recover()
-                except ApiError:
-                    await asyncio.sleep(1.0)
-            await coordinator.run(stop, self._period)
+            await fill(cache)
+            await self._act(coordinator, stop)
         except asyncio.CancelledError:
             raise
         except Exception as error:
             self.ended(error)
+
+    async def _act(self, coordinator: Coordinator, stop: asyncio.Event) -> None:
+        while not coordinator.recovered:
+            try:
+                await coordinator.recover()
+            except ApiError:
+                await asyncio.sleep(1.0)
+        await coordinator.run(stop, self._period)
+
+
+async def fill(cache: Cache) -> None:
+    await cache.start()
+    while not cache.synced:
+        try:
+            await cache.wait_synced(10.0)
+        except NotReady:
+            continue
 
 
 async def _close(coordinator: Coordinator, cache: Cache) -> None:

@@ -19,11 +19,16 @@ from extender.cache import backoff
 from extender.gang.act import expectations, flights, record, records
 from extender.gang.act.book import Flight
 from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.elector import Elector
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.records import Records
+from extender.kube.errors import Conflict
+from tests.simulation.limits import SmallObjects
+
+ASKED_SECONDS = 60.0
 
 
 class Mutant(Struct, frozen=True):
@@ -34,8 +39,8 @@ class Mutant(Struct, frozen=True):
     rules: tuple[str, ...]
     """Which invariants may find it."""
     patches: Callable[[], list[tuple[Any, str, Any]]]
-    seeds: int = 2000
-    """It is found within so many."""
+    seeds: tuple[int, ...] = ()
+    """Seeds that find it, and in which all is well without it."""
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -62,8 +67,18 @@ def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
 
 
 def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
-    """Pods that a plan waits for become victims, and nobody looks at their priority."""
-    draft = Flights.draft
+    """Who was asked to go counts as going for a minute, is a victim, and has no priority."""
+    draft, send, expected = Flights.draft, Evictions._send, Evictions.expected
+    begin = Evictions.begin
+
+    def noted(self: Any, unit: Any, victim: Any) -> Any:
+        asked = self.__dict__.setdefault("_mutant_asked", {})
+        asked[victim.uid] = (victim.node, self._now() + ASKED_SECONDS)
+        return send(self, unit, victim)
+
+    def asked_for(self: Any) -> dict[str, str]:
+        asked = self.__dict__.get("_mutant_asked", {})
+        return {u: node for u, (node, end) in asked.items() if self._now() < end} | expected(self)
 
     def with_waits(self: Any, plan: Any, **named: Any) -> Any:
         flight = draft(self, plan, **named)
@@ -72,7 +87,11 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         return flight
 
     return [
+        (Evictions, "_send", noted),
+        (Evictions, "begin", lambda self, *args, sent=(), **named: begin(self, *args, **named)),
+        (Evictions, "expected", asked_for),
         (Flights, "draft", with_waits),
+        (Flights, "still_holds", lambda self, unit: True),
         (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
         (LastCheck, "of_unit", lambda self, victims, priority: ""),
     ]
@@ -138,7 +157,7 @@ def _never_compares() -> list[tuple[Any, str, Any]]:
 
 def _takes_over_answered() -> list[tuple[Any, str, Any]]:
     """The seats of a gang whose members were answered are taken over."""
-    return [(Coordinator, "_takes_from_binding", lambda self, draft: "")]
+    return [(Flight, "binding", property(lambda self: False))]
 
 
 def _opens_blindly() -> list[tuple[Any, str, Any]]:
@@ -166,11 +185,20 @@ def _two_pictures() -> list[tuple[Any, str, Any]]:
 def _one_name_for_all_plans() -> list[tuple[Any, str, Any]]:
     """All plans of a gang have one record name; a slow deletion meets the next plan's."""
 
+    async def create(self: Any, document: Any) -> None:
+        try:
+            await self._client.create(self._base, document)
+        except Conflict:
+            path = f"{self._base}/{document['metadata']['name']}"
+            await self._client.replace(path, document)
+
     async def drop(self: Any, name: str, epoch: int) -> None:
         await self._delete(f"{self._base}/{name}")
+        self._doomed.discard(name)
 
     return [
         (record, "record_name", lambda gang, plan_id: f"podgroup-plan-{gang.name}"),
+        (Records, "_create", create),
         (Records, "_drop", drop),
     ]
 
@@ -194,19 +222,44 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     return [(Coordinator, "_plan", holding), (Coordinator, "run", run)]
 
 
+def _two_planners() -> list[tuple[Any, str, Any]]:
+    """Every replica acts, whoever holds the lease."""
+
+    async def at_once(self: Any) -> None:
+        return
+
+    async def never(self: Any) -> None:
+        await asyncio.Event().wait()
+
+    return [
+        (Elector, "acts", property(lambda self: True)),
+        (Elector, "gained", at_once),
+        (Elector, "lost", never),
+    ]
+
+
+def _one_object() -> list[tuple[Any, str, Any]]:
+    """A record is one object, however long it is."""
+    return [(record, "PART_BYTES", 1 << 30), (SmallObjects, "part", 1 << 30)]
+
+
 MUTANTS = (
-    Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims),
-    Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units),
-    Mutant("silent-refusals", 3, ("unreported",), _silent_refusals),
-    Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly),
-    Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back),
-    Mutant("never-compares", 6, ("vain", "closed"), _never_compares),
-    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered),
-    Mutant("opens-blindly", 8, ("partial",), _opens_blindly),
-    Mutant("two-pictures", 9, ("error",), _two_pictures),
-    Mutant("one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans),
-    Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset),
-    Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock),
+    Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 93)),
+    Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (359, 420)),
+    Mutant("silent-refusals", 3, ("unreported",), _silent_refusals, (261, 313)),
+    Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (311, 734)),
+    Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (502,)),
+    Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (503, 311)),
+    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (3635,)),
+    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (138,)),
+    Mutant("two-pictures", 9, ("error",), _two_pictures, (107,)),
+    Mutant(
+        "one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (196, 381)
+    ),
+    Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset, (170, 202)),
+    Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock, (16, 326)),
+    Mutant("one-object", 13, ("preempts", "room"), _one_object, (62, 96)),
+    Mutant("two-planners", 14, ("doubled", "fenced"), _two_planners, (30, 34)),
 )
 
 

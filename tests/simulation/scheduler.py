@@ -35,8 +35,9 @@ HTTP_TIMEOUT = 5.0
 class Answering(Protocol):
     """The extender as its callers see it."""
 
-    verbs: ExtenderVerbs | None
-    """None: nobody listens."""
+    @property
+    def verbs(self) -> ExtenderVerbs | None:
+        """None: nobody listens."""
 
     def serve(self, call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
         """Let the extender's process run a call."""
@@ -139,6 +140,7 @@ class SimScheduler(Scheduler):
         """How many of those that are coming have come."""
         self.bind_fails = 0.0
         """Share of binds that fail."""
+        self.slow_binds = False
         for resource in (NAMESPACES, NODES, PODS):
             for obj in server.storage.all(resource.key):
                 self._apply(Change(0, resource.key, ADDED, obj, None))
@@ -182,7 +184,7 @@ class SimScheduler(Scheduler):
 
     def _bind(self, entry: Entry, pod: Pod, node: str) -> None:
         self._state.assume(pod.uid, node)
-        pause = 0.002 + self._chance.draw("bind") ** 4 * 2.0
+        pause = 0.002 + self._chance.draw("bind") ** (1 if self.slow_binds else 4) * 2.0
         if self._chance.hit("bind-fails", self.bind_fails):
             self._loop.call_later(pause, self._unbound, entry, pod, "a fault was planned here")
         else:

@@ -13,37 +13,16 @@ from extender.model.settings import (
     SeatSettings,
     Settings,
 )
-from tests.simulation import faults
+from tests.simulation import faults, troubles
 from tests.simulation.chance import Chance
 from tests.simulation.faults import Fault
+from tests.simulation.happening import MOMENTS, Happening
 from tests.simulation.objects import Work
+from tests.simulation.troubles import Scene
 
 NODE_CPU = 4
 FLAPS, FLAP_SECONDS = 4, 12.0
 """How often a flapping watch is cut, and how long it stays open in between."""
-MOMENTS = ("record", "recorded", "rehearsed", "evict", "evicted", "gone", "wake", "bound")
-"""What a happening may follow: a plan record is sent or stored, a rehearsal, an eviction is sent
-or takes effect, a victim is gone, a member is woken, a member of a gang is bound."""
-
-
-class Happening(Struct, frozen=True, kw_only=True):
-    """One thing that happens: at a time, or ``at`` seconds after the ``nth`` of a moment."""
-
-    at: float
-    kind: str
-    after: str = ""
-    nth: int = 1
-    name: str = ""
-    """A work, node or resource; "": whoever is concerned at that moment."""
-    number: float = 0.0
-    work: Work | None = None
-
-    def told(self) -> str:
-        """Return one line for people."""
-        when = f"{self.at:.3f} s after {self.after} no. {self.nth}" if self.after else ""
-        parts = (self.kind, self.name, self.work.told() if self.work else "", when)
-        number = f"{self.number:g}" if self.number else ""
-        return " ".join(part for part in (*parts, number) if part)
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -68,6 +47,12 @@ class Script(Struct, frozen=True, kw_only=True):
     period: float = 0.5
     bind_fails: float = 0.0
     shuffle: bool = False
+    slow_binds: bool = False
+    """Binds take about a second, not a few milliseconds."""
+    replicas: bool = False
+    """Two extenders and a lease."""
+    small_objects: bool = False
+    """The API server takes small objects only."""
 
 
 def write(seed: int) -> Script:
@@ -90,6 +75,15 @@ class _Writer:
         happenings = self._arrivals(4 if large else 2) + self._events(4 if large else 2)
         happenings += self._process()
         planned = self._faults(works, 4 if large else 2)
+        urgent = next(h.work for h in happenings if h.work is not None and h.work.gang)
+        trouble = troubles.draw(chance, Scene(self._name, urgent))
+        works = trouble.running(works)
+        if trouble.urgent is not None:
+            happenings = [
+                replace(h, work=trouble.urgent) if h.work is urgent else h for h in happenings
+            ]
+        happenings += trouble.happenings
+        planned += trouble.faults
         last = max((h.at for h in happenings if not h.after), default=0.0)
         if any(h.kind == "flap" for h in happenings):
             last += FLAPS * FLAP_SECONDS
@@ -110,6 +104,9 @@ class _Writer:
             period=chance.pick("period", (0.3, 0.6, 1.0)),
             bind_fails=chance.pick("bind-fails", (0.0, 0.0, 0.0, 0.2)),
             shuffle=chance.hit("shuffles", 0.3),
+            slow_binds=trouble.slow_binds,
+            replicas=chance.hit("replicas", 0.04),
+            small_objects=chance.hit("small-objects", 0.06),
         )
 
     def _settings(self) -> Settings:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from extender.gang.tell.decisions import Decision
 from extender.kube.errors import ApiError
+from extender.model.settings import Settings
 from extender.sandbox.resources import PRIORITY_CLASSES
 from tests.simulation.calm import Calm
 from tests.simulation.chance import Chance
@@ -23,8 +24,10 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.doings import Doings
 from tests.simulation.faults import Faults
 from tests.simulation.host import Host
+from tests.simulation.limits import small_objects
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.objects import CLASSES, Obj
+from tests.simulation.replicas import Replicas
 from tests.simulation.scheduler import Asking, SimScheduler
 from tests.simulation.script import Script
 from tests.simulation.server import Server
@@ -74,14 +77,10 @@ class Simulation:
         self.faults = Faults(chance, script.faults, script.latency)
         self.state = State(self.server.storage, self.loop.time)
         self.cluster = Cluster(self.loop, self.server, chance)
-        self.host = Host(
-            self.loop,
-            script.settings,
-            script.seed,
-            script.period,
-            self._connect,
-            self._decided,
-            self._failed,
+        self.host: Host | Replicas = (
+            Replicas(self._process, script.settings)
+            if script.replicas
+            else self._process(Host, script.settings, 0)
         )
         self.checks = Checks(
             self.state,
@@ -93,7 +92,7 @@ class Simulation:
             self.loop.time,
         )
         self.calm = Calm(self.state, self.server.storage, self.host, self.checks)
-        self.host.ended = lambda error: self.checks.broken("died", repr(error))
+        self.host.listen(lambda error: self.checks.broken("died", repr(error)))
         for name, value in CLASSES.items():
             body = {"metadata": {"name": name}, "value": value}
             self.server.api.create(PRIORITY_CLASSES, "", body)
@@ -114,8 +113,21 @@ class Simulation:
             self._scheduled,
         )
         self.scheduler.bind_fails = script.bind_fails
+        self.scheduler.slow_binds = script.slow_binds
 
     # -- who tells ----------------------------------------------------------------------------
+
+    def _process(self, kind: type[Host], settings: Settings, first_owner: int) -> Host:
+        return kind(
+            self.loop,
+            settings,
+            self.script.seed,
+            self.script.period,
+            self._connect,
+            self._decided,
+            self._failed,
+            first_owner,
+        )
 
     def _connect(self) -> SimClient:
         lag = self.script.lag
@@ -162,7 +174,7 @@ class Simulation:
         loop = self.loop
         began = time.process_time()
         problem = ""
-        with _logs(self.checks, self.story):
+        with _logs(self.checks, self.story), small_objects(self.script.small_objects):
             try:
                 loop.run_until_complete(self._play())
             except Violation as violation:
@@ -232,7 +244,7 @@ class Simulation:
     def _shut(self) -> None:
         """Let every task end, so that nothing of it is left to the next simulation."""
         loop = self.loop
-        self.host.crash()
+        self.host.crash_all()
         for owner in list(loop.tasks):
             loop.cancel_all(owner)
         loop.stop_at = -1
