@@ -65,7 +65,8 @@ class Unit(Struct, kw_only=True):
     """The plan's; nobody at or above it goes."""
     name: str
     """The gang that goes whole as text, or the pod's uid."""
-    size: int
+    whole: bool
+    """Its pods go together, or not at all."""
     victims: dict[str, Victim]
     """uid -> victim not yet seen gone."""
     fates: dict[str, Fate]
@@ -84,11 +85,6 @@ class Unit(Struct, kw_only=True):
     """The gang when its extent was last compared; another object when that changed."""
     driven: set[str] = field(default_factory=set)
     """Victims a task looks after."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether more than one pod goes together."""
-        return self.size > 1
 
     @property
     def owed(self) -> bool:
@@ -216,7 +212,7 @@ class Evictions:
             preemptor=plan.gang,
             priority=plan.priority,
             name=first.unit or first.uid,
-            size=sum(v.unit == first.unit for v in plan.victims) if first.unit else 1,
+            whole=bool(first.unit),
             victims=left,
             fates={uid: Fate.ACCEPTED if uid in accepted else Fate.WAITING for uid in left},
             budgeted=budgeted,
