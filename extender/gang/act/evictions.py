@@ -325,7 +325,8 @@ class Evictions:
 
     async def _persist(self, unit: Unit, victim: Victim) -> None:
         """Try until the pod goes or nobody wants it any more."""
-        uid, pause, noes, told = victim.uid, FIRST_PAUSE, 0, False
+        uid, pause, noes = victim.uid, FIRST_PAUSE, 0
+        told = told_broken = False
         began = self._now()
         while self._wanted(unit, victim):
             why, error = self._check.of_victim(victim, unit.priority, alone=unit.touched), None
@@ -343,8 +344,8 @@ class Evictions:
             )
             if why and error is None and not unit.touched:
                 lasting = True  # our own check: the plan does not hold any more
-            if why and lasting and not told:
-                told = True
+            if why and lasting and not (told_broken if unit.touched else told):
+                told, told_broken = True, unit.touched
                 self._refuse(unit, victim, why, error)
             longest = REFUSED_PAUSE if unit.error else 5.0
             await self._evictor.pause(pause, error, longest)
