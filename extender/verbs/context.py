@@ -71,6 +71,9 @@ class Asking(Protocol):
     def stale(self) -> str | None:
         """Return why gangs cannot be decided now."""
 
+    def crowded(self, flight: Flight) -> bool:
+        """Whether pods that were offered a seat's node may be in the way of the seats."""
+
     def seat_given(self, flight: Flight, pod: Pod) -> None:
         """Note that the member was told its seat and is on its way to it."""
 

@@ -51,6 +51,10 @@ class Filter:
         if flight.state is not State.OPEN:
             flight.answered.discard(pod.uid)
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
+        if not flight.binding and self._context.asking.crowded(flight):
+            return hold_back(
+                names, f"{flight.key}: seat on {seat}, a more urgent pod may be on its way there"
+            )
         if seat in names:
             flight.missed.pop(pod.uid, None)
             self._context.asking.seat_given(flight, pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.gang.act.book import State
+from extender.gang.act.book import Flight, State
 from extender.gang.act.offers import OFFER_SECONDS, Offers
 from extender.model.objects import Pod
 from tests.gang.rig import Rig
@@ -36,11 +36,14 @@ def test_an_offer_counts_where_it_was_made_until_it_is_settled() -> None:
     made, time = offers()
     note(made, pod("a"), pod("b"))
     time.now += 1
-    assert taken([*made.before(time.now, {"n1", "n2"})]) == [("uid-a", "n1"), ("uid-b", "n1")]
+    assert taken([*made.in_the_way(time.now, {"n1", "n2"}, 0)]) == [
+        ("uid-a", "n1"),
+        ("uid-b", "n1"),
+    ]
     made.settled("uid-a")
-    assert taken([*made.before(time.now, {"n1"})]) == [("uid-b", "n1")]
+    assert taken([*made.in_the_way(time.now, {"n1"}, 0)]) == [("uid-b", "n1")]
     time.now += OFFER_SECONDS
-    assert made.before(time.now, {"n1"}) == []
+    assert made.in_the_way(time.now, {"n1"}, 0) == []
 
 
 def test_an_offer_made_after_the_seats_were_held_is_judged_by_them() -> None:
@@ -48,7 +51,7 @@ def test_an_offer_made_after_the_seats_were_held_is_judged_by_them() -> None:
     held = time.now
     time.now += 1
     note(made, pod("late"))
-    assert made.before(held, {"n0"}) == []
+    assert made.in_the_way(held, {"n0"}, 0) == []
 
 
 def test_a_pod_that_is_asked_for_again_is_not_where_it_was_offered_before() -> None:
@@ -57,7 +60,7 @@ def test_a_pod_that_is_asked_for_again_is_not_where_it_was_offered_before() -> N
     time.now += 1
     held = time.now + 1
     note(made, pod("a"), nodes=("n1",))
-    assert made.before(held, {"n0"}) == []
+    assert made.in_the_way(held, {"n0"}, 0) == []
 
 
 def test_what_a_life_before_has_offered_is_not_known_for_a_while() -> None:
@@ -116,3 +119,19 @@ async def test_members_on_their_way_count_when_their_plan_is_over(rig: Rig) -> N
     await rig.bind("high-0", first[0])
     await asyncio.sleep(0.5)
     assert not any(flight.state is State.OPEN for flight in rig.coordinator.book)
+
+
+async def test_nobody_is_seated_while_a_more_urgent_pod_may_take_the_room() -> None:
+    """The seats do not keep it away; a gang that begins to bind now would start in part."""
+    async with Rig() as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100, top=1000)
+        await rig.gang("high", 2, "high")
+        await rig.pod("urgent", cls="top")
+        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        assert isinstance(flight, Flight)
+        assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
+        assert (await rig.filter("high-0", "n0", "n1")).node_names == []
+        await rig.remove("urgent")
+        await rig.until(lambda: rig.cache.pod_named("default", "urgent") is None, "it has gone")
+        assert len((await rig.filter("high-0", "n0", "n1")).node_names) == 1

@@ -136,6 +136,7 @@ class Coordinator:
         refused = RefusedSeats(self.book, clocks.monotonic, self._replan)
         self.seat_not_offered = refused.seat_not_offered
         self.seat_given = self.flights.seat_given
+        self.crowded = self.flights.crowded
 
     def _snapshot(self) -> Snapshot:
         return self._source.snapshot()

@@ -35,7 +35,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
-from extender.gang.act.offers import OFFER_SECONDS, Offers
+from extender.gang.act.offers import Offers
 from extender.gang.act.record import Record
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import covered_by_budget, member_problem, present, quick_problem
@@ -399,7 +399,7 @@ class Flights:
         if why:
             self._replan(flight, why)
             return
-        if self._crowded(flight):
+        if self.crowded(flight):
             return  # tick comes back to it
         self._enter_state(flight, State.OPEN)
         flight.deadline = flight.since + self._settings.seats.bind_seconds
@@ -411,13 +411,12 @@ class Flights:
         flight.answered.add(pod.uid)
         flight.answered_at = self._clocks.monotonic()
 
-    def _crowded(self, flight: Flight) -> bool:
-        """Whether pods that were offered a seat's node before it was held may be in the way."""
-        if self._clocks.monotonic() - flight.held > OFFER_SECONDS:
-            return False
+    def crowded(self, flight: Flight) -> bool:
+        """Whether pods that were offered a seat's node may be in the way of the seats."""
         if self._offers.unknown(flight.held):
             return True
-        offered = self._offers.before(flight.held, set(flight.seats.values()))
+        nodes = set(flight.seats.values())
+        offered = self._offers.in_the_way(flight.held, nodes, flight.plan.priority)
         if not offered:
             return False
         others = [hold for hold in self.book.holds() if hold.gang != flight.key]

@@ -27,6 +27,7 @@ class Offer(Struct, frozen=True):
     """One answer to one pod."""
 
     requests: Requests
+    priority: int
     nodes: Sequence[str]
     time: float
 
@@ -49,7 +50,7 @@ class Offers:
         """A pod may be on one of these nodes from now on; its earlier offer is void."""
         now = self._now()
         self._made.pop(pod.uid, None)
-        self._made[pod.uid] = Offer(pod.requests, nodes, now)
+        self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, now)
         oldest = next(iter(self._made))
         if now - self._made[oldest].time > OFFER_SECONDS:
             del self._made[oldest]
@@ -62,14 +63,17 @@ class Offers:
         """Whether a life before may have offered room that seats held at ``since`` count on."""
         return self._now() < self._seeing and since < self._seeing
 
-    def before(self, since: float, nodes: AbstractSet[str]) -> list[Hold]:
-        """Return what pods that were offered one of the nodes before ``since`` may take there."""
+    def in_the_way(self, since: float, nodes: AbstractSet[str], priority: int) -> list[Hold]:
+        """Return what pods may take of the nodes although seats are held there.
+
+        Those that were offered one before ``since``, when the seats came to be held, and those
+        above ``priority``, which the seats do not keep away.
+        """
         now, wanted = self._now(), frozenset(nodes)
         found = []
         for uid, offer in self._made.items():
-            if offer.time >= since:
-                break
-            if now - offer.time <= OFFER_SECONDS:
+            first = offer.time < since or offer.priority > priority
+            if first and now - offer.time <= OFFER_SECONDS:
                 found += [
                     Hold(NOBODY, 0, uid, name, offer.requests)
                     for name in sorted(wanted.intersection(offer.nodes))
