@@ -318,6 +318,8 @@ class Checks(Listener):
             self._idle.clear()
             return
         seats = self._settings.seats
+        if coordinator.stale() is not None or not coordinator.leadership.acts:
+            self._idle.clear()  # on an old picture, or without the lease, nothing is decided
         idle = {}
         for flight in coordinator.book:
             key, state, since = str(flight.key), flight.state.value, flight.since
@@ -337,7 +339,8 @@ class Checks(Listener):
                 and not any(cache.pod(victim.uid) for victim in going)
             ):
                 idle[key] = self._idle.get(key, now)
-                if now - idle[key] > SLACK:
+                # Another plan is searched for up to three times, and a search may be slow.
+                if now - idle[key] > (4 * SLACK if state == "changing" else SLACK):
                     self.broken("closed", f"{state}: the victims of {key} are gone")
         self._idle = idle
 
