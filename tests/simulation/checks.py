@@ -335,6 +335,7 @@ class Checks(Listener):
             recorded = state != "planned"  # until its record is surely there a plan does nothing
             if (
                 recorded
+                and not coordinator.flights.crowded(flight)
                 and flight.plan.victims
                 and not any(cache.pod(victim.uid) for victim in going)
             ):

@@ -399,6 +399,7 @@ class Flights:
         if why:
             self._replan(flight, why)
             return
+        flight.doubted = False
         if self.crowded(flight):
             return  # tick comes back to it
         self._enter_state(flight, State.OPEN)
@@ -412,7 +413,9 @@ class Flights:
         flight.answered_at = self._clocks.monotonic()
 
     def crowded(self, flight: Flight) -> bool:
-        """Whether pods that were offered a seat's node may be in the way of the seats."""
+        """Whether pods that came to a seat's node, or were offered it, may be in the way."""
+        if flight.doubted:
+            return True  # tick compares the plan in a moment
         if self._offers.unknown(flight.held):
             return True
         nodes = set(flight.seats.values())
