@@ -68,7 +68,8 @@ class Doings:
             return
         if held.work.gang:
             self.moment("bound")
-        if held.work.quorum:
+        sat = [p for p in sim.state.of_work(held.work.name) if p.node and p.uid != held.uid]
+        if held.work.quorum and len(sat) < held.work.quorum:
             return  # the extender has given it its seat, so nobody else's
         # A more urgent pod may take what was held for others.
         for work in sim.state.works.values():
