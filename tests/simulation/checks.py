@@ -84,8 +84,6 @@ class Checks(Listener):
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._plans: list[Any] = []
-        self._asked: set[str] = set()
-        """Works of which we have asked for a pod."""
         self._granted: dict[str, int] = {}
         """Uid -> priority of the plan for which its eviction was rightly sent."""
         self._begun: dict[str, int] = {}
@@ -124,9 +122,6 @@ class Checks(Listener):
                 self.moment("rehearsed")
                 return
             self._judge(_pod_name(path), _uid(request))
-            target = self._state.pods.get(_uid(request))
-            if target is not None:
-                self._asked.add(target.work.name)
             self.moment("evict")
         elif request.method == "PATCH" and not path.endswith("/status"):
             self.moment("wake")
@@ -212,10 +207,9 @@ class Checks(Listener):
         allowed = any(plan.priority > pod.priority for plan in plans)
         if allowed:
             self._granted[uid] = max(plan.priority for plan in plans)
-        # Who went while nobody looked counts as gone by our hand: docs/actuation.md.
-        # So does who went while our request for it was under way.
-        doubt = self._host().lives > 1 or pod.work.name in self._asked
-        owed = doubt and self._owed(uid, pod.priority)
+        # Who went while nobody looked, or while an answer of ours was unclear, counts as gone
+        # by our hand: docs/actuation.md.
+        owed = self._owed(uid, pod.priority, doubtful=self._host().lives == 1)
         if not allowed and not owed and self._begun.get(uid, 0) <= pod.priority:
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
             self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")
@@ -242,10 +236,13 @@ class Checks(Listener):
         if holder != host.identity(owner):
             self.broken("fenced", f"{name} is evicted while {holder or 'nobody'} holds the lease")
 
-    def _owed(self, uid: str, priority: int) -> bool:
+    def _owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         coordinator = self._host().coordinator
         return coordinator is not None and any(
-            unit.touched and uid in unit.victims and unit.priority > priority
+            unit.touched
+            and uid in unit.victims
+            and unit.priority > priority
+            and (unit.doubtful_until > 0 or not doubtful)
             for unit in coordinator.flights.evictions.unfinished()
         )
 
