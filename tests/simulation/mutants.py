@@ -93,7 +93,7 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         (Flights, "draft", with_waits),
         (Flights, "still_holds", lambda self, unit: True),
         (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
-        (LastCheck, "of_unit", lambda self, victims, priority: ""),
+        (LastCheck, "of_unit", lambda self, victims, priority, shown: ""),
     ]
 
 
