@@ -165,13 +165,13 @@ class KubeClient:
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """POST ``body`` to the collection at ``path``; Conflict when the name is taken."""
-        return _document(await self.request("POST", path, params=_dry(dry_run), body=body))
+        return _document(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
 
     async def replace(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """PUT ``body``; Conflict when its metadata.resourceVersion is not the present one."""
-        return _document(await self.request("PUT", path, params=_dry(dry_run), body=body))
+        return _document(await self.request("PUT", path, params=dry_run_query(dry_run), body=body))
 
     async def patch(
         self,
@@ -187,7 +187,7 @@ class KubeClient:
             await self.request(
                 "PATCH",
                 path,
-                params={**(params or {}), **_dry(dry_run)},
+                params={**(params or {}), **dry_run_query(dry_run)},
                 body=patch,
                 content_type=_PATCH_TYPES[kind],
             )
@@ -208,7 +208,9 @@ class KubeClient:
         its resourceVersion). ``grace`` None leaves the object's own grace period.
         """
         options = _delete_options(uid, grace, dry_run, version)
-        return _document(await self.request("DELETE", path, params=_dry(dry_run), body=options))
+        return _document(
+            await self.request("DELETE", path, params=dry_run_query(dry_run), body=options)
+        )
 
     async def evict(
         self,
@@ -232,7 +234,7 @@ class KubeClient:
             "deleteOptions": _delete_options(uid, grace, dry_run),
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        return _document(await self.request("POST", path, params=_dry(dry_run), body=body))
+        return _document(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
 
     # -- the one place that talks ----------------------------------------------------------
 
@@ -262,7 +264,7 @@ class KubeClient:
             async with self._session.request(
                 method,
                 access.server + path,
-                params=_query(params),
+                params=query_of(params),
                 data=data,
                 headers=headers,
                 timeout=limits,
@@ -293,7 +295,8 @@ def _lost(error: Exception) -> bool:
     return getattr(error, "errno", None) == errno.ETIMEDOUT or cause in str(error)
 
 
-def _query(params: Params | None) -> dict[str, str]:
+def query_of(params: Params | None) -> dict[str, str]:
+    """Return parameters as they stand in a request's query."""
     if not params:
         return {}
     return {
@@ -302,7 +305,8 @@ def _query(params: Params | None) -> dict[str, str]:
     }
 
 
-def _dry(dry_run: bool) -> dict[str, str]:
+def dry_run_query(dry_run: bool) -> dict[str, str]:
+    """Return the query that makes a request a dry run, or an empty one."""
     return {"dryRun": "All"} if dry_run else {}
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from extender.kube.api import Params, PatchKind
+from extender.kube.client import dry_run_query, query_of
 from extender.kube.errors import ApiError, Unavailable, from_status
 from extender.sandbox.status import StatusError
 from tests.simulation.faults import TIMEOUT, Fate, Faults
@@ -157,26 +158,26 @@ class SimClient:
         timeout: float = TIMEOUT,
     ) -> bytes:
         """See KubeApi."""
-        answer = await self._send(method, path, _query(params), body, content_type, timeout)
+        answer = await self._send(method, path, query_of(params), body, content_type, timeout)
         return msgspec.json.encode(answer)
 
     async def get(self, path: str, *, params: Params | None = None) -> dict[str, Any]:
         """See KubeApi."""
-        answer: dict[str, Any] = await self._send("GET", path, _query(params))
+        answer: dict[str, Any] = await self._send("GET", path, query_of(params))
         return answer
 
     async def create(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """See KubeApi."""
-        answer: dict[str, Any] = await self._send("POST", path, _dry(dry_run), body)
+        answer: dict[str, Any] = await self._send("POST", path, dry_run_query(dry_run), body)
         return answer
 
     async def replace(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """See KubeApi."""
-        answer: dict[str, Any] = await self._send("PUT", path, _dry(dry_run), body)
+        answer: dict[str, Any] = await self._send("PUT", path, dry_run_query(dry_run), body)
         return answer
 
     async def patch(
@@ -189,7 +190,7 @@ class SimClient:
         dry_run: bool = False,
     ) -> dict[str, Any]:
         """See KubeApi."""
-        query = {**_query(params), **_dry(dry_run)}
+        query = {**query_of(params), **dry_run_query(dry_run)}
         answer: dict[str, Any] = await self._send("PATCH", path, query, patch, _PATCHES[kind])
         return answer
 
@@ -204,7 +205,7 @@ class SimClient:
     ) -> dict[str, Any]:
         """See KubeApi."""
         options = _options(uid, version, grace)
-        answer: dict[str, Any] = await self._send("DELETE", path, _dry(dry_run), options)
+        answer: dict[str, Any] = await self._send("DELETE", path, dry_run_query(dry_run), options)
         return answer
 
     async def evict(
@@ -223,7 +224,7 @@ class SimClient:
             "deleteOptions": _options(uid, None, grace),
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        answer: dict[str, Any] = await self._send("POST", path, _dry(dry_run), body)
+        answer: dict[str, Any] = await self._send("POST", path, dry_run_query(dry_run), body)
         return answer
 
     async def batches(
@@ -246,7 +247,7 @@ class SimClient:
         if fate.kind:
             raise lost
         try:
-            stream = self._server.open(path, _query(params), self._lag)
+            stream = self._server.open(path, query_of(params), self._lag)
         except StatusError as error:
             raise from_status(error.document) from error
         self.streams.append(stream)
@@ -274,19 +275,6 @@ def _settle(answer: asyncio.Future[Any], result: Any) -> None:
         answer.set_exception(result)
     else:
         answer.set_result(result)
-
-
-def _query(params: Params | None) -> dict[str, str]:
-    if not params:
-        return {}
-    return {
-        key: ("true" if value else "false") if isinstance(value, bool) else str(value)
-        for key, value in params.items()
-    }
-
-
-def _dry(dry_run: bool) -> dict[str, str]:
-    return {"dryRun": "All"} if dry_run else {}
 
 
 def _options(uid: str | None, version: str | None, grace: int | None) -> dict[str, Any]:
