@@ -1,0 +1,1 @@
+"""Generated from proto/ by `python -m tools.protos`; not to be edited."""
