@@ -16,18 +16,17 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from extender.cli import config, documents
 from extender.cli.interruptible import interruptible
 from extender.gang.plan.assemble import KIND, Dump, assemble, restore
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.what_if import find_gang, manifest_records, with_added
 from extender.groups.resolver import Resolver
 from extender.model.decode import decode_documents
 from extender.model.errors import InvalidInput
 from extender.model.objects import (
     DisruptionBudget,
-    GangKey,
     GroupObject,
     Namespace,
     Node,
@@ -39,7 +38,6 @@ from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
 PLANNED, REFUSED, BAD_INPUT = 0, 1, 2
-MAX_PODS = 100_000
 
 
 class Loaded(Struct, frozen=True):
@@ -149,20 +147,9 @@ def load(paths: Iterable[Path], manifest: Path | None, settings: Settings | None
     if snapshot is None:
         snapshot = _snapshot(records, member_key)
     if manifest is not None:
-        added = list(_manifest_records(manifest, snapshot))
-        old: list[object] = [
-            *snapshot.nodes.values(),
-            *(pod for pods in snapshot.bound.values() for pod in pods),
-            *snapshot.pending.values(),
-            *snapshot.groups.values(),
-            *snapshot.priority_classes.values(),
-            *snapshot.budgets,
-            *(
-                Namespace(name=name, labels=dict(labels))
-                for name, labels in snapshot.namespaces.items()
-            ),
-        ]
-        snapshot = _snapshot([*old, *added], member_key, snapshot.now, snapshot.generation)
+        values = [document.value for document in documents.read(manifest)]
+        added = manifest_records(values, snapshot.priority_classes, str(manifest))
+        snapshot = with_added(snapshot, added, member_key)
     return Loaded(snapshot=snapshot, holds=holds, settings=settings, masks=masks, offered=offered)
 
 
@@ -179,19 +166,13 @@ def _dump(data: bytes) -> Dump | None:
         raise InvalidInput(f"not readable: {problem}") from problem
 
 
-def _snapshot(
-    records: Iterable[object],
-    member_key: Any,
-    now: float | None = None,
-    generation: int = 0,
-) -> Snapshot:
+def _snapshot(records: Iterable[object], member_key: Any) -> Snapshot:
     by_type: dict[type, list[Any]] = {}
     for record in records:
         by_type.setdefault(type(record), []).append(record)
     pods: list[Pod] = by_type.get(Pod, [])
-    if now is None:
-        # The newest moment the dump speaks of: the same file gives the same plan tomorrow.
-        now = max((max(pod.created, pod.started) for pod in pods), default=0.0) or time.time()
+    # The newest moment the dump speaks of: the same file gives the same plan tomorrow.
+    now = max((max(pod.created, pod.started) for pod in pods), default=0.0) or time.time()
     return assemble(
         member_key,
         nodes=by_type.get(Node, []),
@@ -201,101 +182,7 @@ def _snapshot(
         budgets=by_type.get(DisruptionBudget, []),
         namespaces={found.name: found.labels for found in by_type.get(Namespace, [])},
         now=float(int(now)),
-        generation=generation,
     )
-
-
-def _manifest_records(path: Path, snapshot: Snapshot) -> Iterable[object]:
-    """Return what the manifest adds: Jobs become their pods, classes become priorities."""
-    classes = dict(snapshot.priority_classes)
-    found: list[object] = []
-    for document in documents.read(path):
-        value = document.value
-        if not isinstance(value, dict):
-            raise InvalidInput(f"{path}: a document is not an object")
-        for item in _job_pods(value, path) if value.get("kind") == "Job" else [value]:
-            meta = item.setdefault("metadata", {})
-            if not isinstance(meta, dict):
-                raise InvalidInput(f"{path}: metadata must be a mapping")
-            meta.setdefault("namespace", "default")
-            meta.setdefault("uid", f"manifest-{meta['namespace']}-{meta.get('name', '')}")
-            try:
-                found += decode_documents(item)
-            except InvalidInput as problem:
-                raise InvalidInput(f"{path}: {problem}") from problem
-            class_name = (item.get("spec") or {}).get("priorityClassName", "")
-            if found and isinstance(found[-1], Pod) and class_name:
-                known = classes.get(class_name)
-                if known is None:
-                    raise InvalidInput(f"{path}: PriorityClass {class_name!r} is not in the dump")
-                found[-1] = replace(
-                    found[-1], priority=known.value, preempts=found[-1].preempts and known.preempts
-                )
-            if found and isinstance(found[-1], PriorityClass):
-                classes[found[-1].name] = found[-1]
-    return found
-
-
-def _job_pods(job: dict[str, Any], path: Path) -> list[dict[str, Any]]:
-    """Return the pods an Indexed Job would have, at most MAX_PODS."""
-    spec = job.get("spec") or {}
-    meta = job.get("metadata") or {}
-    template = spec.get("template") or {}
-    count = spec.get("parallelism", 1)
-    if not isinstance(count, int) or not 0 <= count <= MAX_PODS:
-        raise InvalidInput(f"{path}: Job {meta.get('name')}: parallelism must be 0..{MAX_PODS}")
-    name, namespace = meta.get("name", "job"), meta.get("namespace", "default")
-    inner = template.get("metadata") or {}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"{name}-{index}",
-                "namespace": namespace,
-                "labels": {
-                    **(inner.get("labels") or {}),
-                    "batch.kubernetes.io/job-name": name,
-                    "batch.kubernetes.io/job-completion-index": str(index),
-                },
-                "annotations": {
-                    **(inner.get("annotations") or {}),
-                    "batch.kubernetes.io/job-completion-index": str(index),
-                },
-                "ownerReferences": [
-                    {
-                        "apiVersion": "batch/v1",
-                        "kind": "Job",
-                        "name": name,
-                        "uid": f"manifest-{namespace}-{name}",
-                        "controller": True,
-                    }
-                ],
-            },
-            "spec": template.get("spec") or {},
-        }
-        for index in range(count)
-    ]
-
-
-def find_gang(text: str, snapshot: Snapshot) -> GangKey:
-    """Return the one gang that ``text`` names. Raises InvalidInput, listing what there is."""
-    dialect, _, rest = text.rpartition(":")
-    namespace, _, name = rest.rpartition("/")
-    matching = [
-        key
-        for key in sorted(snapshot.members)
-        if key.name == name
-        and (not namespace or key.namespace == namespace)
-        and (not dialect or key.dialect == dialect)
-    ]
-    if len(matching) == 1:
-        return matching[0]
-    known = matching or sorted(snapshot.members)
-    listed = ", ".join(str(key) for key in known[:10]) or "none"
-    more = f" and {len(known) - 10} more" if len(known) > 10 else ""
-    what = "several gangs are" if matching else "no gang is"
-    raise InvalidInput(f"{what} named {text!r}; there are: {listed}{more}")
 
 
 def told(answer: Plan | Refusal) -> list[str]:

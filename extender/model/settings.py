@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from extender.model.cost_order import problems_of
 from extender.model.errors import InvalidInput
+from extender.model.grpc_address import problems_of as grpc_problems_of
 
 
 class Section(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -145,6 +146,22 @@ class LeadershipSettings(Section, frozen=True, kw_only=True):
     is the one named as the host, in our own namespace."""
 
 
+class GrpcSettings(Section, frozen=True, kw_only=True):
+    """The gRPC server; docs/grpc.md. Body limit, time to drain and log level are server's."""
+
+    listen: str = ""
+    """IP:PORT, [IPv6]:PORT, localhost:PORT or unix:/absolute/path; "" = no gRPC."""
+    tls_cert_file: str = ""
+    """The three files: "" everywhere = those of server. A Unix socket uses none."""
+    tls_key_file: str = ""
+    client_ca_file: str = ""
+    """Callers must show a certificate signed by it; needed unless only this machine can call."""
+    max_calls: int = 256
+    """Calls answered at a time, streams apart; one more is RESOURCE_EXHAUSTED."""
+    max_streams: int = 64
+    """Watches open at a time."""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """The whole file."""
 
@@ -157,6 +174,15 @@ class Settings(Section, frozen=True, kw_only=True):
     seats: SeatSettings = SeatSettings()
     eviction: EvictionSettings = EvictionSettings()
     leadership: LeadershipSettings = LeadershipSettings()
+    grpc: GrpcSettings = GrpcSettings()
+
+    @property
+    def grpc_tls(self) -> tuple[str, str, str]:
+        """Certificate, key and callers' authority of the gRPC server; "" for what is not used."""
+        own = (self.grpc.tls_cert_file, self.grpc.tls_key_file, self.grpc.client_ca_file)
+        server = self.server
+        shared = (server.tls_cert_file, server.tls_key_file, server.client_ca_file)
+        return own if any(own) else shared
 
 
 def validate(settings: Settings) -> None:
@@ -190,6 +216,8 @@ def validate(settings: Settings) -> None:
         (s.seats.max_replans >= 0, "seats.maxReplans must not be negative"),
         (s.eviction.concurrency > 0, "eviction.concurrency must be positive"),
         (s.eviction.attempts > 0, "eviction.attempts must be positive"),
+        (s.grpc.max_calls > 0, "grpc.maxCalls must be positive"),
+        (s.grpc.max_streams > 0, "grpc.maxStreams must be positive"),
         (bool(s.leadership.name), "leadership.name must not be empty"),
         (s.leadership.lease_seconds >= 1, "leadership.leaseSeconds must be at least 1"),
         (s.leadership.retry_seconds > 0, "leadership.retrySeconds must be positive"),
@@ -204,6 +232,7 @@ def validate(settings: Settings) -> None:
         ),
     )
     wrong = [text for fine, text in rules if not fine]
+    wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls)
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
     if wrong:
         raise InvalidInput("; ".join(wrong))

@@ -1,0 +1,90 @@
+"""Where the gRPC server listens, and what such a place asks for."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from msgspec import Struct
+
+from extender.model.errors import InvalidInput
+
+MOST_PATH = 107
+"""Bytes of a Unix socket's path: sun_path of unix(7) less its zero byte."""
+_UNIX = "unix:"
+
+
+class Address(Struct, frozen=True):
+    """A TCP address or the path of a Unix socket."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    @property
+    def target(self) -> str:
+        """The address as gRPC spells it."""
+        if self.path:
+            return _UNIX + self.path
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine (or pod) can reach it."""
+        return bool(self.path) or self.host == "localhost" or ip_address(self.host).is_loopback
+
+
+def parse(text: str) -> Address:
+    """Return the address that ``HOST:PORT``, ``[IPv6]:PORT`` or ``unix:/path`` names.
+
+    Raises InvalidInput.
+    """
+    if text.startswith(_UNIX):
+        path = text.removeprefix(_UNIX)
+        if path.startswith("//"):
+            path = path[2:]
+        if not path.startswith("/") or len(path.encode()) > MOST_PATH:
+            raise InvalidInput(
+                f"{text!r} is not the path of a socket: unix:/absolute/path, at most "
+                f"{MOST_PATH} bytes",
+                "grpc.listen",
+            )
+        return Address(path=path)
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    try:
+        if host != "localhost":
+            ip_address(host)
+        fine = port.isdecimal() and int(port) <= 65535
+    except ValueError:
+        fine = False
+    if not fine:
+        raise InvalidInput(
+            f"{text!r} is none of IP:PORT, [IPv6]:PORT, localhost:PORT and unix:/absolute/path",
+            "grpc.listen",
+        )
+    return Address(host=host, port=int(port))
+
+
+def problems_of(listen: str, certificate: str, key: str, authority: str) -> list[str]:
+    """Return what is wrong with listening there with these files ("" = none is given).
+
+    A port that others can reach is served to holders of a client certificate only.
+    """
+    if not listen:
+        return []
+    try:
+        address = parse(listen)
+    except InvalidInput as problem:
+        return [str(problem)]
+    if bool(certificate) != bool(key):
+        return ["grpc.tlsCertFile and grpc.tlsKeyFile go together"]
+    if authority and not certificate:
+        return ["grpc.clientCaFile needs grpc.tlsCertFile"]
+    if address.local or (certificate and authority):
+        return []
+    return [
+        f"grpc.listen {listen} can be reached from elsewhere: callers must show a certificate "
+        "(tlsCertFile, tlsKeyFile and clientCaFile, of grpc or of server), or listen on "
+        "127.0.0.1 or unix:/path"
+    ]
