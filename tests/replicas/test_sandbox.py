@@ -163,7 +163,7 @@ async def test_end_of_what_acts_is_told_and_the_lease_is_given_away(
 
     monkeypatch.setattr(one.made[0], "run", broken)
     await until(lambda: one.replica.heartbeats.late() != [])
-    assert one.replica.heartbeats.late() == ["acting has ended: KeyError: 'of a defect'"]
+    assert one.replica.heartbeats.late()[0] == "acting has ended: KeyError: 'of a defect'"
     assert not ready(one)
     two = Running("two", client)
     await until(lambda: ready(two))
