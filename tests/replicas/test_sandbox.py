@@ -125,7 +125,7 @@ async def test_stop_hands_over_at_once(server: ApiServer, client: KubeClient) ->
     await until(lambda: two.replica.cold() == [] and two.elector.holder == "one")
     await asyncio.sleep(0.5)
     one.stop.set()
-    assert await until(lambda: ready(two)) < 1.0
+    assert await until(lambda: ready(two)) < SETTINGS.leadership.lease_seconds
     assert not one.elector.acts
     await one.end()
     lease = server.api.get(LEASES, "default", "podgroup-extender")
