@@ -31,6 +31,16 @@ class _StrictLoader(yaml.SafeLoader):
     """SafeLoader that refuses a key given twice."""
 
 
+class _PlainLoader(_StrictLoader):
+    """Refuses aliases as well: a few lines of them can stand for gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, "aliases are not taken here", mark)
+        return super().compose_node(parent, index)
+
+
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
     loader.flatten_mapping(node)
     seen: dict[Hashable, Any] = {}
@@ -66,10 +76,14 @@ def read(path: Path) -> list[Document]:
     return parse(text, str(path))
 
 
-def parse(text: str, source: str) -> list[Document]:
-    """Every non-empty document of a text; ``source`` is what errors call it."""
+def parse(text: str, source: str, aliases: bool = True) -> list[Document]:
+    """Every non-empty document of a text; ``source`` is what errors call it.
+
+    Without ``aliases`` a text that uses them is an error: for texts of strangers.
+    """
+    loader = _StrictLoader if aliases else _PlainLoader
     try:
-        values = list(yaml.load_all(text, Loader=_StrictLoader))
+        values = list(yaml.load_all(text, Loader=loader))
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from extender.cache.cache import Cache
 from extender.cli import config
 from extender.cli.debug_source import DebugView
+from extender.cli.grpc_side import GrpcSide
 from extender.cli.replica import Replica
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
@@ -100,23 +101,24 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         resolver = Resolver(settings.groups)
         cache = Cache(client, settings.cache, resolver.member_key)
         namespace = settings.seats.record_namespace or client.namespace or "kube-system"
+        grpc = GrpcSide(settings)
         replica = Replica(
             cache,
             settings,
-            _coordinators(client, cache, settings, resolver, namespace, metrics),
+            _coordinators(client, cache, settings, resolver, namespace, metrics, grpc.decided),
             _elector(client, settings.leadership, namespace),
             _label(client, settings.leadership),
         )
         _expose(metrics, cache, replica)
-        server = Server(
-            settings.server,
-            LeadersVerbs(lambda: replica.verbs, replica.leadership),
-            DebugView(cache, lambda: replica.coordinator, settings),
-            Health(replica.not_ready, replica.heartbeats.late, replica.cold),
-            metrics,
-        )
+        verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
+        health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
+        debug = DebugView(cache, lambda: replica.coordinator, settings)
+        server = Server(settings.server, verbs, debug, health, metrics)
         log.info("starting", api_server=client.server, search=BACKEND)
-        async with replica.running(stop):
+        async with (
+            replica.running(stop),
+            grpc.running(stop, verbs, replica, cache, health, metrics),
+        ):
             await server.serve(stop)
 
 
@@ -127,10 +129,12 @@ def _coordinators(
     resolver: Resolver,
     namespace: str,
     metrics: Metrics,
+    told: Callable[[Decision], None],
 ) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
         log_decision(decision)
+        told(decision)
 
     def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
         return coordinate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from ipaddress import ip_address
 
 from msgspec import Struct
@@ -66,10 +67,13 @@ def parse(text: str) -> Address:
     return Address(host=host, port=int(port))
 
 
-def problems_of(listen: str, certificate: str, key: str, authority: str) -> list[str]:
+def problems_of(
+    listen: str, certificate: str, key: str, authority: str, names: Collection[str]
+) -> list[str]:
     """Return what is wrong with listening there with these files ("" = none is given).
 
-    A port that others can reach is served to holders of a client certificate only.
+    A port that others can reach is served to holders of a client certificate only, and of them
+    to those whose ``names`` are given.
     """
     if not listen:
         return []
@@ -81,10 +85,13 @@ def problems_of(listen: str, certificate: str, key: str, authority: str) -> list
         return ["grpc.tlsCertFile and grpc.tlsKeyFile go together"]
     if authority and not certificate:
         return ["grpc.clientCaFile needs grpc.tlsCertFile"]
-    if address.local or (certificate and authority):
+    checked = bool(certificate and authority) and not address.path
+    if names and (not checked or not all(names)):
+        return ["grpc.allowedNames needs a TCP port with clientCaFile, and no empty name"]
+    if address.local or (checked and names):
         return []
     return [
         f"grpc.listen {listen} can be reached from elsewhere: callers must show a certificate "
-        "(tlsCertFile, tlsKeyFile and clientCaFile, of grpc or of server), or listen on "
-        "127.0.0.1 or unix:/path"
+        "(tlsCertFile, tlsKeyFile and clientCaFile, of grpc or of server) with a known name "
+        "(grpc.allowedNames); or listen on 127.0.0.1 or unix:/path"
     ]

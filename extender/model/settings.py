@@ -156,6 +156,9 @@ class GrpcSettings(Section, frozen=True, kw_only=True):
     tls_key_file: str = ""
     client_ca_file: str = ""
     """Callers must show a certificate signed by it; needed unless only this machine can call."""
+    allowed_names: tuple[str, ...] = ()
+    """Who of them may call: common name, or DNS name or URI among the alternative names, of the
+    certificate. Needed unless only this machine can call; empty there = everybody."""
     max_calls: int = 256
     """Calls answered at a time, streams apart; one more is RESOURCE_EXHAUSTED."""
     max_streams: int = 64
@@ -232,7 +235,7 @@ def validate(settings: Settings) -> None:
         ),
     )
     wrong = [text for fine, text in rules if not fine]
-    wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls)
+    wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls, s.grpc.allowed_names)
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
     if wrong:
         raise InvalidInput("; ".join(wrong))

@@ -24,24 +24,26 @@ PAUSES = (0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 
 
 class VerbMetrics:
-    """The counters of one verb, looked up once."""
+    """The counters of one verb over one transport ("http" or "grpc"), looked up once."""
 
-    def __init__(self, metrics: Metrics, verb: str) -> None:
+    def __init__(self, metrics: Metrics, verb: str, transport: str) -> None:
         self._metrics = metrics
         self._verb = verb
-        self._codes: dict[int, Counter] = {}
-        self._seconds = metrics.seconds.labels(verb)
-        self._bytes_in = metrics.body_bytes.labels(verb, "in")
-        self._bytes_out = metrics.body_bytes.labels(verb, "out")
-        self._nodes_in = metrics.nodes.labels(verb, "in")
-        self._nodes_out = metrics.nodes.labels(verb, "out")
-        self._bad = metrics.bad_input.labels(verb)
+        self._transport = transport
+        self._codes: dict[int | str, Counter] = {}
+        self._seconds = metrics.seconds.labels(verb, transport)
+        self._bytes_in = metrics.body_bytes.labels(verb, transport, "in")
+        self._bytes_out = metrics.body_bytes.labels(verb, transport, "out")
+        self._nodes_in = metrics.nodes.labels(verb, transport, "in")
+        self._nodes_out = metrics.nodes.labels(verb, transport, "out")
+        self._bad = metrics.bad_input.labels(verb, transport)
 
-    def answered(self, code: int, seconds: float, bytes_in: int, bytes_out: int) -> None:
+    def answered(self, code: int | str, seconds: float, bytes_in: int, bytes_out: int) -> None:
         """Count one call, whatever came of it."""
         counter = self._codes.get(code)
         if counter is None:
-            counter = self._codes[code] = self._metrics.requests.labels(self._verb, str(code))
+            labels = self._metrics.requests.labels(self._verb, self._transport, str(code))
+            counter = self._codes[code] = labels
         counter.inc()
         self._seconds.observe(seconds)
         self._bytes_in.inc(bytes_in)
@@ -63,29 +65,35 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
         self.requests = Counter(
-            PREFIX + "requests", "Calls, by verb and status.", ["verb", "code"], registry=registry
+            PREFIX + "requests",
+            "Calls, by verb, transport and status.",
+            ["verb", "transport", "code"],
+            registry=registry,
         )
         self.seconds = Histogram(
             PREFIX + "request_seconds",
             "Time from the first to the last byte of a call.",
-            ["verb"],
+            ["verb", "transport"],
             buckets=LATENCY,
             registry=registry,
         )
         self.body_bytes = Counter(
             PREFIX + "body_bytes",
             "Bytes of bodies read and written.",
-            ["verb", "direction"],
+            ["verb", "transport", "direction"],
             registry=registry,
         )
         self.nodes = Counter(
             PREFIX + "nodes",
             "Nodes offered and answered.",
-            ["verb", "direction"],
+            ["verb", "transport", "direction"],
             registry=registry,
         )
         self.bad_input = Counter(
-            PREFIX + "bad_input", "Calls that were malformed.", ["verb"], registry=registry
+            PREFIX + "bad_input",
+            "Calls that were malformed.",
+            ["verb", "transport"],
+            registry=registry,
         )
         self._decisions = Counter(
             PREFIX + "gang_decisions", "Decisions about gangs.", ["outcome"], registry=registry
@@ -101,9 +109,9 @@ class Metrics:
         registry.register(self._pauses)
         gc.callbacks.append(self._pauses.on_gc)
 
-    def verb(self, name: str) -> VerbMetrics:
-        """Return the counters of one verb."""
-        return VerbMetrics(self, name)
+    def verb(self, name: str, transport: str = "http") -> VerbMetrics:
+        """Return the counters of one verb over one transport."""
+        return VerbMetrics(self, name, transport)
 
     def decided(self, outcome: str) -> None:
         """Count a decision about a gang, for example "planned" or a refusal's code."""

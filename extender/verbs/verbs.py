@@ -19,7 +19,7 @@ class ExtenderVerbs:
     def __init__(
         self, cluster: Cluster, coordinator: Coordinator, spare: Spare, settings: Settings
     ) -> None:
-        context = Context(
+        self.context = context = Context(
             cluster=cluster,
             asking=coordinator,
             book=coordinator.book,

@@ -80,13 +80,13 @@ class TestMetrics:
             assert answer.content_type == "text/plain"
             text = await answer.text()
         for line in (
-            'requests_total{code="200",verb="filter"} 1.0',
-            'request_seconds_count{verb="filter"} 1.0',
-            f'body_bytes_total{{direction="in",verb="filter"}} {float(len(body))}',
-            f'body_bytes_total{{direction="out",verb="filter"}} {float(size)}',
-            'nodes_total{direction="in",verb="filter"} 2.0',
-            'nodes_total{direction="out",verb="filter"} 2.0',
-            'bad_input_total{verb="filter"} 0.0',
+            'requests_total{code="200",transport="http",verb="filter"} 1.0',
+            'request_seconds_count{transport="http",verb="filter"} 1.0',
+            f'body_bytes_total{{direction="in",transport="http",verb="filter"}} {float(len(body))}',
+            f'body_bytes_total{{direction="out",transport="http",verb="filter"}} {float(size)}',
+            'nodes_total{direction="in",transport="http",verb="filter"} 2.0',
+            'nodes_total{direction="out",transport="http",verb="filter"} 2.0',
+            'bad_input_total{transport="http",verb="filter"} 0.0',
         ):
             assert f"podgroup_extender_{line}\n" in text
         assert "process_resident_memory_bytes" in text

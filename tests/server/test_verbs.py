@@ -96,7 +96,7 @@ class TestRefusals:
             status, answer = await post(web, site.url(f"/{verb}"), body)
             assert (status, answer["where"]) == (400, where)
             assert answer["error"]
-            assert f'bad_input_total{{verb="{verb}"}} 1.0' in scrape()
+            assert f'bad_input_total{{transport="http",verb="{verb}"}} 1.0' in scrape()
         status, _ = await post(web, site.url("/preempt"), body)
         assert status == 400
         assert not site.verbs.asked
@@ -118,7 +118,7 @@ class TestRefusals:
         site.verbs.fail_with(NotReady("pods are not synced"))
         status, answer = await post(web, site.url("/preempt"), dump(preempt_meta({})))
         assert (status, answer["error"]) == (503, "pods are not synced")
-        assert 'requests_total{code="503",verb="preempt"} 1.0' in scrape()
+        assert 'requests_total{code="503",transport="http",verb="preempt"} 1.0' in scrape()
 
     async def test_internal_error(
         self,
@@ -134,7 +134,7 @@ class TestRefusals:
         (line,) = [line for line in lines if line["log_level"] == "error"]
         assert line["exc_info"]
         assert line["request_id"] == answer["request_id"]
-        assert 'requests_total{code="500",verb="filter"} 1.0' in scrape()
+        assert 'requests_total{code="500",transport="http",verb="filter"} 1.0' in scrape()
         site.verbs.hook = None
         assert (await post(web, site.url("/filter"), QUESTION))[0] == 200
 
@@ -196,7 +196,7 @@ class TestBodyLimit:
         assert head.startswith(b"HTTP/1.1 413")
         assert b"connection: close" in head
         writer.close()
-        assert 'bad_input_total{verb="filter"} 1.0' in scrape()
+        assert 'bad_input_total{transport="http",verb="filter"} 1.0' in scrape()
 
     async def test_exactly_the_limit_is_read(
         self, site: Running, web: aiohttp.ClientSession

@@ -90,7 +90,7 @@ async def test_malformed_input_is_a_400_that_says_where(
     status, answer = await served.post(verb, body)
     assert status == 400
     assert answer["error"]
-    assert f'bad_input_total{{verb="{verb}"}} 1.0' in await served.metrics()
+    assert f'bad_input_total{{transport="http",verb="{verb}"}} 1.0' in await served.metrics()
     assert await served.rig.names() == {"low-0", "low-1", "high-0", "high-1"}
 
 

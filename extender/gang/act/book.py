@@ -9,7 +9,7 @@ book is noticed before it is acted on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 
 from msgspec import Struct, field
@@ -110,6 +110,8 @@ class Book:
         self._by_node: dict[str, dict[str, Hold]] = {}
         self._leaving: dict[str, dict[str, Requests]] = {}
         """Node -> uid -> requests of pods whose room the seats there count on."""
+        self.touched: Callable[[str], None] = lambda node: None
+        """Called with each node whose seats, or the pods that leave them, have changed."""
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -134,6 +136,7 @@ class Book:
             self._hold(flight, uid, node)
         for node, uid, requests in leaving:
             self._leaving.setdefault(node, {})[uid] = requests
+            self.touched(node)
         self.version += 1
 
     def _hold(self, flight: Flight, uid: str, node: str) -> None:
@@ -145,8 +148,10 @@ class Book:
             node=node,
             requests=flight.pods[uid].requests,
         )
+        self.touched(node)
 
     def _unhold(self, uid: str, node: str) -> None:
+        self.touched(node)
         self._by_member.pop(uid, None)
         held = self._by_node.get(node)
         if held is not None:
@@ -180,6 +185,7 @@ class Book:
         leaving = self._leaving.get(node)
         if leaving is not None and leaving.pop(uid, None) is not None:
             self.version += 1
+            self.touched(node)
             if not leaving:
                 del self._leaving[node]
 

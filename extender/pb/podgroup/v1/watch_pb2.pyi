@@ -86,7 +86,7 @@ Global___WatchSeatsResponse: _TypeAlias = WatchSeatsResponse  # noqa: Y015
 
 @_typing.final
 class NodeSeats(_message.Message):
-    """The seats held on a node. A node without any, and with nobody leaving, is nobody's concern."""
+    """The seats held on a node. Without any the node is to be forgotten."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -243,7 +243,7 @@ class WatchDecisionsResponse(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     MISSED_FIELD_NUMBER: _builtins.int
     missed: _builtins.int
-    """How many decisions this reader missed right before it, being too slow."""
+    """How many decisions, about any gang, this reader missed right before it, being too slow."""
     @_builtins.property
     def decision(self) -> _types_pb2.Decision:
         """The decision."""

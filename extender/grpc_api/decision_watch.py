@@ -1,0 +1,36 @@
+"""WatchDecisions: decisions one by one, at the reader's pace."""
+
+from __future__ import annotations
+
+from extender.grpc_api.calls import Call, parsed
+from extender.grpc_api.messages import decision
+from extender.grpc_api.seats import LOOK_SECONDS
+from extender.grpc_api.source import Source
+from extender.pb.podgroup.v1 import watch_pb2
+
+
+class DecisionWatch:
+    """The handler of WatchDecisions."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    async def watch(self, data: bytes, call: Call) -> None:
+        """Write decisions until the caller leaves. Raises NotReady when they are made elsewhere."""
+        asked = parsed(watch_pb2.WatchDecisionsRequest, data)
+        feed = self._source.decisions
+        seen = feed.start(asked.backlog, asked.gang)
+        missed = 0
+        while True:
+            self._source.require_ready()
+            found, number = feed.after(seen)
+            if found is None:
+                await feed.waiters.wait(LOOK_SECONDS)
+                continue
+            missed += number - seen - 1
+            seen = number
+            if asked.gang and found.gang != asked.gang:
+                continue
+            message = watch_pb2.WatchDecisionsResponse(decision=decision(found), missed=missed)
+            missed = 0
+            await call.write(message.SerializeToString())

@@ -1,0 +1,201 @@
+"""Explain: how a pod or a gang stands, in words, and what was decided about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from extender.gang.plan.what_if import find_gang
+from extender.gang.tell.decisions import Decision, Outcome
+from extender.grpc_api.calls import Answered, Call, parsed
+from extender.grpc_api.messages import decision, reference, victim
+from extender.grpc_api.source import Source
+from extender.model.errors import InvalidInput
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Refusal, Seat, Victim
+from extender.pb.podgroup.v1 import plan_pb2, types_pb2
+from extender.verbs.context import Context
+
+MOST_DECISIONS = 16
+MOST_REASONS = 8
+State = plan_pb2.ExplainResponse
+
+
+class ExplainCalls:
+    """The handler of Explain."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    async def explain(self, data: bytes, call: Call) -> Answered:
+        """Return how things stand."""
+        asked = parsed(plan_pb2.ExplainRequest, data)
+        self._source.require_ready()
+        subject = asked.WhichOneof("subject")
+        if subject == "pod":
+            answer = self._pod(asked.pod)
+        elif subject == "gang":
+            answer = self._named_gang(asked.gang)
+        else:
+            raise InvalidInput("neither a pod nor a gang is given", "subject")
+        return answer, 0, 0
+
+    # -- pods ---------------------------------------------------------------------------
+
+    def _pod(self, asked: types_pb2.PodReference) -> plan_pb2.ExplainResponse:
+        if not asked.uid and not (asked.namespace and asked.name):
+            raise InvalidInput("give the uid, or namespace and name", "pod")
+        context = self._source.present()
+        pod = (
+            context.cluster.pod(asked.uid)
+            if asked.uid
+            else self._source.pod_named(asked.namespace, asked.name)
+        )
+        if pod is None:
+            return self._gone_pod(asked)
+        key = context.resolver.member_key(pod)
+        if pod.node:
+            answer = plan_pb2.ExplainResponse(state=State.STATE_RUNNING)
+            answer.reasons.append(
+                f"it is on {pod.node}" + (" and terminates" if pod.deleting else "")
+            )
+            answer.gang = str(key) if key is not None else ""
+        elif key is None:
+            answer = plan_pb2.ExplainResponse(state=State.STATE_SCHEDULER)
+            answer.reasons.extend(_seats_in_the_way(context, pod))
+        else:
+            answer = self._gang(key)
+            answer.reasons.insert(0, _place(context, key, pod))
+        del answer.evicted_by[:]
+        answer.evicted_by.extend(self._decisions(lambda made: _names(made, pod.uid)))
+        return answer
+
+    def _gone_pod(self, asked: types_pb2.PodReference) -> plan_pb2.ExplainResponse:
+        def meant(found: Victim | Seat) -> bool:
+            if asked.uid:
+                return found.uid == asked.uid
+            return (found.namespace, found.name) == (asked.namespace, asked.name)
+
+        answer = plan_pb2.ExplainResponse(state=State.STATE_GONE)
+        what = asked.uid or f"{asked.namespace}/{asked.name}"
+        answer.reasons.append(f"there is no pod {what}, or it has ended")
+        answer.evicted_by.extend(self._decisions(lambda made: any(map(meant, made.victims))))
+        answer.decisions.extend(self._decisions(lambda made: any(map(meant, made.seats))))
+        return answer
+
+    # -- gangs --------------------------------------------------------------------------
+
+    def _named_gang(self, text: str) -> plan_pb2.ExplainResponse:
+        snapshot = self._source.present().shown()
+        try:
+            return self._gang(find_gang(text, snapshot))
+        except InvalidInput:
+            told = {
+                name
+                for made in self._source.decisions
+                for name in (made.gang, *(each.gang for each in made.victims))
+                if name and (name == text or name.endswith((f":{text}", f"/{text}")))
+            }
+            if len(told) != 1:
+                raise
+        (name,) = told
+        answer = plan_pb2.ExplainResponse(gang=name, state=State.STATE_GONE)
+        answer.reasons.append("it has no pods any more")
+        self._decided(answer)
+        return answer
+
+    def _gang(self, key: GangKey) -> plan_pb2.ExplainResponse:
+        context = self._source.present()
+        gang = context.resolver.resolve(key, context.shown())
+        answer = plan_pb2.ExplainResponse(gang=str(key))
+        self._decided(answer)
+        stale = context.asking.stale()
+        if stale is not None:
+            answer.reasons.append(stale)
+        self._stand(answer, context, gang)
+        answer.reasons.extend(gang.notes)
+        return answer
+
+    def _stand(self, answer: plan_pb2.ExplainResponse, context: Context, gang: Gang) -> None:
+        flight = context.book.get(gang.key)
+        if flight is not None:
+            answer.state = State.STATE_IN_FLIGHT
+            left = len(flight.victims) + len(flight.waits)
+            answer.reasons.append(
+                f"a plan is in flight ({flight.state.value}): {len(flight.seats)} seats are not "
+                f"taken yet, {left} pods have to go away first"
+            )
+            answer.flight.id = flight.id
+            answer.flight.state = flight.state.value
+            for uid, node in sorted(flight.seats.items(), key=lambda item: (item[1], item[0])):
+                member = reference(flight.pods[uid])
+                answer.flight.seats.append(types_pb2.Seat(pod=member, node_name=node))
+            answer.flight.victims_left.extend(map(victim, flight.victims.values()))
+            answer.flight.waits_for.extend(map(victim, flight.waits.values()))
+            return
+        if not gang.problems and gang.missing == 0:
+            answer.state = State.STATE_RUNNING
+            answer.reasons.append(f"all {gang.min_count} members of the quorum have a node")
+            return
+        known = context.asking.known(gang.key)
+        if isinstance(known, Refusal):
+            answer.state = State.STATE_REFUSED
+            answer.reasons.extend((known.message, *known.details))
+            return
+        last = next((made for made in self._source.decisions if made.gang == str(gang.key)), None)
+        if last is not None and last.outcome is Outcome.REFUSAL:
+            answer.state = State.STATE_REFUSED
+            answer.reasons.extend((last.message, *last.explanation))
+            return
+        answer.state = State.STATE_UNDECIDED
+        answer.reasons.extend(gang.problems)
+        there = len(gang.bound) + len(gang.pending)
+        answer.reasons.append(
+            f"{there} of {gang.min_count} members exist, {len(gang.bound)} of them on nodes; "
+            "nothing was decided lately"
+        )
+
+    def _decided(self, answer: plan_pb2.ExplainResponse) -> None:
+        name = answer.gang
+        answer.decisions.extend(self._decisions(lambda made: made.gang == name))
+        answer.evicted_by.extend(
+            self._decisions(lambda made: any(each.gang == name for each in made.victims))
+        )
+
+    def _decisions(self, wanted: Callable[[Decision], bool]) -> Iterable[types_pb2.Decision]:
+        found = (made for made in self._source.decisions if wanted(made))
+        return [decision(made) for made in islice(found, MOST_DECISIONS)]
+
+
+def _names(made: Decision, uid: str) -> bool:
+    return any(each.uid == uid for each in made.victims)
+
+
+def _place(context: Context, key: GangKey, pod: Pod) -> str:
+    """Return where in its gang a waiting member stands."""
+    flight = context.book.get(key)
+    node = None if flight is None else flight.seats.get(pod.uid)
+    if node is not None:
+        return f"its seat is on {node}"
+    gang = context.resolver.resolve(key, context.shown())
+    if flight is None and not gang.problems and (gang.missing == 0 or not gang.starts_whole):
+        return "its gang does not wait for it: kube-scheduler places it like a single pod"
+    return "it waits with its gang and has no seat"
+
+
+def _seats_in_the_way(context: Context, pod: Pod) -> list[str]:
+    """Return what held seats mean for a pod of no gang."""
+    reasons: dict[str, list[str]] = {}
+    for node in sorted(context.book.nodes()):
+        why = context.spare.why_not(pod, node)
+        if why is not None:
+            reasons.setdefault(why, []).append(node)
+    if not reasons:
+        return ["it is of no gang and no held seat is in its way: kube-scheduler places it"]
+    lines = [
+        f"{len(nodes)} nodes ({', '.join(nodes[:3])}{', ...' if len(nodes) > 3 else ''}): {why}"
+        for why, nodes in reasons.items()
+    ]
+    more = len(lines) - MOST_REASONS
+    return lines[:MOST_REASONS] + ([f"and {more} reasons more"] if more > 0 else [])

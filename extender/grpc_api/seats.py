@@ -1,0 +1,165 @@
+"""WatchSeats: the seats held, by node, as a state with a version.
+
+Readers are told states, not events: each remembers the version that it was told last, and gets
+what differs from the newest one when it can take it. So a slow reader costs one number, and never
+sees an old state after a new one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from google.protobuf.duration_pb2 import Duration
+
+from extender.grpc_api.calls import Call, parsed
+from extender.grpc_api.messages import amounts, int32
+from extender.grpc_api.source import Source
+from extender.grpc_api.waiters import Waiters
+from extender.pb.podgroup.v1 import watch_pb2
+from extender.verbs.context import Context
+
+HEARTBEAT = 5.0
+LEAST_HEARTBEAT = 0.1
+LOOK_SECONDS = 0.5
+"""How soon a watch notices that this replica has ceased to lead."""
+FORGOTTEN = 1024
+"""Nodes without seats that are remembered for readers that are behind."""
+
+
+class SeatBoard:
+    """The newest state of the present book, and at which version each node changed last."""
+
+    def __init__(self, present: Callable[[], Context], prefix: str) -> None:
+        self._present = present
+        self._prefix = prefix
+        self.waiters = Waiters()
+        self._terms = 0
+        self._book: object = None
+        self._dirty: set[str] = set()
+        self._nodes: dict[str, watch_pb2.NodeSeats] = {}
+        self._changed: OrderedDict[str, int] = OrderedDict()
+        """Node -> version of its last change, oldest first; nodes without seats as well."""
+        self._floor = 0
+        """Readers that know less than this version have to be told everything."""
+        self.version = 0
+
+    @property
+    def term(self) -> str:
+        """Names the book that versions are of."""
+        return f"{self._prefix}-{self._terms}"
+
+    def renew(self) -> None:
+        """Take in what has changed."""
+        book = self._present().book
+        if book is not self._book:
+            self._book = book
+            self._terms += 1
+            self._nodes.clear()
+            self._changed.clear()
+            self._dirty = book.nodes()
+            self.version, self._floor = 0, 0
+            book.touched = self._touched
+        if not self._dirty:
+            return
+        dirty, self._dirty = self._dirty, set()
+        version = self.version + 1
+        for node in sorted(dirty):
+            fresh = self._read(node)
+            if fresh == self._nodes.get(node):
+                continue
+            self.version = version
+            if fresh is None:
+                del self._nodes[node]
+            else:
+                self._nodes[node] = fresh
+            self._changed[node] = version
+            self._changed.move_to_end(node)
+        self._forget()
+
+    def since(self, version: int) -> list[watch_pb2.NodeSeats] | None:
+        """Return the nodes that changed after a version of this term; None: everything may have."""
+        if version < self._floor:
+            return None
+        found: list[watch_pb2.NodeSeats] = []
+        for node, changed in reversed(self._changed.items()):
+            if changed <= version:
+                break
+            found.append(self._nodes.get(node) or watch_pb2.NodeSeats(node_name=node))
+        return found
+
+    def everything(self) -> list[watch_pb2.NodeSeats]:
+        """Return all nodes with seats."""
+        return list(self._nodes.values())
+
+    def _read(self, node: str) -> watch_pb2.NodeSeats | None:
+        book = self._present().book
+        holds = sorted(book.holds_on(node), key=lambda hold: (-hold.priority, hold.uid))
+        if not holds:
+            return None
+        return watch_pb2.NodeSeats(
+            node_name=node,
+            seats=[
+                watch_pb2.HeldSeat(
+                    pod_uid=hold.uid,
+                    gang=str(hold.gang),
+                    priority=int32(hold.priority),
+                    requests=amounts(hold.requests),
+                )
+                for hold in holds
+            ],
+            leaving=[
+                watch_pb2.LeavingPod(pod_uid=uid, requests=amounts(requests))
+                for uid, requests in sorted(book.leaving_on(node))
+            ],
+        )
+
+    def _forget(self) -> None:
+        """Keep what is remembered of nodes without seats within bounds."""
+        if len(self._changed) > len(self._nodes) + FORGOTTEN:
+            for node in [node for node in self._changed if node not in self._nodes]:
+                del self._changed[node]
+            self._floor = self.version
+
+    def _touched(self, node: str) -> None:
+        self._dirty.add(node)
+        self.waiters.wake()
+
+
+class SeatWatch:
+    """The handler of WatchSeats."""
+
+    def __init__(self, source: Source, board: SeatBoard) -> None:
+        self._source = source
+        self._board = board
+
+    async def watch(self, data: bytes, call: Call) -> None:
+        """Write the whole state, then what changes. Raises NotReady when it cannot be known."""
+        asked = parsed(watch_pb2.WatchSeatsRequest, data)
+        heartbeat = heartbeat_of(asked.heartbeat) if asked.HasField("heartbeat") else HEARTBEAT
+        board = self._board
+        term, version, silent = "", -1, 0.0
+        while True:
+            self._source.require_ready()
+            board.renew()
+            changed = board.since(version) if board.term == term else None
+            if changed or changed is None or silent >= heartbeat:
+                full = changed is None
+                term, version, silent = board.term, board.version, 0.0
+                message = watch_pb2.WatchSeatsResponse(
+                    term=term,
+                    version=version,
+                    full=full,
+                    nodes=board.everything() if changed is None else changed,
+                )
+                # Returns when the caller has room for it; the board goes on meanwhile.
+                await call.write(message.SerializeToString())
+                continue
+            pause = min(LOOK_SECONDS, heartbeat - silent)
+            await board.waiters.wait(pause)
+            silent += pause
+
+
+def heartbeat_of(given: Duration) -> float:
+    """Return the seconds asked for, or the least that are kept."""
+    return max(LEAST_HEARTBEAT, given.ToNanoseconds() / 1e9)

@@ -1,0 +1,157 @@
+"""The listening socket, the table of calls, and a stop that finishes what was begun."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import TypeAlias
+from uuid import uuid4
+
+import grpc
+import structlog
+from grpc_reflection.v1alpha import reflection
+
+from extender.grpc_api import health
+from extender.grpc_api.calls import Calls
+from extender.grpc_api.credentials import Rotating
+from extender.grpc_api.decision_watch import DecisionWatch
+from extender.grpc_api.explain import ExplainCalls
+from extender.grpc_api.planning import PlanCalls
+from extender.grpc_api.seats import SeatBoard, SeatWatch
+from extender.grpc_api.source import Source
+from extender.grpc_api.verbs import VerbCalls
+from extender.grpc_api.what_ifs import WhatIfs
+from extender.model.errors import InvalidInput
+from extender.model.grpc_address import parse
+from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, watch_pb2
+
+FILES = (extender_pb2, plan_pb2, watch_pb2)
+"""Generated modules with services."""
+SERVICES = frozenset(
+    service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values()
+)
+SPARE = 16
+"""Calls beyond our own limits, for health and reflection."""
+SOCKET_MASK = 0o117
+"""A Unix socket is for its owner and group."""
+ABORT_SECONDS = 1.0
+Handlers: TypeAlias = "dict[str, grpc.RpcMethodHandler[bytes, bytes]]"
+
+
+class GrpcServer:
+    """Serves gRPC until told to stop. ``address`` is set once it listens (port 0: a free one)."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        settings = source.settings
+        self.address = parse(settings.grpc.listen)
+        self.calls = Calls(source.metrics, settings.grpc)
+        self._health = health.HealthCalls(source.health.ready, SERVICES)
+        self._what_ifs = WhatIfs(settings, source.present().resolver, source.read_manifest)
+        source.metrics.source("grpc_streams", "Watches open.", self.calls.streams, label="watch")
+
+    @contextlib.asynccontextmanager
+    async def running(self, stop: asyncio.Event) -> AsyncIterator[None]:
+        """Serve for the length of a block, and drain as soon as ``stop`` is set.
+
+        Raises InvalidInput when the address or the files cannot be used.
+        """
+        server = self._listen()
+        log = structlog.get_logger()
+        await server.start()
+        log.info("serving gRPC", address=self.address.target)
+        draining = asyncio.create_task(self._drain_at(stop, server))
+        try:
+            yield
+        finally:
+            stop.set()
+            await draining
+            self._what_ifs.close()
+
+    async def _drain_at(self, stop: asyncio.Event, server: grpc.aio.Server) -> None:
+        await stop.wait()
+        self._health.drain()
+        await self.calls.drain(self._source.settings.server.drain_seconds)
+        # What was cut off still tells its caller so.
+        await server.stop(ABORT_SECONDS)
+
+    def _listen(self) -> grpc.aio.Server:
+        settings = self._source.settings
+        limits = settings.grpc
+        most = limits.max_calls + limits.max_streams + SPARE
+        server = grpc.aio.server(
+            options=(
+                ("grpc.max_receive_message_length", settings.server.max_body_bytes),
+                ("grpc.max_send_message_length", -1),
+                # Two processes on one port would share its callers.
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_concurrent_streams", most),
+                # A watch whose reader has vanished is noticed.
+                ("grpc.keepalive_time_ms", 30_000),
+                ("grpc.keepalive_timeout_ms", 20_000),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            ),
+            maximum_concurrent_rpcs=most,
+        )
+        for service, handlers in self._handlers().items():
+            server.add_generic_rpc_handlers(
+                (grpc.method_handlers_generic_handler(service, handlers),)
+            )
+        names = (*sorted(SERVICES), health.SERVICE, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+        self._bind(server)
+        return server
+
+    def _bind(self, server: grpc.aio.Server) -> None:
+        address, files = self.address, self._source.settings.grpc_tls
+        mask = os.umask(SOCKET_MASK) if address.path else None
+        try:
+            if address.path or not files[0]:
+                port = server.add_insecure_port(address.target)
+            else:
+                credentials = Rotating(*files).credentials()
+                port = server.add_secure_port(address.target, credentials)
+        except RuntimeError as error:
+            raise InvalidInput(
+                f"cannot listen on {address.target}: {error}", "grpc.listen"
+            ) from None
+        finally:
+            if mask is not None:
+                os.umask(mask)
+        if not address.path:
+            self.address = type(address)(host=address.host, port=port)
+
+    def _handlers(self) -> dict[str, Handlers]:
+        """Return service -> method -> handler. A method without one is a KeyError here."""
+        source, calls = self._source, self.calls
+        verbs, plans = VerbCalls(source.verbs, calls), PlanCalls(source, self._what_ifs)
+        board = SeatBoard(source.present, uuid4().hex[:12])
+        unary = {
+            "Filter": calls.unary("filter", verbs.filter),
+            "Prioritize": calls.unary("prioritize", verbs.prioritize),
+            "Preempt": calls.unary("preempt", verbs.preempt),
+            "Plan": calls.unary("plan", plans.plan),
+            "Explain": calls.unary("explain", ExplainCalls(source).explain),
+        }
+        streams = {
+            "WatchSeats": calls.stream("watch-seats", SeatWatch(source, board).watch),
+            "WatchDecisions": calls.stream("watch-decisions", DecisionWatch(source).watch),
+        }
+        found: dict[str, Handlers] = {
+            service.full_name: {
+                method.name: grpc.unary_stream_rpc_method_handler(streams[method.name])
+                if method.server_streaming
+                else grpc.unary_unary_rpc_method_handler(unary[method.name])
+                for method in service.methods
+            }
+            for file in FILES
+            for service in file.DESCRIPTOR.services_by_name.values()
+        }
+        found[health.SERVICE] = {
+            "Check": grpc.unary_unary_rpc_method_handler(self._health.check),
+            "Watch": grpc.unary_stream_rpc_method_handler(self._health.watch),
+        }
+        return found

@@ -1,0 +1,127 @@
+"""Searches that nothing comes of, away from the ones that do.
+
+They have a planner and a thread of their own: a question must not hold up a gang that waits, nor
+what its planner keeps. One runs at a time and a few wait; the planner is let go of when nobody
+has asked for a while, since it keeps sums over all pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct
+
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.what_if import find_gang, manifest_records, with_added
+from extender.groups.resolver import Resolver
+from extender.grpc_api.calls import Exhausted
+from extender.model.plan import Hold, Plan, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+
+MOST_WAITING = 4
+KEPT_SECONDS = 60.0
+MOST_PODS = 10_000
+"""How many pods the Jobs of one manifest may have together."""
+MANIFEST = "manifest"
+"""What errors call it."""
+
+
+class WhatIf(Struct, frozen=True):
+    """One question."""
+
+    gang: str
+    manifest: str
+    snapshot: Snapshot
+    holds: tuple[Hold, ...]
+    masks: Mapping[str, frozenset[str]]
+    """Member uid -> nodes known to be refused by what is not modelled."""
+    seconds: float
+    """For the search alone."""
+
+
+class WhatIfs:
+    """Asks a planner of its own."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        resolver: Resolver,
+        read_manifest: Callable[[str, str], Iterable[object]],
+    ) -> None:
+        self._settings = settings
+        self._resolver = resolver
+        self._read_manifest = read_manifest
+        self._planner: Planner | None = None
+        self._asked = 0
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="what-if")
+        self._dropping: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def ask(self, question: WhatIf) -> Plan | Refusal:
+        """Return the answer; cancelled, the search ends as well.
+
+        Raises InvalidInput for a gang or a manifest that is not understood, Exhausted when too
+        many wait already.
+        """
+        if self._asked > MOST_WAITING:
+            raise Exhausted(f"{self._asked} questions wait already")
+        cancel = array("b", [0])
+        self._asked += 1
+        if self._dropping is not None:
+            self._dropping.cancel()
+        loop = asyncio.get_running_loop()
+        work = self._pool.submit(self._answer, question, cancel)
+        # Not before the thread is through with it, whoever still waits.
+        work.add_done_callback(lambda _: _told(loop, self._answered))
+        try:
+            return await asyncio.wrap_future(work)
+        except asyncio.CancelledError:
+            # The thread looks at it all the time; one that has not begun was taken back.
+            cancel[0] = 1
+            raise
+
+    def _answer(self, question: WhatIf, cancel: array[int]) -> Plan | Refusal:
+        snapshot = question.snapshot
+        if question.manifest:
+            values = self._read_manifest(question.manifest, MANIFEST)
+            classes = snapshot.priority_classes
+            added = manifest_records(values, classes, MANIFEST, MOST_PODS)
+            snapshot = with_added(snapshot, added, self._resolver.member_key)
+        gang = self._resolver.resolve(find_gang(question.gang, snapshot), snapshot)
+        planner = self._planner = self._planner or Planner(self._settings, self._resolver)
+        planner.see(snapshot)
+        return planner.plan(
+            gang,
+            snapshot,
+            question.holds,
+            question.masks,
+            deadline=time.monotonic() + question.seconds,
+            cancel=cancel,
+        )
+
+    def _answered(self) -> None:
+        self._asked -= 1
+        if not self._asked and not self._closed:
+            loop = asyncio.get_running_loop()
+            self._dropping = loop.call_later(KEPT_SECONDS, self._drop)
+
+    def _drop(self) -> None:
+        self._planner = None
+
+    def close(self) -> None:
+        """Take no more questions; what runs is not waited for."""
+        self._closed = True
+        if self._dropping is not None:
+            self._dropping.cancel()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _told(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        loop.call_soon_threadsafe(what)
