@@ -1,38 +1,41 @@
-"""The whole extender behind a socket: bad input is answered, counted, and changes nothing."""
+"""The whole extender behind a socket: bad input is answered, counted, and changes nothing.
+
+Every test runs over HTTP and over gRPC.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import pytest
 
-from extender.model.settings import ServerSettings
+from extender.model.settings import ServerSettings, Settings
 from extender.server.app import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from tests.gang.rig import Rig
+from tests.grpc_api.site import LOCAL, calling, serving_rig
+from tests.verbs.transports import OverGrpc, OverHttp, Transport
+
+LIMITS = ServerSettings(port=0, max_body_bytes=64 * 1024)
 
 
 class Served:
     """A rig with its verbs on a port."""
 
-    def __init__(self, rig: Rig, url: str, http: aiohttp.ClientSession) -> None:
+    def __init__(self, rig: Rig, transport: Transport, metrics: Metrics) -> None:
         self.rig = rig
-        self.url = url
-        self.http = http
+        self.transport = transport
+        self.post = transport.post
+        self._metrics = metrics
 
-    async def post(self, verb: str, body: Any) -> tuple[int, Any]:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with self.http.post(f"{self.url}/{verb}", data=data) as answer:
-            return answer.status, await answer.json(content_type=None)
-
-    async def metrics(self) -> str:
-        async with self.http.get(f"{self.url}/metrics") as answer:
-            return await answer.text()
+    def metrics(self) -> str:
+        return self._metrics.render("")[0].decode()
 
 
 class _NoDebug:
@@ -46,23 +49,40 @@ class _NoDebug:
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with Rig() as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
-        await rig.gang("low", 2, "low", on="n")
-        await rig.gang("high", 2, "high")
-        settings = ServerSettings(port=0, max_body_bytes=64 * 1024)
-        metrics = Metrics()
-        server = Server(settings, rig.verbs, _NoDebug(), Health(), metrics)
-        stop = asyncio.Event()
-        serving = asyncio.create_task(server.serve(stop))
-        await asyncio.wait_for(server.started.wait(), 10)
-        async with aiohttp.ClientSession() as http:
-            yield Served(rig, server.url, http)
-        stop.set()
-        await serving
-        metrics.close()
+async def rig() -> AsyncIterator[Rig]:
+    async with Rig() as made:
+        await made.nodes(2)
+        await made.classes(low=1, high=100)
+        await made.gang("low", 2, "low", on="n")
+        await made.gang("high", 2, "high")
+        yield made
+
+
+@pytest.fixture(params=["http", "grpc"])
+async def served(rig: Rig, request: pytest.FixtureRequest) -> AsyncIterator[Served]:
+    async with over_http(rig) if request.param == "http" else over_grpc(rig) as one:
+        yield one
+
+
+@asynccontextmanager
+async def over_http(rig: Rig) -> AsyncIterator[Served]:
+    metrics = Metrics()
+    server = Server(LIMITS, rig.verbs, _NoDebug(), Health(), metrics)
+    stop = asyncio.Event()
+    serving = asyncio.create_task(server.serve(stop))
+    await asyncio.wait_for(server.started.wait(), 10)
+    async with aiohttp.ClientSession() as http:
+        yield Served(rig, OverHttp(server.url, http), metrics)
+    stop.set()
+    await serving
+    metrics.close()
+
+
+@asynccontextmanager
+async def over_grpc(rig: Rig) -> AsyncIterator[Served]:
+    settings = Settings(server=LIMITS, grpc=LOCAL)
+    async with serving_rig(rig, settings) as site, calling(site.target) as callers:
+        yield Served(rig, OverGrpc(callers.channel), site.metrics)
 
 
 async def whole_pod(rig: Rig, name: str) -> dict[str, Any]:
@@ -72,15 +92,19 @@ async def whole_pod(rig: Rig, name: str) -> dict[str, Any]:
 BROKEN: list[tuple[str, Any]] = [
     ("filter", b"{not json"),
     ("filter", b""),
-    ("filter", []),
     ("filter", {"NodeNames": ["n0"]}),
     ("filter", {"Pod": None, "NodeNames": ["n0"]}),
     ("filter", {"Pod": {"metadata": {"name": 7}}, "NodeNames": ["n0"]}),
-    ("filter", {"Pod": {"metadata": {"name": "x", "uid": "u"}}, "NodeNames": "n0"}),
     ("prioritize", {"Pod": "high-0", "NodeNames": ["n0"]}),
-    ("preempt", {"Pod": {"metadata": {"name": "x"}}, "NodeNameToMetaVictims": [1]}),
+    ("preempt", {"Pod": {"metadata": {"name": "x"}}, "NodeNameToMetaVictims": {}}),
     ("preempt", b'{"Pod": {"metadata"'),
 ]
+BROKEN_JSON: list[tuple[str, Any]] = [
+    ("filter", []),
+    ("filter", {"Pod": {"metadata": {"name": "x", "uid": "u"}}, "NodeNames": "n0"}),
+    ("preempt", {"Pod": {"metadata": {"name": "x"}}, "NodeNameToMetaVictims": [1]}),
+]
+"""What a message cannot say."""
 
 
 @pytest.mark.parametrize(("verb", "body"), BROKEN)
@@ -90,14 +114,21 @@ async def test_malformed_input_is_a_400_that_says_where(
     status, answer = await served.post(verb, body)
     assert status == 400
     assert answer["error"]
-    assert f'bad_input_total{{transport="http",verb="{verb}"}} 1.0' in await served.metrics()
+    labels = f'transport="{served.transport.name}",verb="{verb}"'
+    assert f"bad_input_total{{{labels}}} 1.0" in served.metrics()
     assert await served.rig.names() == {"low-0", "low-1", "high-0", "high-1"}
+
+
+@pytest.mark.parametrize("served", ["http"], indirect=True)
+@pytest.mark.parametrize(("verb", "body"), BROKEN_JSON)
+async def test_json_of_another_shape_is_a_400(served: Served, verb: str, body: Any) -> None:
+    assert (await served.post(verb, body))[0] == 400
 
 
 async def test_unknown_verb_and_too_large_a_body(served: Served) -> None:
     status, answer = await served.post("bindd", {})
     assert status == 404
-    assert "preempt" in json.dumps(answer)
+    assert served.transport.name == "grpc" or "preempt" in json.dumps(answer)
     status, answer = await served.post("filter", b" " * 70_000)
     assert status == 413
     assert "65536" in json.dumps(answer)
