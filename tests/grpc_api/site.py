@@ -95,7 +95,12 @@ async def serving_rig(rig: Rig, settings: Settings | None = None) -> AsyncIterat
 @asynccontextmanager
 async def calling(target: str, credentials: Any = None) -> AsyncIterator[Callers]:
     """Stubs for the length of a block."""
-    options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+    options = [
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+        # The window stays at 64 KiB: a reader that does not read is slow at once.
+        ("grpc.http2.bdp_probe", 0),
+    ]
     channel = (
         grpc.aio.insecure_channel(target, options)
         if credentials is None

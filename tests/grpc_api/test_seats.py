@@ -1,0 +1,304 @@
+"""WatchSeats: the whole state first, then what changes; old states are never told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from extender.gang.act.book import Book, Flight, State
+from extender.grpc_api import seats
+from extender.grpc_api.seats import SeatBoard
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Plan, Seat
+from extender.model.settings import GrpcSettings, ServerSettings, Settings
+from extender.pb.podgroup.v1 import watch_pb2
+from extender.verbs.context import Context
+from tests.gang.rig import Rig
+from tests.grpc_api.site import Callers, Site, calling, serving, serving_rig
+from tests.server.doubles import Echo
+
+Mirror = dict[str, list[str]]
+
+
+class Term:
+    """The part of a Context that is looked at."""
+
+    resolver = None
+
+    def __init__(self) -> None:
+        self.book = Book()
+
+
+class Terms:
+    """A replica's present term."""
+
+    def __init__(self) -> None:
+        self.term = Term()
+
+    def __call__(self) -> Context:
+        return cast("Context", self.term)
+
+    @property
+    def book(self) -> Book:
+        return self.term.book
+
+
+def flight(name: str, places: dict[str, str], priority: int = 10, cpu: int = 1000) -> Flight:
+    key = GangKey("pod-group", "default", name)
+    pods = {
+        uid: Pod(uid=uid, namespace="default", name=uid, requests=(("cpu", cpu),)) for uid in places
+    }
+    found = tuple(
+        Seat(uid=uid, namespace="default", name=uid, node=node) for uid, node in places.items()
+    )
+    plan = Plan(gang=key, priority=priority, seats=found, victims=())
+    return Flight(plan=plan, pods=pods, seats=dict(places), state=State.WAITING, since=0.0)
+
+
+def taken_in(mirror: Mirror, message: watch_pb2.WatchSeatsResponse) -> None:
+    """What a reader does with a message."""
+    if message.full:
+        mirror.clear()
+    for node in message.nodes:
+        mirror[node.node_name] = [each.pod_uid for each in node.seats]
+        if not node.seats:
+            del mirror[node.node_name]
+
+
+def truth(book: Book) -> Mirror:
+    return {node: sorted(hold.uid for hold in book.holds_on(node)) for node in book.nodes()}
+
+
+async def next_of(call: Any) -> watch_pb2.WatchSeatsResponse:
+    found: watch_pb2.WatchSeatsResponse = await asyncio.wait_for(call.read(), 10)
+    assert found is not grpc.aio.EOF
+    return found
+
+
+def watching(callers: Callers, heartbeat: float | None = None) -> Any:
+    asked = watch_pb2.WatchSeatsRequest()
+    if heartbeat is not None:
+        asked.heartbeat.FromNanoseconds(int(heartbeat * 1e9))
+    return callers.watch.WatchSeats(asked)
+
+
+async def test_first_everything_then_what_changes() -> None:
+    terms = Terms()
+    terms.book.open_flight(
+        flight("a", {"u1": "n1", "u2": "n2"}), [("n1", "victim", (("cpu", 500), ("pods", 1)))]
+    )
+    async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
+        call = watching(callers)
+        first = await next_of(call)
+        assert first.full
+        assert first.term
+        by_name = {node.node_name: node for node in first.nodes}
+        assert set(by_name) == {"n1", "n2"}
+        seat = by_name["n1"].seats[0]
+        assert (seat.pod_uid, seat.gang, seat.priority) == ("u1", "pod-group:default/a", 10)
+        assert [(each.name, each.amount) for each in seat.requests] == [("cpu", 1000)]
+        assert by_name["n1"].leaving[0].pod_uid == "victim"
+        assert by_name["n1"].leaving[0].requests[0].amount == 500
+
+        terms.book.pod_left("n1", "victim")
+        second = await next_of(call)
+        assert (second.full, second.term) == (False, first.term)
+        assert second.version > first.version
+        assert [(node.node_name, len(node.leaving)) for node in second.nodes] == [("n1", 0)]
+
+        terms.book.seat_taken("u2")
+        third = await next_of(call)
+        assert [(node.node_name, len(node.seats)) for node in third.nodes] == [("n2", 0)]
+        call.cancel()
+
+
+async def test_most_urgent_seat_first() -> None:
+    terms = Terms()
+    terms.book.open_flight(flight("a", {"u1": "n1"}, priority=1), ())
+    terms.book.open_flight(flight("b", {"u2": "n1"}, priority=2**40), ())
+    async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
+        node = (await next_of(watching(callers))).nodes[0]
+        assert [each.pod_uid for each in node.seats] == ["u2", "u1"]
+        assert node.seats[0].priority == 2**31 - 1, "cut to what the field holds"
+
+
+async def test_amounts_beyond_the_field_are_cut_and_do_not_end_the_stream() -> None:
+    terms = Terms()
+    terms.book.open_flight(flight("a", {"u1": "n1"}, cpu=10**30), ())
+    async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
+        found = await next_of(watching(callers))
+        assert found.nodes[0].seats[0].requests[0].amount == 2**63 - 1
+
+
+async def test_a_heartbeat_says_that_nothing_has_changed() -> None:
+    terms = Terms()
+    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
+        call = watching(callers, heartbeat=0.0)
+        first = await next_of(call)
+        second = await next_of(call)
+        assert (second.term, second.version) == (first.term, first.version)
+        assert not second.full
+        assert not second.nodes
+
+
+async def test_a_slow_reader_gets_the_newest_state_and_no_more_of_it() -> None:
+    """Far more changes than any buffer holds while nobody reads: the mirror is right at last."""
+    terms = Terms()
+    book = terms.book
+    nodes = 400
+    async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
+        call = watching(callers)
+        mirror: Mirror = {}
+        taken_in(mirror, await next_of(call))
+        changes = 0
+        for turn in range(60):
+            places = {f"u{turn}-{i}": f"node-with-a-long-name-{i}" for i in range(nodes)}
+            book.open_flight(flight("a", places), ())
+            changes += 1
+            await asyncio.sleep(0.001)
+        book.seat_taken(f"u59-{nodes - 1}")
+        told = 0
+        while mirror != truth(book):
+            taken_in(mirror, await next_of(call))
+            told += 1
+        assert told < changes, "states in between were left out"
+        assert len(mirror) == nodes - 1
+
+
+async def test_another_term_is_told_from_the_start() -> None:
+    terms = Terms()
+    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
+        call = watching(callers)
+        first = await next_of(call)
+        terms.term = Term()
+        terms.book.open_flight(flight("b", {"u2": "n2"}), ())
+        second = await next_of(call)
+        assert second.full
+        assert second.term != first.term
+        assert [node.node_name for node in second.nodes] == ["n2"]
+
+
+async def ended(call: Any) -> tuple[grpc.StatusCode, str]:
+    async def to_its_end() -> None:
+        while True:
+            await next_of(call)
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await to_its_end()
+    return caught.value.code(), caught.value.details() or ""
+
+
+async def test_a_replica_that_ceases_to_lead_ends_its_watches() -> None:
+    terms = Terms()
+    async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
+        call = watching(callers)
+        await next_of(call)
+        site.reasons.append("another replica leads: b")
+        assert await ended(call) == (grpc.StatusCode.UNAVAILABLE, "another replica leads: b")
+        again = watching(callers)
+        assert (await ended(again))[0] is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_stopping_ends_watches_at_once() -> None:
+    settings = Settings(
+        grpc=GrpcSettings(listen="127.0.0.1:0"), server=ServerSettings(drain_seconds=60.0)
+    )
+    async with serving(Echo(), settings, Terms()) as site, calling(site.target) as callers:
+        call = watching(callers)
+        await next_of(call)
+        site.stop.set()
+        assert await ended(call) == (grpc.StatusCode.UNAVAILABLE, "stopping")
+
+
+async def test_streams_are_bounded_and_counted() -> None:
+    settings = Settings(grpc=GrpcSettings(listen="127.0.0.1:0", max_streams=2))
+    async with serving(Echo(), settings, Terms()) as site, calling(site.target) as callers:
+        calls = [watching(callers) for _ in range(2)]
+        for call in calls:
+            await next_of(call)
+        assert 'grpc_streams{watch="watch-seats"} 2.0' in site.scrape()
+        code, text = await ended(watching(callers))
+        assert (code, text) == (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "2 streams are open already",
+        )
+        calls[0].cancel()
+        await gone(site)
+        await next_of(watching(callers))
+
+
+async def gone(site: Site) -> None:
+    async with asyncio.timeout(10):
+        while 'grpc_streams{watch="watch-seats"} 2.0' in site.scrape():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_broken_question_is_answered() -> None:
+    async with serving(Echo(), context=Terms()) as site, calling(site.target) as callers:
+        call = callers.channel.unary_stream("/podgroup.v1.WatchService/WatchSeats")(b"\xff")
+        assert (await ended(call))[0] is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_heartbeats_have_a_least() -> None:
+    assert seats.heartbeat_of(Duration(seconds=7)) == 7
+    assert seats.heartbeat_of(Duration(seconds=-7)) == seats.LEAST_HEARTBEAT
+
+
+def test_nodes_without_seats_are_forgotten_and_readers_behind_are_told_everything() -> None:
+    terms = Terms()
+    board = SeatBoard(terms, "x")
+    terms.book.open_flight(flight("keeps", {"k": "kept"}), ())
+    board.renew()
+    behind = board.version
+    for i in range(2 * seats.FORGOTTEN):
+        terms.book.open_flight(flight("a", {"u": f"n{i}"}), ())
+        board.renew()
+    assert len(board._changed) <= seats.FORGOTTEN + 3
+    assert board.since(behind) is None
+    assert {node.node_name for node in board.everything()} == {"kept", f"n{i}"}
+    newest = board.version
+    terms.book.close(GangKey("pod-group", "default", "a"))
+    board.renew()
+    assert [node.node_name for node in board.since(newest) or ()] == [f"n{i}"]
+
+
+def test_an_unchanged_state_keeps_its_version() -> None:
+    terms = Terms()
+    board = SeatBoard(terms, "x")
+    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    board.renew()
+    version = board.version
+    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    board.renew()
+    assert board.version == version
+    assert board.since(version) == []
+
+
+async def test_a_real_plan_is_seen_from_hold_to_binding() -> None:
+    async with Rig() as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100)
+        await rig.gang("low", 2, "low", on="n")
+        async with serving_rig(rig) as site, calling(site.target) as callers:
+            call = watching(callers)
+            mirror: Mirror = {}
+            taken_in(mirror, await next_of(call))
+            assert mirror == {}
+            await rig.gang("high", 2, "high")
+            await rig.preempt("high-0", n0=["low-0"])
+            while len(mirror) < 2:
+                taken_in(mirror, await next_of(call))
+            uids = {rig.cached("high-0").uid, rig.cached("high-1").uid}
+            assert {uid for found in mirror.values() for uid in found} == uids
+            await rig.until_names("high-0", "high-1")
+            for node, (uid,) in list(mirror.items()):
+                name = "high-0" if uid == rig.cached("high-0").uid else "high-1"
+                await rig.bind(name, node)
+            while mirror:
+                taken_in(mirror, await next_of(call))
