@@ -53,6 +53,8 @@ class HealthCalls:
             if status != told:
                 await call.write(status.SerializeToString())
                 told = status
+            if self._draining:
+                await call.abort(grpc.StatusCode.UNAVAILABLE, "stopping")
             await asyncio.sleep(LOOK_SECONDS)
 
     def _status(self, service: str) -> Status:

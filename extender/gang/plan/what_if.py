@@ -45,8 +45,10 @@ def manifest_records(
     found: list[object] = []
     left = max_pods
     for value in _objects(values, source):
-        items = _job_pods(value, source, left) if value.get("kind") == "Job" else [value]
-        left -= len(items)
+        items = [value]
+        if value.get("kind") == "Job":
+            items = _job_pods(value, source, left)
+            left -= len(items)
         for item in items:
             record = _record(item, source)
             spec = item.get("spec")
