@@ -24,10 +24,12 @@ LOCAL = GrpcSettings(listen="127.0.0.1:0")
 
 
 class Callers:
-    """Stubs on one channel."""
+    """Stubs on one channel; ``raw`` and ``raw_stream`` send bytes as they are."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
+        self.raw: Callable[..., Any] = channel.unary_unary
+        self.raw_stream: Callable[..., Any] = channel.unary_stream
         self.extender = extender_pb2_grpc.ExtenderServiceStub(channel)
         self.plan = plan_pb2_grpc.PlanServiceStub(channel)
         self.watch = watch_pb2_grpc.WatchServiceStub(channel)

@@ -35,7 +35,7 @@ class One:
         return self.callers.extender.Filter(asked, **more)
 
     def raw(self, data: bytes, method: str = FILTER) -> Any:
-        return self.callers.channel.unary_unary(method)(data)
+        return self.callers.raw(method)(data)
 
 
 @pytest.fixture

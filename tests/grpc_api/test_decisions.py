@@ -28,7 +28,7 @@ def made(number: int, gang: str = "g") -> Decision:
 
 
 def numbers(feed: DecisionFeed, seen: int) -> list[int]:
-    found = []
+    found: list[int] = []
     while True:
         decision, seen = feed.after(seen)
         if decision is None:

@@ -121,7 +121,7 @@ async def test_callers_need_a_name_that_may_call(tmp_path: Path) -> None:
             code, text = await refused(answered(callers))
             assert code is Code.PERMISSION_DENIED
             assert "somebody.local" in text
-            watch = callers.channel.unary_stream("/podgroup.v1.WatchService/WatchSeats")(b"")
+            watch = callers.raw_stream("/podgroup.v1.WatchService/WatchSeats")(b"")
             assert (await refused(watch.read()))[0] is Code.PERMISSION_DENIED
     assert len(verbs.asked) == 1
 
@@ -225,10 +225,12 @@ def test_the_configuration_file_is_read() -> None:
 
 async def test_health_follows_readiness() -> None:
     async with serving(Echo()) as site, calling(site.target) as callers:
-        stub = health_pb2_grpc.HealthStub(callers.channel)
+        stub: Any = health_pb2_grpc.HealthStub(callers.channel)
 
         async def state(service: str = "") -> int:
-            return (await stub.Check(health_pb2.HealthCheckRequest(service=service))).status
+            answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+            status: int = answer.status
+            return status
 
         assert await state() == Status.SERVING
         assert await state("podgroup.v1.ExtenderService") == Status.SERVING
@@ -250,7 +252,7 @@ async def test_health_follows_readiness() -> None:
 
 async def test_reflection_names_the_services_and_has_their_files() -> None:
     async with serving(Echo()) as site, calling(site.target) as callers:
-        stub = reflection_pb2_grpc.ServerReflectionStub(callers.channel)
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(callers.channel)
         asked = [
             reflection_pb2.ServerReflectionRequest(list_services=""),
             reflection_pb2.ServerReflectionRequest(

@@ -50,7 +50,7 @@ class OverGrpc:
 
     name = "grpc"
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: Any) -> None:
         self._channel = channel
 
     async def post(self, verb: str, body: Any) -> tuple[int, Any]:

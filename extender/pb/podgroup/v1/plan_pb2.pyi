@@ -188,7 +188,9 @@ class ExplainResponse(_message.Message):
 
     @_builtins.property
     def evicted_by(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Decision]:
-        """Plans of others for which the pod, or members of the gang, were evicted; newest first."""
+        """Decisions about others that name the pod, or members of the gang, as victims; newest first. A
+        plan that was given up says so, and may have evicted nobody.
+        """
 
     def __init__(
         self,
