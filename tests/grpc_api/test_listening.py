@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -252,7 +252,7 @@ async def test_health_follows_readiness() -> None:
 
 async def test_reflection_names_the_services_and_has_their_files() -> None:
     async with serving(Echo()) as site, calling(site.target) as callers:
-        stub: Any = reflection_pb2_grpc.ServerReflectionStub(callers.channel)
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast("Any", callers.channel))
         asked = [
             reflection_pb2.ServerReflectionRequest(list_services=""),
             reflection_pb2.ServerReflectionRequest(
