@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from extender.gang.tell.decisions import Decision
 from extender.grpc_api.calls import Call, parsed
-from extender.grpc_api.messages import decision
+from extender.grpc_api.messages import decision, made
 from extender.grpc_api.seats import LOOK_SECONDS
 from extender.grpc_api.source import Source
 from extender.pb.podgroup.v1 import watch_pb2
@@ -31,6 +34,11 @@ class DecisionWatch:
             seen = number
             if asked.gang and found.gang != asked.gang:
                 continue
-            message = watch_pb2.WatchDecisionsResponse(decision=decision(found), missed=missed)
+            count = len(found.seats) + len(found.victims)
+            await call.write(await made(count, partial(_encoded, found, missed)))
             missed = 0
-            await call.write(message.SerializeToString())
+
+
+def _encoded(found: Decision, missed: int) -> bytes:
+    message = watch_pb2.WatchDecisionsResponse(decision=decision(found), missed=missed)
+    return message.SerializeToString()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable
 from itertools import islice
+
+from msgspec import Struct
 
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.decisions import Decision, Outcome
@@ -22,6 +25,15 @@ MOST_REASONS = 8
 State = plan_pb2.ExplainResponse
 
 
+class About(Struct, frozen=True):
+    """An answer, and which decisions belong to it."""
+
+    answer: plan_pb2.ExplainResponse
+    concerns: Callable[[Decision], bool]
+    names: Callable[[Victim], bool]
+    """Whether a victim is the pod, or of the gang, that was asked about."""
+
+
 class ExplainCalls:
     """The handler of Explain."""
 
@@ -34,16 +46,18 @@ class ExplainCalls:
         self._source.require_ready()
         subject = asked.WhichOneof("subject")
         if subject == "pod":
-            answer = self._pod(asked.pod)
+            about = self._pod(asked.pod)
         elif subject == "gang":
-            answer = self._named_gang(asked.gang)
+            about = await self._named_gang(asked.gang)
         else:
             raise InvalidInput("neither a pod nor a gang is given", "subject")
-        return answer, 0, 0
+        # Hundreds of decisions may name ten thousand pods each.
+        await asyncio.to_thread(_tell, about, list(self._source.decisions))
+        return about.answer, 0, 0
 
     # -- pods ---------------------------------------------------------------------------
 
-    def _pod(self, asked: types_pb2.PodReference) -> plan_pb2.ExplainResponse:
+    def _pod(self, asked: types_pb2.PodReference) -> About:
         if not asked.uid and not (asked.namespace and asked.name):
             raise InvalidInput("give the uid, or namespace and name", "pod")
         context = self._source.present()
@@ -53,7 +67,8 @@ class ExplainCalls:
             else self._source.pod_named(asked.namespace, asked.name)
         )
         if pod is None:
-            return self._gone_pod(asked)
+            return _gone_pod(asked)
+        uid = pod.uid
         key = context.resolver.member_key(pod)
         if pod.node:
             answer = plan_pb2.ExplainResponse(state=State.STATE_RUNNING)
@@ -67,49 +82,28 @@ class ExplainCalls:
         else:
             answer = self._gang(key)
             answer.reasons.insert(0, _place(context, key, pod))
-        del answer.evicted_by[:]
-        answer.evicted_by.extend(self._decisions(lambda made: _names(made, pod.uid)))
-        return answer
-
-    def _gone_pod(self, asked: types_pb2.PodReference) -> plan_pb2.ExplainResponse:
-        def meant(found: Victim | Seat) -> bool:
-            if asked.uid:
-                return found.uid == asked.uid
-            return (found.namespace, found.name) == (asked.namespace, asked.name)
-
-        answer = plan_pb2.ExplainResponse(state=State.STATE_GONE)
-        what = asked.uid or f"{asked.namespace}/{asked.name}"
-        answer.reasons.append(f"there is no pod {what}, or it has ended")
-        answer.evicted_by.extend(self._decisions(lambda made: any(map(meant, made.victims))))
-        answer.decisions.extend(self._decisions(lambda made: any(map(meant, made.seats))))
-        return answer
+        return About(answer, _of_gang(answer.gang), lambda victim: victim.uid == uid)
 
     # -- gangs --------------------------------------------------------------------------
 
-    def _named_gang(self, text: str) -> plan_pb2.ExplainResponse:
+    async def _named_gang(self, text: str) -> About:
         snapshot = self._source.present().shown()
         try:
-            return self._gang(find_gang(text, snapshot))
+            answer = self._gang(find_gang(text, snapshot))
         except InvalidInput:
-            told = {
-                name
-                for made in self._source.decisions
-                for name in (made.gang, *(each.gang for each in made.victims))
-                if name and (name == text or name.endswith((f":{text}", f"/{text}")))
-            }
-            if len(told) != 1:
+            kept = list(self._source.decisions)
+            names = await asyncio.to_thread(_gangs_named, text, kept)
+            if len(names) != 1:
                 raise
-        (name,) = told
-        answer = plan_pb2.ExplainResponse(gang=name, state=State.STATE_GONE)
-        answer.reasons.append("it has no pods any more")
-        self._decided(answer)
-        return answer
+            answer = plan_pb2.ExplainResponse(gang=names.pop(), state=State.STATE_GONE)
+            answer.reasons.append("it has no pods any more")
+        name = answer.gang
+        return About(answer, _of_gang(name), lambda victim: victim.gang == name)
 
     def _gang(self, key: GangKey) -> plan_pb2.ExplainResponse:
         context = self._source.present()
         gang = context.resolver.resolve(key, context.shown())
         answer = plan_pb2.ExplainResponse(gang=str(key))
-        self._decided(answer)
         stale = context.asking.stale()
         if stale is not None:
             answer.reasons.append(stale)
@@ -156,20 +150,39 @@ class ExplainCalls:
             "nothing was decided lately"
         )
 
-    def _decided(self, answer: plan_pb2.ExplainResponse) -> None:
-        name = answer.gang
-        answer.decisions.extend(self._decisions(lambda made: made.gang == name))
-        answer.evicted_by.extend(
-            self._decisions(lambda made: any(each.gang == name for each in made.victims))
-        )
 
-    def _decisions(self, wanted: Callable[[Decision], bool]) -> Iterable[types_pb2.Decision]:
-        found = (made for made in self._source.decisions if wanted(made))
-        return [decision(made) for made in islice(found, MOST_DECISIONS)]
+def _of_gang(name: str) -> Callable[[Decision], bool]:
+    return lambda made: bool(name) and made.gang == name
 
 
-def _names(made: Decision, uid: str) -> bool:
-    return any(each.uid == uid for each in made.victims)
+def _gone_pod(asked: types_pb2.PodReference) -> About:
+    def meant(found: Victim | Seat) -> bool:
+        if asked.uid:
+            return found.uid == asked.uid
+        return (found.namespace, found.name) == (asked.namespace, asked.name)
+
+    answer = plan_pb2.ExplainResponse(state=State.STATE_GONE)
+    what = asked.uid or f"{asked.namespace}/{asked.name}"
+    answer.reasons.append(f"there is no pod {what}, or it has ended")
+    return About(answer, lambda made: any(map(meant, made.seats)), meant)
+
+
+def _gangs_named(text: str, kept: list[Decision]) -> set[str]:
+    """Return the gangs that decisions speak of and that ``text`` may mean."""
+    return {
+        name
+        for made in kept
+        for name in {made.gang, *(each.gang for each in made.victims)}
+        if name and (name == text or name.endswith((f":{text}", f"/{text}")))
+    }
+
+
+def _tell(about: About, kept: list[Decision]) -> None:
+    """Add the decisions, which come newest first."""
+    of_it = (made for made in kept if about.concerns(made))
+    against_it = (made for made in kept if any(map(about.names, made.victims)))
+    about.answer.decisions.extend(map(decision, islice(of_it, MOST_DECISIONS)))
+    about.answer.evicted_by.extend(map(decision, islice(against_it, MOST_DECISIONS)))
 
 
 def _place(context: Context, key: GangKey, pod: Pod) -> str:

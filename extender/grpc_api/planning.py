@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.gang.plan.what_if import find_gang
 from extender.grpc_api.calls import Answered, Call, parsed
-from extender.grpc_api.messages import gang_plan, refusal
+from extender.grpc_api.messages import gang_plan, made, refusal
 from extender.grpc_api.source import Source
 from extender.grpc_api.what_ifs import WhatIf, WhatIfs
 from extender.model.errors import InvalidInput, NotReady
@@ -35,7 +35,9 @@ class PlanCalls:
         found = await self._what_ifs.ask(self._question(asked, call.time_remaining()))
         if isinstance(found, Refusal):
             return plan_pb2.PlanResponse(refusal=refusal(found)), 0, 0
-        return plan_pb2.PlanResponse(plan=gang_plan(found)), 0, len(found.seats)
+        count = len(found.seats) + len(found.victims)
+        plan = await made(count, lambda: gang_plan(found))
+        return plan_pb2.PlanResponse(plan=plan), 0, len(found.seats)
 
     def _question(self, asked: plan_pb2.PlanRequest, left: float | None) -> WhatIf:
         context = self._source.present()

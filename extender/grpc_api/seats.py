@@ -7,13 +7,15 @@ sees an old state after a new one.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from google.protobuf.duration_pb2 import Duration
 
 from extender.grpc_api.calls import Call, parsed
-from extender.grpc_api.messages import amounts, int32
+from extender.grpc_api.messages import amounts, int32, made
 from extender.grpc_api.source import Source
 from extender.grpc_api.waiters import Waiters
 from extender.pb.podgroup.v1 import watch_pb2
@@ -23,6 +25,8 @@ HEARTBEAT = 5.0
 LEAST_HEARTBEAT = 0.1
 LOOK_SECONDS = 0.5
 """How soon a watch notices that this replica has ceased to lead."""
+SLICE = 200
+"""Nodes read without a pause."""
 FORGOTTEN = 1024
 """Nodes without seats that are remembered for readers that are behind."""
 
@@ -40,6 +44,7 @@ class SeatBoard:
         self._nodes: dict[str, watch_pb2.NodeSeats] = {}
         self._changed: OrderedDict[str, int] = OrderedDict()
         """Node -> version of its last change, oldest first; nodes without seats as well."""
+        self._lock = asyncio.Lock()
         self._floor = 0
         """Readers that know less than this version have to be told everything."""
         self.version = 0
@@ -49,30 +54,47 @@ class SeatBoard:
         """Names the book that versions are of."""
         return f"{self._prefix}-{self._terms}"
 
-    def renew(self) -> None:
-        """Take in what has changed."""
+    async def renew(self) -> None:
+        """Take in what has changed, all of it at once; verbs are answered in between.
+
+        What changes meanwhile is read again, so that what is shown at the end is the state of
+        that moment and not one that never was.
+        """
+        async with self._lock:
+            fresh: dict[str, watch_pb2.NodeSeats | None] = {}
+            while True:
+                if self._present().book is not self._book:
+                    self._begin()
+                    fresh.clear()
+                for node in sorted(self._dirty)[:SLICE]:
+                    self._dirty.discard(node)
+                    fresh[node] = self._read(node)
+                if not self._dirty:
+                    break
+                await asyncio.sleep(0)
+            self._show(fresh)
+
+    def _begin(self) -> None:
+        """Turn to the book of another term."""
         book = self._present().book
-        if book is not self._book:
-            self._book = book
-            self._terms += 1
-            self._nodes.clear()
-            self._changed.clear()
-            self._dirty = book.nodes()
-            self.version, self._floor = 0, 0
-            book.touched = self._touched
-        if not self._dirty:
-            return
-        dirty, self._dirty = self._dirty, set()
+        self._book = book
+        self._terms += 1
+        self._nodes.clear()
+        self._changed.clear()
+        self._dirty = book.nodes()
+        self.version, self._floor = 0, 0
+        book.touched = self._touched
+
+    def _show(self, fresh: Mapping[str, watch_pb2.NodeSeats | None]) -> None:
         version = self.version + 1
-        for node in sorted(dirty):
-            fresh = self._read(node)
-            if fresh == self._nodes.get(node):
+        for node, seats in fresh.items():
+            if seats == self._nodes.get(node):
                 continue
             self.version = version
-            if fresh is None:
+            if seats is None:
                 del self._nodes[node]
             else:
-                self._nodes[node] = fresh
+                self._nodes[node] = seats
             self._changed[node] = version
             self._changed.move_to_end(node)
         self._forget()
@@ -138,26 +160,27 @@ class SeatWatch:
         asked = parsed(watch_pb2.WatchSeatsRequest, data)
         heartbeat = heartbeat_of(asked.heartbeat) if asked.HasField("heartbeat") else HEARTBEAT
         board = self._board
-        term, version, silent = "", -1, 0.0
+        loop = asyncio.get_running_loop()
+        term, version, told = "", -1, 0.0
         while True:
             self._source.require_ready()
-            board.renew()
+            await board.renew()
             changed = board.since(version) if board.term == term else None
+            silent = loop.time() - told
             if changed or changed is None or silent >= heartbeat:
-                full = changed is None
-                term, version, silent = board.term, board.version, 0.0
-                message = watch_pb2.WatchSeatsResponse(
-                    term=term,
-                    version=version,
-                    full=full,
-                    nodes=board.everything() if changed is None else changed,
-                )
+                term, version = board.term, board.version
+                nodes = board.everything() if changed is None else changed
+                message = partial(_encoded, term, version, changed is None, nodes)
                 # Returns when the caller has room for it; the board goes on meanwhile.
-                await call.write(message.SerializeToString())
+                await call.write(await made(len(nodes), message))
+                told = loop.time()
                 continue
-            pause = min(LOOK_SECONDS, heartbeat - silent)
-            await board.waiters.wait(pause)
-            silent += pause
+            await board.waiters.wait(min(LOOK_SECONDS, heartbeat - silent))
+
+
+def _encoded(term: str, version: int, full: bool, nodes: list[watch_pb2.NodeSeats]) -> bytes:
+    message = watch_pb2.WatchSeatsResponse(term=term, version=version, full=full, nodes=nodes)
+    return message.SerializeToString()
 
 
 def heartbeat_of(given: Duration) -> float:

@@ -159,7 +159,7 @@ class GrpcSettings(Section, frozen=True, kw_only=True):
     allowed_names: tuple[str, ...] = ()
     """Who of them may call: common name, or DNS name or URI among the alternative names, of the
     certificate. Needed unless only this machine can call; empty there = everybody."""
-    max_calls: int = 256
+    max_calls: int = 64
     """Calls answered at a time, streams apart; one more is RESOURCE_EXHAUSTED."""
     max_streams: int = 64
     """Watches open at a time."""

@@ -249,32 +249,32 @@ def test_heartbeats_have_a_least() -> None:
     assert seats.heartbeat_of(Duration(seconds=-7)) == seats.LEAST_HEARTBEAT
 
 
-def test_nodes_without_seats_are_forgotten_and_readers_behind_are_told_everything() -> None:
+async def test_nodes_without_seats_are_forgotten_and_readers_behind_are_told_everything() -> None:
     terms = Terms()
     board = SeatBoard(terms, "x")
     terms.book.open_flight(flight("keeps", {"k": "kept"}), ())
-    board.renew()
+    await board.renew()
     behind = board.version
     for i in range(2 * seats.FORGOTTEN):
         terms.book.open_flight(flight("a", {"u": f"n{i}"}), ())
-        board.renew()
+        await board.renew()
     assert len(board._changed) <= seats.FORGOTTEN + 3
     assert board.since(behind) is None
     assert {node.node_name for node in board.everything()} == {"kept", f"n{i}"}
     newest = board.version
     terms.book.close(GangKey("pod-group", "default", "a"))
-    board.renew()
+    await board.renew()
     assert [node.node_name for node in board.since(newest) or ()] == [f"n{i}"]
 
 
-def test_an_unchanged_state_keeps_its_version() -> None:
+async def test_an_unchanged_state_keeps_its_version() -> None:
     terms = Terms()
     board = SeatBoard(terms, "x")
     terms.book.open_flight(flight("a", {"u1": "n1"}), ())
-    board.renew()
+    await board.renew()
     version = board.version
     terms.book.open_flight(flight("a", {"u1": "n1"}), ())
-    board.renew()
+    await board.renew()
     assert board.version == version
     assert board.since(version) == []
 
@@ -301,3 +301,20 @@ async def test_a_real_plan_is_seen_from_hold_to_binding() -> None:
                 await rig.bind(name, node)
             while mirror:
                 taken_in(mirror, await next_of(call))
+
+
+async def test_a_big_state_is_shown_at_once_as_it_is_at_the_end() -> None:
+    """Read in slices, with changes in between: no reader sees a state that never was."""
+    terms = Terms()
+    board = SeatBoard(terms, "x")
+    count = 3 * seats.SLICE
+    terms.book.open_flight(flight("a", {f"a{i}": f"n{i:04}" for i in range(count)}), ())
+    reading = asyncio.create_task(board.renew())
+    await asyncio.sleep(0)
+    assert not board.everything(), "nothing is shown before all is read"
+    terms.book.open_flight(flight("a", {f"b{i}": f"n{i + 1:04}" for i in range(count)}), ())
+    other = asyncio.create_task(board.renew())
+    await asyncio.gather(reading, other)
+    shown = {node.node_name: [each.pod_uid for each in node.seats] for node in board.everything()}
+    assert shown == truth(terms.book)
+    assert board.version == 1

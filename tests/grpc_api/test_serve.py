@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,15 @@ async def asked(rig: Rig, callers: Callers) -> None:
 
 async def whole(rig: Rig, name: str) -> dict[str, Any]:
     return await rig.client.get(f"/api/v1/namespaces/default/pods/{name}")
+
+
+def test_without_a_place_to_listen_nothing_of_grpc_is_loaded() -> None:
+    code = (
+        "import sys\n"
+        "import extender.cli.serve as serve\n"
+        "from extender.model.settings import Settings\n"
+        "serve.GrpcSide(Settings())\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('grpc', 'google')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

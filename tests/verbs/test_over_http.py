@@ -119,6 +119,28 @@ async def test_malformed_input_is_a_400_that_says_where(
     assert await served.rig.names() == {"low-0", "low-1", "high-0", "high-1"}
 
 
+@pytest.mark.parametrize(
+    "pod",
+    [
+        None,
+        {},
+        {"metadata": {"name": 7, "uid": "u"}},
+        {"metadata": {"name": "x"}},
+        {"metadata": {"name": "x", "uid": "u"}, "spec": {"priority": "high"}},
+    ],
+)
+async def test_both_transports_say_the_same_about_a_bad_pod(rig: Rig, pod: Any) -> None:
+    body = {"Pod": pod, "NodeNames": ["n0"]}
+    async with over_http(rig) as one, over_grpc(rig) as other:
+        for verb in ("filter", "prioritize"):
+            (status, told), (other_status, other_told) = (
+                await one.post(verb, body),
+                await other.post(verb, body),
+            )
+            assert status == other_status == 400
+            assert f"{told['where']}: {told['error']}" == other_told["error"]
+
+
 @pytest.mark.parametrize("served", ["http"], indirect=True)
 @pytest.mark.parametrize(("verb", "body"), BROKEN_JSON)
 async def test_json_of_another_shape_is_a_400(served: Served, verb: str, body: Any) -> None:
