@@ -191,19 +191,32 @@ async def _call(call: Any) -> Any:
     return await call
 
 
-async def test_a_caller_that_leaves_is_not_waited_for_and_its_verb_goes_on(one: One) -> None:
-    gate = Gate()
-    one.verbs.hook = gate
-    call = one.filter("n0")
-    waiting = asyncio.ensure_future(_call(call))
-    await gate.entered.wait()
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    labels = 'code="CANCELLED",transport="grpc",verb="filter"'
-    await until(lambda: f"requests_total{{{labels}}} 1.0" in one.site.scrape())
-    gate.opened.set()
-    assert (await one.filter("n0")).unchanged
+async def test_a_caller_that_leaves_is_not_waited_for_and_its_verb_goes_on() -> None:
+    settings = Settings(grpc=GrpcSettings(listen="127.0.0.1:0", max_calls=1))
+    verbs, gate = Echo(), Gate()
+    finished: list[bool] = []
+
+    async def work() -> None:
+        await gate()
+        finished.append(True)
+
+    verbs.hook = work
+    async with serving(verbs, settings) as site, calling(site.target) as callers:
+        asked = extender_pb2.FilterRequest(pod=POD)
+        call = callers.extender.Filter(asked)
+        waiting = asyncio.ensure_future(_call(call))
+        await gate.entered.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        labels = 'code="CANCELLED",transport="grpc",verb="filter"'
+        await until(lambda: f"requests_total{{{labels}}} 1.0" in site.scrape())
+        code, _ = await refused(callers.extender.Filter(asked))
+        assert code is Code.RESOURCE_EXHAUSTED, "it takes its place until it is through"
+        gate.opened.set()
+        await until(lambda: finished)
+        await until(lambda: not site.server.calls._left)
+        assert (await callers.extender.Filter(asked)).unchanged
 
 
 async def test_a_deadline_ends_the_waiting(one: One) -> None:
