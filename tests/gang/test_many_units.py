@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from extender.gang.act.background import Background
-from extender.gang.act.evictions import Unit
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.leadership import Alone
 from extender.gang.act.record import Record
 from extender.gang.act.records import Records
+from extender.gang.act.unit import Unit
 from extender.model.objects import GangKey
 from extender.model.plan import Plan
 

@@ -81,6 +81,11 @@ class Flight(Struct, kw_only=True):
     acting: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is past State.PLANNED, whichever way."""
 
+    def enter(self, state: State, now: float) -> None:
+        """Note that it is in another state; ``now`` is monotonic."""
+        self.state, self.since = state, now
+        self.acting.set()
+
     @property
     def key(self) -> GangKey:
         """The gang it is for."""

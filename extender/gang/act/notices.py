@@ -15,8 +15,8 @@ import structlog
 from extender.gang.act.background import Background
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.evictions import Unit
 from extender.gang.act.notifier import Notifier
+from extender.gang.act.unit import Unit
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
