@@ -75,4 +75,4 @@ class Changes:
             if not (flight.answered or flight.presumed) or flight.over:
                 return
             await asyncio.sleep(LOOK_SECONDS)
-        flight.answered.clear()
+        self._flights.book.not_coming(flight, flight.answered)
