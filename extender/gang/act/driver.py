@@ -11,7 +11,7 @@ the next plan takes somebody else, and tried again now and then as long as the u
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -35,7 +35,8 @@ class Driver:
     """Evicts single pods of units.
 
     ``touch(unit)`` is told when a pod of it goes by our hand, ``let_go(unit)`` is asked to end
-    one that is released and untouched, once nobody may still go.
+    one that is released and untouched, once nobody may still go. ``rest`` is how to wait
+    without keeping others waiting.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Driver:
         refused_seconds: float,
         touch: Callable[[Unit], None],
         let_go: Callable[[Unit], None],
+        rest: Callable[[Awaitable[None]], Awaitable[None]],
     ) -> None:
         self._evictor = evictor
         self._check = check
@@ -59,35 +61,36 @@ class Driver:
         self._refused_seconds = refused_seconds
         self._touch = touch
         self._let_go = let_go
+        self._rest = rest
 
-    def _wanted(self, unit: Unit, victim: Victim) -> bool:
+    def wanted(self, unit: Unit, victim: Victim) -> bool:
         """Whether somebody still has to ask for the pod's eviction."""
         there = unit.fates.get(victim.uid, Fate.ACCEPTED) is not Fate.ACCEPTED
         return there and (unit.touched or not unit.released)
 
     async def drive(self, unit: Unit, victim: Victim) -> None:
         """Look after one victim until nobody has to any more."""
-        try:
-            while True:
-                try:
-                    await self._persist(unit, victim)
-                    break
-                except Exception:  # a defect must not leave a unit gone in part
-                    log.exception("an eviction is begun again", pod=victim.name)
-                    await self._evictor.pause(1.0)
-        finally:
-            unit.driven.discard(victim.uid)
-            self._let_go(unit)
-        while unit.released and not unit.touched and self._now() < unit.doubtful_until:
-            await asyncio.sleep(1.0)
-            self._let_go(unit)
+        while True:
+            try:
+                await self._persist(unit, victim)
+                doubtful = self._now() < unit.doubtful_until
+                self._let_go(unit)
+            except Exception:  # a defect must not leave a unit gone in part
+                log.exception("an eviction is begun again", pod=victim.name)
+                await self._rest(self._evictor.pause(1.0))
+                continue
+            if self.wanted(unit, victim):
+                continue  # another pod of its unit went after all
+            if not unit.released or unit.touched or not doubtful:
+                return
+            await self._rest(asyncio.sleep(1.0))
 
     async def _persist(self, unit: Unit, victim: Victim) -> None:
         """Try until the pod goes or nobody wants it any more."""
         uid, pause, noes = victim.uid, FIRST_PAUSE, 0
         told = told_broken = False
         began = self._now()
-        while self._wanted(unit, victim):
+        while self.wanted(unit, victim):
             why, error = self._check.of_victim(victim, unit.priority, alone=unit.touched), None
             if not why:
                 answer = await self._send(unit, victim)
@@ -95,7 +98,7 @@ class Driver:
                     return
                 if isinstance(answer, ApiError):
                     error, why = answer, str(answer)
-            if not self._wanted(unit, victim):
+            if not self.wanted(unit, victim):
                 return
             noes += bool(why) and (error is None or not passing(error))
             lasting = noes >= self._evictor.attempts or (
@@ -107,7 +110,7 @@ class Driver:
                 told, told_broken = True, unit.touched
                 self._refuse(unit, victim, why, error)
             longest = REFUSED_PAUSE if unit.error else 5.0
-            await self._evictor.pause(pause, error, longest)
+            await self._rest(self._evictor.pause(pause, error, longest))
             pause = min(pause * 2, REFUSED_PAUSE)
 
     async def _send(self, unit: Unit, victim: Victim) -> bool | ApiError:
@@ -117,7 +120,7 @@ class Driver:
         def allowed() -> bool:
             return (
                 self._leadership.acts
-                and self._wanted(unit, victim)
+                and self.wanted(unit, victim)
                 and not self._check.of_victim(victim, unit.priority, alone=unit.touched)
                 and (unit.touched or self._listener.still_holds(unit))
             )

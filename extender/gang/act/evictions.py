@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+from extender.gang.act.dispatch import Dispatch
 from extender.gang.act.driver import Driver
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.last_check import LastCheck
@@ -36,6 +37,7 @@ class Evictions:
         self._evictor = evictor
         self._now = monotonic
         self._spawn = spawn
+        self._dispatch = Dispatch(evictor.concurrency, spawn, self._wanted, self._drive)
         self._listener = listener
         self._units: dict[str, dict[str, Unit]] = {}
         """Plan id -> unit name -> unit."""
@@ -52,6 +54,7 @@ class Evictions:
             refused_seconds,
             self._touch,
             self._let_go,
+            self._dispatch.rest,
         )
 
     # -- reading --------------------------------------------------------------------------
@@ -83,6 +86,11 @@ class Evictions:
             unit.touched or unit.fates.get(uid) in (Fate.ASKED, Fate.ACCEPTED)
             for unit in self._by_pod.get(uid, ())
         )
+
+    @property
+    def waiting(self) -> int:
+        """How many victims wait until others have been asked for, at most."""
+        return self._dispatch.waiting
 
     # -- doing ----------------------------------------------------------------------------
 
@@ -122,7 +130,7 @@ class Evictions:
         self._units.setdefault(plan_id, {})[unit.name] = unit
         for uid in left:
             self._by_pod.setdefault(uid, []).append(unit)
-        self._drive_all(unit)
+        self._dispatch.add(unit)
         return unit
 
     def release(self, plan_id: str) -> None:
@@ -130,6 +138,12 @@ class Evictions:
         for unit in self.of_plan(plan_id):
             unit.released = True
             self._let_go(unit)
+
+    def look_after(self) -> None:
+        """See to it that every eviction that is wanted is worked on; now and then."""
+        for unit in self.unfinished():
+            if unit.touched or not unit.released:
+                self._dispatch.add(unit)
 
     def going(self, uid: str) -> None:
         """A pod is seen terminating."""
@@ -159,13 +173,13 @@ class Evictions:
         for each in self._by_name.get(unit.name, ()):
             if not each.touched:
                 each.touched = True
-                self._drive_all(each)
+                self._dispatch.hurry(each)
 
-    def _drive_all(self, unit: Unit) -> None:
-        for victim in unit.unsent:
-            if victim.uid not in unit.driven:
-                unit.driven.add(victim.uid)
-                self._spawn(self._driver.drive(unit, victim))
+    def _wanted(self, unit: Unit, victim: Victim) -> bool:
+        return self._driver.wanted(unit, victim)
+
+    async def _drive(self, unit: Unit, victim: Victim) -> None:
+        await self._driver.drive(unit, victim)
 
     def _let_go(self, unit: Unit) -> None:
         """End a released unit of which nobody has gone, once nobody may still go."""

@@ -53,6 +53,11 @@ log = structlog.get_logger("gang")
 
 ANSWER_SECONDS = 10.0
 """After how long a member that was told its seat and is not bound is not on its way any more."""
+BEGIN_UNITS = 128
+"""How many units are begun in one turn of the event loop."""
+LOOK_SECONDS = 0.1
+LOOK_AFTER_SECONDS = 5.0
+"""How often it is made sure that every eviction is worked on."""
 PRESUMED_SECONDS = 5.0
 """How long a binding that was under way when the life before ended may take to show."""
 
@@ -94,6 +99,7 @@ class Flights:
         self._replan = replan
         self._spawn = background.spawn
         check = LastCheck(snapshot, gangs, settings.plan)
+        self._looks_after = 0.0
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
         self.evictions = Evictions(
@@ -174,7 +180,7 @@ class Flights:
     async def _presume(self, flight: Flight) -> None:
         """After a while, whoever was given a seat in a life before sits, or asks again."""
         await asyncio.sleep(PRESUMED_SECONDS)
-        flight.presumed.clear()
+        self.book.not_coming(flight, flight.presumed)
 
     def finish(self, record: Record, left: list[Victim], sent: list[str]) -> None:
         """Evict what is left of a unit that has gone in part in a life before."""
@@ -208,7 +214,7 @@ class Flights:
         if flight.state is not State.PLANNED:
             return  # it ended meanwhile, or another plan is searched for
         if flight.recorded:
-            self.go_on(flight)
+            await self._go_on(flight)
             return
         try:
             await self.keeper.write(flight, self._clocks.wall())
@@ -219,42 +225,63 @@ class Flights:
             return
         flight.recorded = True
         if flight.state is State.PLANNED:
-            self.go_on(flight)
+            await self._go_on(flight)
 
-    def go_on(self, flight: Flight) -> None:
+    async def _go_on(self, flight: Flight) -> None:
         """Compare a recorded plan with the newest state, then do what it needs next."""
         why = self.problem(flight)
         if why:
             self._replan(flight, why)
             return
-        if self._settings.seats.nominate and (flight.victims or flight.waits):
-            for uid, node in flight.seats.items():
-                self._spawn(self._notices.nominate(flight.pods[uid], node))
         flight.enter(State.EVICTING, self._clocks.monotonic())
         flight.nodes = self._snapshot().nodes
-        self._evict(flight)
+        hints = self._settings.seats.nominate and bool(flight.victims or flight.waits)
+        await self._begin_units(flight)
         if flight.state is State.EVICTING:
             self._advance(flight)
+        if hints:
+            await self._nominate(flight)
+
+    async def _nominate(self, flight: Flight) -> None:
+        """Give autoscalers their hint; the evictions, which the gang waits for, go first."""
+        while flight.state is State.EVICTING and self.evictions.waiting:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_SECONDS)
+        if flight.state in (State.EVICTING, State.WAITING, State.OPEN):
+            await self._notices.nominations.write(flight)
 
     # -- 5: evict -------------------------------------------------------------------------
 
-    def _evict(self, flight: Flight) -> None:
+    async def _begin_units(self, flight: Flight) -> None:
+        """Begin units, BEGIN_UNITS a turn: verbs and events are answered in between."""
         plan = flight.plan
         message = (
             f"preempted by {plan.gang} (priority {plan.priority}), which runs as a whole "
             f"once {len(plan.victims)} pods are gone"
         )
         begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
-        snapshot = self.shown()
-        for name, victims in units_of(flight.victims.values()).items():
-            if name not in begun:
-                # Some may go already, by another plan's hand or somebody else's.
-                pods = [present(victim, snapshot) for victim in victims]
-                sent = [pod.uid for pod in pods if pod is not None and pod.deleting]
-                flight.sent.update(sent)
-                self.evictions.begin(
-                    plan, flight.id, victims, self._budgeted(victims), message, sent=sent
-                )
+        left = [each for each in units_of(flight.victims.values()).items() if each[0] not in begun]
+        for start in range(0, len(left), BEGIN_UNITS):
+            if start:
+                await asyncio.sleep(0)
+            snapshot = self.shown()
+            for _, victims in left[start : start + BEGIN_UNITS]:
+                if flight.state not in (State.EVICTING, State.WAITING):
+                    return
+                self._begin_unit(flight, victims, message, snapshot)
+
+    def _begin_unit(
+        self, flight: Flight, victims: list[Victim], message: str, snapshot: Snapshot
+    ) -> None:
+        there = [victim for victim in victims if victim.uid in flight.victims]
+        if not there:
+            return  # gone while others were begun
+        # Some may go already, by another plan's hand or somebody else's.
+        pods = [present(victim, snapshot) for victim in there]
+        sent = [pod.uid for pod in pods if pod is not None and pod.deleting]
+        flight.sent.update(sent)
+        self.evictions.begin(
+            flight.plan, flight.id, there, self._budgeted(there), message, sent=sent
+        )
 
     def _budgeted(self, victims: Iterable[Victim]) -> frozenset[str]:
         """Return the uids of victims to evict through the Eviction API."""
@@ -340,8 +367,7 @@ class Flights:
 
     def seat_given(self, flight: Flight, pod: Pod) -> None:
         """Note that a member was told its seat: it is bound there soon, or asks again."""
-        flight.answered.add(pod.uid)
-        flight.answered_at = self._clocks.monotonic()
+        self.book.answered(flight, pod.uid, self._clocks.monotonic())
 
     def tick(self) -> None:
         """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
@@ -352,12 +378,15 @@ class Flights:
             overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
             if overdue is not None:
                 self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
+        if self._clocks.monotonic() >= self._looks_after:
+            self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
+            self.evictions.look_after()
         nodes = self._snapshot().nodes
         changed = nodes is not self._nodes
         self._nodes = nodes
         for flight in self.book:
             if self._clocks.monotonic() - flight.answered_at > ANSWER_SECONDS:
-                flight.answered.clear()
+                self.book.not_coming(flight, flight.answered)
             if flight.recorded:
                 again = changed or flight.doubted
                 why = self.problem(flight) if again else self._comparison.stays(flight)

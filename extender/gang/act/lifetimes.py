@@ -117,7 +117,7 @@ class Lifetimes:
         )
         self._ended(flight, outcome is Outcome.DONE, penal)
         if flight.plan.victims or flight.plan.waits_for:
-            self._notices.clear_nominations([flight.pods[seat.uid] for seat in held])
+            self._notices.nominations.clear([flight.pods[seat.uid] for seat in held])
         self._notices.wake_held_back()
 
     def wanting(self, uid: str) -> list[Flight]:

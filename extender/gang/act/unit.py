@@ -52,6 +52,8 @@ class Unit(Struct, kw_only=True):
     """Victims that have their condition DisruptionTarget, or were to get it."""
     compared: Gang | None = None
     """The gang when its extent was last compared; another object when that changed."""
+    queued: set[str] = field(default_factory=set)
+    """Victims that wait for their turn."""
     driven: set[str] = field(default_factory=set)
     """Victims a task looks after."""
 
