@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
-from extender.gang.act.evictions import Unit
+from extender.gang.act.unit import Unit
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, full_cluster
