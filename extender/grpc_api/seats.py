@@ -127,6 +127,7 @@ class SeatBoard:
                     gang=str(hold.gang),
                     priority=int32(hold.priority),
                     requests=amounts(hold.requests),
+                    firm=(flight := book.get(hold.gang)) is not None and flight.binding,
                 )
                 for hold in holds
             ],

@@ -111,7 +111,8 @@ async def test_first_everything_then_what_changes() -> None:
 
         terms.book.seat_taken("u2")
         third = await next_of(call)
-        assert [(node.node_name, len(node.seats)) for node in third.nodes] == [("n2", 0)]
+        # The other seat is firm now, so it is told as well.
+        assert {node.node_name: len(node.seats) for node in third.nodes} == {"n1": 1, "n2": 0}
         call.cancel()
 
 
@@ -123,6 +124,27 @@ async def test_most_urgent_seat_first() -> None:
         node = (await next_of(watching(callers))).nodes[0]
         assert [each.pod_uid for each in node.seats] == ["u2", "u1"]
         assert node.seats[0].priority == 2**31 - 1, "cut to what the field holds"
+
+
+async def test_seats_are_firm_from_the_first_answer_on() -> None:
+    """Everywhere, although only one member was answered."""
+    terms = Terms()
+    one, other = flight("a", {"u1": "n1", "u2": "n2"}), flight("b", {"u3": "n3", "u4": "n4"})
+    terms.book.open_flight(one, ())
+    terms.book.open_flight(other, ())
+    board = SeatBoard(terms, "x")
+
+    async def firm() -> set[str]:
+        await board.renew()
+        return {node.node_name for node in board.everything() if node.seats[0].firm}
+
+    assert await firm() == set()
+    terms.book.answered(one, "u1", 0.0)
+    assert await firm() == {"n1", "n2"}
+    terms.book.not_coming(one, ["u1"])
+    assert await firm() == set()
+    terms.book.seat_taken("u4")
+    assert await firm() == {"n3"}
 
 
 async def test_amounts_beyond_the_field_are_cut_and_do_not_end_the_stream() -> None:

@@ -179,11 +179,13 @@ class Book:
         flight = self.of_member(uid)
         if flight is None:
             return
+        was = flight.binding
         self._unhold(uid, flight.seats.pop(uid))
         flight.missed.pop(uid, None)
         flight.answered.discard(uid)
         flight.presumed.discard(uid)
         self.version += 1
+        self._settle_firmness(flight, was)
 
     def answered(self, flight: Flight, uid: str, now: float) -> None:
         """A member was given its seat at ``now`` (monotonic): its gang's seats are firm."""
@@ -204,6 +206,8 @@ class Book:
     def _settle_firmness(self, flight: Flight, was: bool) -> None:
         if flight.binding is not was:
             self.version += 1  # what others were told of these seats does not stand
+            for node in flight.seats.values():
+                self.touched(node)
 
     def pod_left(self, node: str, uid: str) -> None:
         """Forget a leaving pod: its room is really free now."""

@@ -128,12 +128,15 @@ class HeldSeat(_message.Message):
     GANG_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
+    FIRM_FIELD_NUMBER: _builtins.int
     pod_uid: _builtins.str
     """The uid of the member that it is for."""
     gang: _builtins.str
     """The gang (DIALECT:NAMESPACE/NAME)."""
     priority: _builtins.int
     """It is held against pods of this priority and below."""
+    firm: _builtins.bool
+    """Its gang is being seated: it is held against pods of any priority."""
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
         """What the member requests."""
@@ -145,10 +148,11 @@ class HeldSeat(_message.Message):
         gang: _builtins.str = ...,
         priority: _builtins.int = ...,
         requests: _abc.Iterable[Global___ResourceAmount] | None = ...,
+        firm: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gang", b"gang", "pod_uid", b"pod_uid", "priority", b"priority", "requests", b"requests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["firm", b"firm", "gang", b"gang", "pod_uid", b"pod_uid", "priority", b"priority", "requests", b"requests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
