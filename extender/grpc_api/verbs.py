@@ -25,7 +25,7 @@ class VerbCalls:
     async def filter(self, data: bytes, call: Call) -> Answered:
         """Say which of the nodes the pod may have."""
         asked = parsed(extender_pb2.FilterRequest, data)
-        args = FilterArgs(read_pod(Raw(asked.pod)), list(asked.node_names))
+        args = FilterArgs(read_pod(Raw(asked.pod)), asked.node_names[:])
         result = await self._calls.going_on(self._verbs.filter(args))
         if result.error:
             # Filter's own word for an answer that would be a guess; over HTTP it travels in a 200.
@@ -39,7 +39,7 @@ class VerbCalls:
     async def prioritize(self, data: bytes, call: Call) -> Answered:
         """Score the nodes."""
         asked = parsed(extender_pb2.PrioritizeRequest, data)
-        args = FilterArgs(read_pod(Raw(asked.pod)), list(asked.node_names))
+        args = FilterArgs(read_pod(Raw(asked.pod)), asked.node_names[:])
         scores = await self._calls.going_on(self._verbs.prioritize(args))
         answer = extender_pb2.PrioritizeResponse(
             scores=[
