@@ -61,6 +61,8 @@ class Server:
         self.started = asyncio.Event()
         self.port = 0
         self.health_port = 0
+        self.listeners: list[_Uvicorn] = []
+        """The verbs' and, where there is one, that of health; once started."""
 
     @property
     def url(self) -> str:
@@ -105,7 +107,7 @@ class Server:
             stack.callback(listener.close)
             self.port = listener.getsockname()[1]
             rules, places = verbs_rules(settings), settings.max_connections
-            servers = [self._server(listener, rules, context, places)]
+            servers = self.listeners = [self._server(listener, rules, context, places)]
             if settings.health_port is not None:
                 beside = _listen(settings.health_host or settings.host, settings.health_port)
                 stack.callback(beside.close)

@@ -25,6 +25,10 @@ FRAMING = 8
 """Bytes of chunk framing allowed for each byte of a body, beyond the size of a head."""
 
 
+LINGER_SECONDS = 1.0
+"""How long a caller may go on sending after it was refused."""
+
+
 class _Refused(Exception):  # noqa: N818 - leaves the parser, and is never seen outside
     """Parsing is broken off; what to answer is noted."""
 
@@ -104,15 +108,20 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, message: str) -> None:
         """Answer with an error and close; behind an answer under way, close alone."""
-        if self.transport.is_closing():
+        if self._over or self.transport.is_closing():
             return
         self._over = True
+        self._place.closing = self.loop.time()
         if self._busy():
             self.cycle.keep_alive = False
             self.flow.pause_reading()
-        else:
-            self.transport.write(raw_answer(status, message))
-            self.transport.close()
+            return
+        self.transport.write(raw_answer(status, message))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        # What still comes is dropped for a while: closing with unread data makes the kernel reset
+        # the connection, and the caller loses the answer that is on its way.
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     # -- what comes in --------------------------------------------------------------------
 

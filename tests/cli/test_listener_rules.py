@@ -55,7 +55,7 @@ def test_findings(given: dict[str, Any], rules: list[str]) -> None:
     if "open-port" not in rules:
         require_closed(server, False)
         return
-    with pytest.raises(InvalidInput, match="server.host"):
+    with pytest.raises(InvalidInput, match=r"server\.host"):
         require_closed(server, False)
 
 

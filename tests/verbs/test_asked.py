@@ -36,7 +36,7 @@ async def candidates(served: Served) -> dict[str, Any]:
 async def untouched(served: Served) -> None:
     """No pod is gone, marked or about to go, and no plan is there that was not asked for."""
     rig = served.rig
-    assert ALL <= await rig.names()
+    assert await rig.names() >= ALL
     assert not [flight for flight in rig.coordinator.book if flight.key.dialect == "pod"]
     for name in ("low-0", "low-1"):
         conditions = (await served.document(name)).get("status", {}).get("conditions") or []

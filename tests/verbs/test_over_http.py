@@ -9,7 +9,6 @@ import pytest
 
 from tests.verbs.conftest import Served
 
-
 BROKEN: list[tuple[str, Any]] = [
     ("filter", b"{not json"),
     ("filter", b""),
