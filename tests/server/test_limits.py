@@ -342,7 +342,7 @@ async def test_memory_under_half_requests_is_bounded(
                 with contextlib.suppress(ConnectionError):
                     writer.write(HEAD + b"x: " + b"a" * 10_000)
             for _, writer in crowd:
-                writer.transport.abort()  # type: ignore[attr-defined]
+                writer.transport.abort()
         await works(site)
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()

@@ -44,7 +44,7 @@ class Files:
             client_ca_file=str(self.clients) if self.ask_clients else "",
         )
 
-    def issue(self, authority: trustme.CA, **dates: datetime) -> None:
+    def issue(self, authority: trustme.CA, **dates: Any) -> None:
         pair = authority.issue_cert("127.0.0.1", **dates)
         replace(self.cert, b"".join(blob.bytes() for blob in pair.cert_chain_pems))
         replace(self.key, pair.private_key_pem.bytes())
