@@ -88,10 +88,10 @@ def spoilt(draw: st.DrawFn, good: st.SearchStrategy[bytes]) -> bytes:
     """Return good bytes with some places cut out, doubled, or replaced."""
     data = draw(good)
     for _ in range(draw(st.integers(1, 4))):
-        start = draw(st.integers(0, len(data)))
+        start = len(data) - draw(st.integers(0, len(data)))
         end = draw(st.integers(start, min(len(data), start + 40)))
         how = draw(st.integers(0, 5))
-        if how == 0:
+        if how == 5:
             data = data[:start]
         elif how == 1:
             data = data[:start] + data[end:]
