@@ -18,6 +18,7 @@ from extender.cli import config, documents
 from extender.cli.catalogue import broken
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
+from extender.cli.listener_rules import listener_findings
 from extender.cli.replica_rules import replica_findings
 from extender.cli.scheduler_rules import (
     command_line_findings,
@@ -119,10 +120,6 @@ def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
 
 def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """What is allowed in our own configuration, but deserves a second look."""
-    server, plan = settings.server, settings.plan
-    if plan.pdb_policy == "prefer":
+    if settings.plan.pdb_policy == "prefer":
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
-    if server.host in ("0.0.0.0", "::", "") and not server.client_ca_file:
-        problem = f"is {server.host!r} and callers need no certificate"
-        offered = "the verbs and read the debug API" if server.debug else "the verbs"
-        yield broken("open-port", f"{source}: server.host", problem, offered=offered)
+    yield from listener_findings(settings.server, source)
