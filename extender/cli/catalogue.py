@@ -241,10 +241,25 @@ SETTINGS_RULES = {
         "write pdbPolicy: respect unless that is meant",
     ),
     "open-port": Rule(
+        "error",
+        "whoever reaches the port can ask for evictions, so serve does not start like this",
+        "listen on 127.0.0.1, with server.healthPort for probes and metrics; or set "
+        "server.tlsCertFile, tlsKeyFile, clientCaFile and allowedNames",
+    ),
+    "any-certificate": Rule(
+        "warning",
+        "whoever has a certificate of that authority can call the verbs",
+        "name kube-scheduler's certificate in server.allowedNames",
+    ),
+    "open-metrics": Rule(
         "hint",
-        "whoever reaches the port can ask for {offered}",
-        "keep others away with a NetworkPolicy (manifests/sidecar.yaml has one), set "
-        "server.clientCaFile, or listen on 127.0.0.1",
+        "names of namespaces and gangs can be read by whoever reaches the port",
+        "leave server.openMetrics out, or keep others away with a NetworkPolicy",
+    ),
+    "plain-tokens": Rule(
+        "warning",
+        "a token would cross the network in the clear, so none is read and nobody can read them",
+        "set server.tlsCertFile and tlsKeyFile, or server.openMetrics behind a NetworkPolicy",
     ),
 }
 """On this program's own configuration."""

@@ -19,8 +19,10 @@ from extender.cli.catalogue import broken
 from extender.cli.documents import Document
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
+from extender.cli.listener_rules import listener_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.pod_rules import pod_findings
+from extender.cli.probe_rules import probe_findings
 from extender.cli.replica_rules import replica_findings
 from extender.cli.rights_rules import rights_findings, unbound
 from extender.cli.scheduler_rules import (
@@ -137,6 +139,7 @@ def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterat
     """What the installation's objects say, all files taken together."""
     yield from replica_findings(objects, settings)
     yield from pod_findings(objects, settings)
+    yield from probe_findings(objects, settings)
     yield from network_findings(objects)
     yield from budget_findings(objects)
     yield from rights_findings(objects)
@@ -144,10 +147,6 @@ def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterat
 
 def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """What is allowed in our own configuration, but deserves a second look."""
-    server, plan = settings.server, settings.plan
-    if plan.pdb_policy == "prefer":
+    if settings.plan.pdb_policy == "prefer":
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
-    if server.host in ("0.0.0.0", "::", "") and not server.client_ca_file:
-        problem = f"is {server.host!r} and callers need no certificate"
-        offered = "the verbs and read the debug API" if server.debug else "the verbs"
-        yield broken("open-port", f"{source}: server.host", problem, offered=offered)
+    yield from listener_findings(settings.server, source)

@@ -87,6 +87,12 @@ POD_RULES = {
         "give each an account (a kubeconfig) of its own; a pod has only one, see 'Accounts' in "
         "docs/security.md",
     ),
+    "probe-unanswered": Rule(
+        "error",
+        "kubelet gets no answer, so the pod never becomes ready or is restarted for ever",
+        "set server.healthPort, and let the probes ask there (scheme: HTTPS where the server has a "
+        "certificate)",
+    ),
     "token-everywhere": Rule(
         "warning",
         "every container that something puts into this pod later gets the extender's token",

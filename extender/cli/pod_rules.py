@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from extender.cli.documents import Document
 from extender.cli.findings import Finding
 from extender.cli.workloads import Workload, at, items, workloads
 from extender.model.settings import Settings
+from extender.server.addresses import is_loopback
 
 ADMIN_KUBECONFIGS = ("admin.conf", "super-admin.conf")
 """What kubeadm writes for people; both are cluster-admin or above."""
@@ -40,9 +40,13 @@ def _node(each: Workload, settings: Settings) -> Iterator[Finding]:
     for key in ("hostPID", "hostIPC"):
         if each.pod.get(key) is True:
             yield broken("host-namespaces", f"{each.place}: {key}", "is true")
-    if each.on_host_network and not _is_loopback(settings.server.host):
-        problem = f"is true, and server.host is {settings.server.host}"
-        yield broken("host-network", f"{each.place}: hostNetwork", problem)
+    server = settings.server
+    place = f"{each.place}: hostNetwork"
+    if each.on_host_network and not is_loopback(server.host):
+        yield broken("host-network", place, f"is true, and server.host is {server.host}")
+    elif each.on_host_network and not is_loopback(server.health_host or server.host):
+        problem = f"is true, and server.healthHost is {server.health_host}"
+        yield broken("host-network", place, problem, "warning")
     for container in each.containers:
         if at(container, "securityContext").get("privileged") is True:
             place = f"{each.place}: {container.get('name', '')}.securityContext.privileged"
@@ -146,10 +150,3 @@ def _flag(container: dict[str, Any], name: str) -> str:
         if flag == name:
             return value if equals else "".join(words[position + 1 : position + 2])
     return ""
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -100,12 +100,10 @@ def test_flags_are_read_from_pods_and_templates(
 
 
 def test_doubtful_settings_are_hints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(
-        tmp_path / "c.yaml", {"plan": {"pdbPolicy": "prefer"}, "server": {"host": "0.0.0.0"}}
-    )
+    path = write(tmp_path / "c.yaml", {"plan": {"pdbPolicy": "prefer"}})
     assert main("--json", "--config", path) == 0
     report = json.loads(capsys.readouterr().out)
-    assert [f["rule"] for f in report["findings"]] == ["pdb-policy", "open-port"]
+    assert [f["rule"] for f in report["findings"]] == ["pdb-policy"]
 
 
 @pytest.mark.parametrize(

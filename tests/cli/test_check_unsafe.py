@@ -20,7 +20,7 @@ ACCEPTED = {
         "warning image-tag",  # A digest is known only once an image was built and pushed.
         "hint shared-account",  # A pod has one account.
         "hint egress-anywhere",  # The API server's address is each cluster's own.
-        "hint open-port",
+        "hint open-metrics",  # Behind the NetworkPolicy, for Prometheus.
     },
     STATIC: {"warning image-tag"},
     DEPLOYMENT: {
@@ -28,7 +28,6 @@ ACCEPTED = {
         "warning ignorable-filter",  # Or its own pod could never be placed again.
         "warning example-address",  # Of the control plane, to be written by who installs.
         "hint egress-anywhere",
-        "hint open-port",
     },
 }
 """What is said about the manifests as they are."""
@@ -160,6 +159,13 @@ def writable_host_path(installation: Installation) -> None:
             mount.update({"name": "host", "readOnly": False})
 
 
+def plain_calls(installation: Installation) -> None:
+    """kube-scheduler speaks HTTP to a server with a certificate."""
+    for entry in installation.entries:
+        entry["urlPrefix"] = entry["urlPrefix"].replace("https:", "http:")
+        entry.pop("tlsConfig")
+
+
 def arguments(old: str, new: str) -> Change:
     """Replace a word of the extender's command line."""
 
@@ -254,11 +260,9 @@ PODS = [
         on_pod(automountServiceAccountToken=None),
         "warning token-everywhere",
     ),
+    *case("node's network", (DEPLOYMENT,), on_pod(hostNetwork=True), "error host-network"),
     *case(
-        "node's network",
-        (SECOND, DEPLOYMENT),
-        on_pod(hostNetwork=True),
-        "error host-network",
+        "node's network for metrics", (SECOND,), on_pod(hostNetwork=True), "warning host-network"
     ),
     *case(
         "open on the node's network",
@@ -381,7 +385,104 @@ CALLS = [
     ),
 ]
 
-CASES = [*PODS, *AROUND, *RIGHTS, *CALLS]
+LISTENERS = [
+    *case(
+        "open to everybody",
+        (SECOND, STATIC),
+        on_settings("server", host="0.0.0.0"),
+        "error open-port",
+    ),
+    *case(
+        "open, told once",
+        (SECOND, STATIC),
+        on_settings("server", host="0.0.0.0", allowOpenPort=True),
+        "error open-port",
+    ),
+    *case(
+        "no TLS",
+        (DEPLOYMENT,),
+        on_settings(
+            "server", tlsCertFile=None, tlsKeyFile=None, clientCaFile=None, allowedNames=None
+        ),
+        "error open-port",
+        "error tls-mismatch",
+    ),
+    *case(
+        "no client CA",
+        (DEPLOYMENT,),
+        on_settings("server", clientCaFile=None, allowedNames=None),
+        "error open-port",
+    ),
+    *case(
+        "no allow-list",
+        (DEPLOYMENT,),
+        on_settings("server", allowedNames=None),
+        "error open-port",
+    ),
+    *case(
+        "debug for everybody, without TLS",
+        (SECOND,),
+        on_settings("server", debug=True),
+        "warning plain-tokens",
+    ),
+    *case(
+        "metrics for everybody",
+        (DEPLOYMENT,),
+        on_settings("server", openMetrics=True),
+        "hint open-metrics",
+    ),
+    *case(
+        "any certificate, on loopback",
+        (STATIC,),
+        on_settings("server", tlsCertFile="/c", tlsKeyFile="/k", clientCaFile="/ca"),
+        "warning any-certificate",
+    ),
+    *case("calls in plain text", (DEPLOYMENT,), plain_calls, "error tls-mismatch"),
+    *case(
+        "server not verified",
+        (DEPLOYMENT,),
+        on_entries(tlsConfig={"certFile": "/c", "keyFile": "/k"}, enableHTTPS=True),
+        "warning tls-ca",
+    ),
+    *case(
+        "no client certificate",
+        (DEPLOYMENT,),
+        on_entries(tlsConfig={"caFile": "/ca"}),
+        "error tls-client",
+    ),
+    *case(
+        "HTTPS on a plain address",
+        (SECOND, STATIC),
+        on_entries(enableHTTPS=True),
+        "error https-scheme",
+    ),
+    *case(
+        "probes where only loopback listens",
+        (SECOND,),
+        on_settings("server", healthHost="127.0.0.1"),
+        "error probe-unanswered",
+    ),
+    *case(
+        "probes without a listener",
+        (SECOND,),
+        on_settings("server", healthHost=None, healthPort=None),
+        "error probe-unanswered",
+    ),
+    *case(
+        "probes without a certificate",
+        (DEPLOYMENT,),
+        on_container("livenessProbe.httpGet", port="extender"),
+        "error probe-unanswered",
+    ),
+    *case(
+        "probes in plain text",
+        (DEPLOYMENT,),
+        on_container("startupProbe.httpGet", scheme=None),
+        "error probe-unanswered",
+    ),
+]
+
+CASES = [*PODS, *AROUND, *RIGHTS, *CALLS, *LISTENERS]
 
 
 def named(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> set[str]:
