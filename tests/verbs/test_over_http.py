@@ -5,89 +5,13 @@ Every test runs over HTTP and over gRPC.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import pytest
 
-from extender.model.settings import ServerSettings, Settings
-from extender.server.app import Health
-from extender.server.lifecycle import Server
-from extender.server.metrics import Metrics
 from tests.gang.rig import Rig
-from tests.grpc_api.site import LOCAL, calling, serving_rig
-from tests.verbs.transports import OverGrpc, OverHttp, Transport
-
-LIMITS = ServerSettings(port=0, max_body_bytes=64 * 1024)
-
-
-class Served:
-    """A rig with its verbs on a port."""
-
-    def __init__(self, rig: Rig, transport: Transport, metrics: Metrics) -> None:
-        self.rig = rig
-        self.transport = transport
-        self.post = transport.post
-        self._metrics = metrics
-
-    def metrics(self) -> str:
-        return self._metrics.render("")[0].decode()
-
-
-class _NoDebug:
-    def decisions(self) -> list[object]:
-        return []
-
-    reservations = evictions = gangs = decisions
-
-    def snapshot(self, generation: int | None) -> object:
-        return {}
-
-
-@pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    async with Rig() as made:
-        await made.nodes(2)
-        await made.classes(low=1, high=100)
-        await made.gang("low", 2, "low", on="n")
-        await made.gang("high", 2, "high")
-        yield made
-
-
-@pytest.fixture(params=["http", "grpc"])
-async def served(rig: Rig, request: pytest.FixtureRequest) -> AsyncIterator[Served]:
-    async with over_http(rig) if request.param == "http" else over_grpc(rig) as one:
-        yield one
-
-
-@asynccontextmanager
-async def over_http(rig: Rig) -> AsyncIterator[Served]:
-    metrics = Metrics()
-    server = Server(LIMITS, rig.verbs, _NoDebug(), Health(), metrics)
-    stop = asyncio.Event()
-    serving = asyncio.create_task(server.serve(stop))
-    await asyncio.wait_for(server.started.wait(), 10)
-    async with aiohttp.ClientSession() as http:
-        yield Served(rig, OverHttp(server.url, http), metrics)
-    stop.set()
-    await serving
-    metrics.close()
-
-
-@asynccontextmanager
-async def over_grpc(rig: Rig) -> AsyncIterator[Served]:
-    settings = Settings(server=LIMITS, grpc=LOCAL)
-    async with serving_rig(rig, settings) as site, calling(site.target) as callers:
-        yield Served(rig, OverGrpc(callers.channel), site.metrics)
-
-
-async def whole_pod(rig: Rig, name: str) -> dict[str, Any]:
-    return await rig.client.get(f"/api/v1/namespaces/default/pods/{name}")
-
+from tests.verbs.conftest import Served, over_grpc, over_http
 
 BROKEN: list[tuple[str, Any]] = [
     ("filter", b"{not json"),
@@ -127,18 +51,16 @@ async def test_malformed_input_is_a_400_that_says_where(
         {"metadata": {"name": 7, "uid": "u"}},
         {"metadata": {"name": "x"}},
         {"metadata": {"name": "x", "uid": "u"}, "spec": {"priority": "high"}},
+        {"metadata": {"name": "x", "namespace": "default", "uid": "invented"}},
     ],
 )
 async def test_both_transports_say_the_same_about_a_bad_pod(rig: Rig, pod: Any) -> None:
-    body = {"Pod": pod, "NodeNames": ["n0"]}
+    body = {"Pod": pod, "NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "v"}]}}}
     async with over_http(rig) as one, over_grpc(rig) as other:
-        for verb in ("filter", "prioritize"):
-            (status, told), (other_status, other_told) = (
-                await one.post(verb, body),
-                await other.post(verb, body),
-            )
-            assert status == other_status == 400
-            assert f"{told['where']}: {told['error']}" == other_told["error"]
+        status, told = await one.post("preempt", body)
+        assert status in (400, 409)
+        where = f"{told['where']}: " if status == 400 else ""
+        assert await other.post("preempt", body) == (status, {"error": where + told["error"]})
 
 
 @pytest.mark.parametrize("served", ["http"], indirect=True)
@@ -157,11 +79,13 @@ async def test_unknown_verb_and_too_large_a_body(served: Served) -> None:
 
 
 async def test_bad_quantities_in_the_pod_are_named_and_good_ones_read(served: Served) -> None:
+    uid = (await served.plain())["metadata"]["uid"]
+
     def asking(cpu: str) -> dict[str, Any]:
         container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
         return {
             "Pod": {
-                "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+                "metadata": {"name": "p", "namespace": "default", "uid": uid},
                 "spec": {"containers": [container]},
             },
             "NodeNames": ["n0"],
@@ -176,19 +100,16 @@ async def test_bad_quantities_in_the_pod_are_named_and_good_ones_read(served: Se
 
 
 async def test_empty_and_unknown_nodes(served: Served) -> None:
-    pod = await whole_pod(served.rig, "high-0")
+    pod = await served.document("high-0")
     status, answer = await served.post("filter", {"Pod": pod, "NodeNames": []})
     assert (status, answer["NodeNames"]) == (200, [])
-    plain = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {}}
+    plain = await served.plain()
     status, answer = await served.post("filter", {"Pod": plain, "NodeNames": ["nowhere"]})
     assert (status, answer["NodeNames"]) == (200, ["nowhere"])
 
 
 async def test_unknown_uids_and_empty_candidates_answer_nothing(served: Served) -> None:
-    plain = {
-        "metadata": {"name": "p", "namespace": "default", "uid": "u"},
-        "spec": {"priority": 50},
-    }
+    plain = await served.plain(cls="high")
     victims = {
         "n0": {"Pods": [{"UID": "gone"}], "NumPDBViolations": 0},
         "n1": {"Pods": [], "NumPDBViolations": 0},
@@ -196,11 +117,11 @@ async def test_unknown_uids_and_empty_candidates_answer_nothing(served: Served) 
     }
     status, answer = await served.post("preempt", {"Pod": plain, "NodeNameToMetaVictims": victims})
     assert (status, answer["NodeNameToMetaVictims"]) == (200, {})
-    assert await served.rig.names() == {"low-0", "low-1", "high-0", "high-1"}
+    assert await served.rig.names() == {"low-0", "low-1", "high-0", "high-1", "p"}
 
 
 async def test_lower_case_names_are_understood(served: Served) -> None:
-    plain = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {}}
+    plain = await served.plain()
     status, answer = await served.post("filter", {"pod": plain, "nodenames": ["n0"]})
     assert (status, answer["NodeNames"]) == (200, ["n0"])
 
