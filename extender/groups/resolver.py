@@ -132,9 +132,9 @@ def _priorities(
 ) -> tuple[int, int, tuple[str, ...]]:
     """Return (as preemptor, as victim, notes).
 
-    The group's own number, else its class's, else the members'. Members that
-    differ count with the lowest when they want room and with the highest when
-    they may lose theirs: neither way takes more than a member alone could.
+    The group's own number, else its class's, else the lowest of the members': a gang
+    can want no more than its least urgent member may take, and one urgent member does
+    not make the others so (each that is more urgent stays until somebody is above it).
     """
     found = {pod.priority for pod in members}
     notes: list[str] = []
@@ -157,9 +157,10 @@ def _priorities(
     if len(found) > 1:
         notes.append(
             f"pods differ in priority ({_listed(found)}): "
-            f"{min(found)} counts as preemptor, {max(found)} as victim"
+            f"{min(found)} counts as preemptor, as a victim each pod's own"
         )
-    return min(found, default=0), max(found, default=0), tuple(notes)
+    least = min(found, default=0)
+    return least, least, tuple(notes)
 
 
 def _listed(values: set[int]) -> str:

@@ -12,6 +12,8 @@ from msgspec import Struct, field
 
 from extender.model.cost_order import problems_of
 from extender.model.errors import InvalidInput
+from extender.model.policy import PolicySettings
+from extender.model.policy import problems_of as policy_problems
 
 
 class Section(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -157,6 +159,7 @@ class Settings(Section, frozen=True, kw_only=True):
     seats: SeatSettings = SeatSettings()
     eviction: EvictionSettings = EvictionSettings()
     leadership: LeadershipSettings = LeadershipSettings()
+    policy: PolicySettings = PolicySettings()
 
 
 def validate(settings: Settings) -> None:
@@ -205,5 +208,6 @@ def validate(settings: Settings) -> None:
     )
     wrong = [text for fine, text in rules if not fine]
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
+    wrong += policy_problems(s.policy)
     if wrong:
         raise InvalidInput("; ".join(wrong))

@@ -33,7 +33,7 @@ class ExtenderVerbs:
         )
         self._filter = Filter(context)
         self._prioritize = Prioritize(context)
-        self._preempt = Preempt(context, settings.plan)
+        self._preempt = Preempt(context, settings)
 
     async def filter(self, args: FilterArgs) -> FilterResult:
         """Return the nodes the pod may have now."""

@@ -18,6 +18,7 @@ from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError
 from extender.model.objects import GangKey, Pod
+from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
 from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.apiserver import ApiServer
 from extender.verbs.spare import Spare
@@ -30,6 +31,7 @@ PODS = "/api/v1/namespaces/default/pods"
 FAST = Settings(
     seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=1.0),
     groups=GroupSettings(settle_seconds=0.2),
+    policy=PolicySettings(opt_out={DEFAULT: EVERYBODY}),
 )
 LOW = ("low-0", "low-1")
 HIGH = ("high-0", "high-1")

@@ -25,6 +25,7 @@ from msgspec import Struct, field
 from extender.gang.act.evictor import FIRST_PAUSE, Evictor, Removal, passing, unclear
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
+from extender.gang.incremental.protection import BUDGET_REFUSED
 from extender.kube.errors import ApiError
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
@@ -422,6 +423,8 @@ class Evictions:
         unit.error = f"{victim.namespace}/{victim.name}: {why}"
         if error is not None and not unclear(error):
             seconds = BUDGET_SECONDS if passing(error) else REFUSAL_SECONDS
-            self._refusals[victim.uid] = (why, self._now() + seconds)
+            budget = passing(error) and victim.uid in unit.budgeted
+            told = f"{BUDGET_REFUSED}{why}" if budget else why
+            self._refusals[victim.uid] = (told, self._now() + seconds)
         self._evictor.refused()
         self._listener.eviction_refused(unit, victim, why)

@@ -38,7 +38,7 @@ from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
 from extender.gang.act.record import Record
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.plan.validity import covered_by_budget, member_problem, present, quick_problem
+from extender.gang.plan.validity import member_problem, present, quick_problem
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.kube.errors import ApiError
 from extender.model.gang import Gang
@@ -97,7 +97,7 @@ class Flights:
         self._offers = offers
         self._interest: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""
-        self._check = LastCheck(snapshot, gangs, settings.plan)
+        self._check = LastCheck(snapshot, gangs, settings)
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
         self.evictions = Evictions(
@@ -176,7 +176,13 @@ class Flights:
             "restart, which has evicted a part of its gang"
         )
         self.evictions.begin(
-            plan, record.id, left, self._budgeted(left), message, touched=True, sent=sent
+            plan,
+            record.id,
+            left,
+            self._check.budgeted(left, plan.priority),
+            message,
+            touched=True,
+            sent=sent,
         )
 
     def change(self, flight: Flight) -> None:
@@ -211,7 +217,7 @@ class Flights:
         try:
             await self._evictor.rehearse(
                 victims,
-                self._budgeted(victims),
+                self._check.budgeted(victims, flight.plan.priority),
                 lambda victim: flight.state is State.PLANNED and victim.uid in flight.victims,
             )
         except EvictionRefused as refused:
@@ -306,15 +312,8 @@ class Flights:
                 pods = [present(victim, snapshot) for victim in victims]
                 sent = [pod.uid for pod in pods if pod is not None and pod.deleting]
                 flight.sent.update(sent)
-                self.evictions.begin(
-                    plan, flight.id, victims, self._budgeted(victims), message, sent=sent
-                )
-
-    def _budgeted(self, victims: Iterable[Victim]) -> frozenset[str]:
-        """Return the uids of victims to evict through the Eviction API."""
-        if self._settings.plan.pdb_policy != "respect":
-            return frozenset()
-        return covered_by_budget(victims, self._snapshot())
+                budgeted = self._check.budgeted(victims, plan.priority)
+                self.evictions.begin(plan, flight.id, victims, budgeted, message, sent=sent)
 
     def still_holds(self, unit: Unit) -> bool:
         """Whether a plan still holds right before it takes from an untouched unit."""

@@ -86,6 +86,7 @@ class Planner:
         if early is not None:
             return early
         view = self.see(snapshot)
+        self._planning.face(gang.preemptor_priority)
         others = [hold for hold in holds if hold.gang != gang.key]
         others += nominated_seats(gang, snapshot, {hold.uid for hold in others})
         struck: dict[str, frozenset[str]] = dict(masks or {})
