@@ -108,6 +108,10 @@ class SeatSettings(Section, frozen=True, kw_only=True):
     """How often one plan may be changed because a seat was not offered."""
     record_namespace: str = ""
     """Where plan records (ConfigMaps) are kept; "" = our own namespace, else kube-system."""
+    record_key_file: str = ""
+    """A key of 32 bytes at least, by which plan records are signed: mounted from a Secret. With
+    it a record that is not surely ours is kept aside; "" = the rights on the records' namespace
+    are what keeps strangers' out."""
     nominate: bool = True
     """Write status.nominatedNodeName on members, a hint to autoscalers."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from extender.gang.act.book import Flight, State
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
+from extender.model.texts import cut
 from extender.verbs.context import Context
 from extender.wire.filter import FilterArgs, FilterResult
 
@@ -39,7 +40,7 @@ class Filter:
         if isinstance(answer, Flight):
             return self._seated(answer, pod, names)
         if answer.code == "stale":
-            return FilterResult(node_names=[], error=answer.message)
+            return FilterResult(node_names=[], error=cut(answer.message))
         return hold_back(names, f"{answer.gang}: {answer.message}")
 
     def _seated(self, flight: Flight, pod: Pod, names: list[str]) -> FilterResult:
@@ -83,7 +84,7 @@ class Filter:
             if why is None:
                 kept.append(name)
             else:
-                refused[name] = why
+                refused[name] = cut(why)
         for name in kept:
             if name in held:
                 spare.offered(pod, name)
@@ -105,7 +106,7 @@ def _waits_for(flight: Flight) -> str:
 
 def hold_back(names: list[str], reason: str) -> FilterResult:
     """Return an answer that keeps the pod off all of ``names``."""
-    return FilterResult(node_names=[], failed_and_unresolvable=dict.fromkeys(names, reason))
+    return FilterResult(node_names=[], failed_and_unresolvable=dict.fromkeys(names, cut(reason)))
 
 
 def _offered(pod: Pod, names: list[str]) -> dict[str, frozenset[str]] | None:

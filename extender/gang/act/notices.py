@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import structlog
 
@@ -17,8 +18,10 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictions import Unit
 from extender.gang.act.notifier import Notifier
+from extender.gang.act.owner_warnings import OwnerWarnings, words_of
+from extender.gang.act.records import Aside
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Victim
+from extender.model.plan import Refusal, Victim
 from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
@@ -29,6 +32,8 @@ CLEAR_PAUSE = 0.5
 LONGEST_CLEAR_PAUSE = 30.0
 MAX_TOLD = 64
 """Members that get an event of their own; the rest of a big gang can read theirs."""
+MAX_WARNED = 4
+"""Members of a refused gang that get an event: they all wait for the same."""
 MAX_HELD_BACK = 4096
 CONCURRENCY = 32
 """Hints under way at a time: those of a gang of thousands must not crowd evictions out."""
@@ -54,6 +59,7 @@ class Notices:
         """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
         self._clearing: set[str] = set()
         self._gate = asyncio.Semaphore(CONCURRENCY)
+        self.warnings = OwnerWarnings(clocks.monotonic)
 
     # -- nominations, wake-ups ------------------------------------------------------------
 
@@ -164,16 +170,48 @@ class Notices:
             self._event(each, "GangBroken", note, "Warning")
         members = [] if flight is None else list(flight.pods.values())
         for pod in members[:MAX_TOLD]:
-            self._spawn(
-                self._notifier.event(
-                    pod.uid, pod.namespace, pod.name, "PreemptionIncomplete", note, "Warning"
-                )
-            )
+            self._warn(pod.uid, pod.namespace, pod.name, "PreemptionIncomplete", note)
+
+    def refused(self, refusal: Refusal) -> None:
+        """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
+        words = words_of(refusal)
+        if words is None:
+            return
+        reason, note = words
+        members = self._snapshot().members.get(refusal.gang, ())
+        waiting = (pod for pod in members if not pod.node and not pod.deleting)
+        for pod in islice(waiting, MAX_WARNED):
+            self._warn(pod.uid, pod.namespace, pod.name, reason, note)
+
+    def record_aside(self, namespace: str, aside: Aside) -> None:
+        """Warn of a plan record that is not taken for one."""
+        note = (
+            f"This ConfigMap looks like a record of a plan in flight, but {aside.why}. Nothing is "
+            "done with it, and it is not deleted; if no plan of an earlier version was in flight, "
+            "find out who wrote it"
+        )
+        uid = aside.uid or aside.name
+        self._warn(uid, namespace, aside.name, "PlanRecordKeptAside", note, "ConfigMap")
 
     def _event(self, victim: Victim, reason: str, note: str, kind: str = "Normal") -> None:
+        if kind == "Warning":
+            self._warn(victim.uid, victim.namespace, victim.name, reason, note)
+            return
         self._spawn(
             self._notifier.event(victim.uid, victim.namespace, victim.name, reason, note, kind)
         )
+
+    def _warn(
+        self, uid: str, namespace: str, name: str, reason: str, note: str, about: str = "Pod"
+    ) -> None:
+        if self.warnings.due(uid, reason):
+            self._spawn(self._tell(uid, namespace, name, reason, note, about))
+
+    async def _tell(
+        self, uid: str, namespace: str, name: str, reason: str, note: str, about: str
+    ) -> None:
+        async with self._gate:
+            await self._notifier.event(uid, namespace, name, reason, note, "Warning", about)
 
     def _tell_members(self, flight: Flight) -> None:
         victims = flight.plan.victims

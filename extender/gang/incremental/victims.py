@@ -13,6 +13,9 @@ from extender.model.settings import PlanSettings, SeatSettings
 
 CHECKPOINT_ANNOTATION = "podgroup-extender.io/last-checkpoint"
 
+MOST_TIME = 64
+"""Characters of a time; an annotation may have 256 KiB."""
+
 
 class Candidate(Struct, frozen=True):
     """A victim unit before it is given indices: its pods and what breaking it means."""
@@ -82,7 +85,7 @@ def _share(requests: Requests, allocatable: Requests) -> int:
 
 def _checkpoint(annotations: Mapping[str, str]) -> float:
     text = annotations.get(CHECKPOINT_ANNOTATION, "")
-    if not text:
+    if not text or len(text) > MOST_TIME:
         return 0.0
     try:
         moment = datetime.fromisoformat(text)
