@@ -44,6 +44,7 @@ class Rig:
         self.settings = settings
         self.server = ApiServer(bookmark_seconds=0.05)
         self.failed: list[str] = []
+        self.record_key = b""
 
     async def __aenter__(self) -> Self:
         await self.server.start()
@@ -76,6 +77,7 @@ class Rig:
             settings,
             resolver,
             "kube-system",
+            record_key=self.record_key,
             sleep=no_sleep,
             blind_seconds=0.0,
             failed=failed,
