@@ -22,7 +22,7 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import config
+from extender.cli import config, tenant_metrics
 from extender.cli.debug_source import DebugView
 from extender.cli.grpc_side import GrpcSide
 from extender.cli.listener_rules import require_closed
@@ -33,6 +33,7 @@ from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
+from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
@@ -104,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def serve(settings: Settings, kubeconfig: str | None) -> None:
     """Run until a signal. Raises InvalidInput when nothing can be served as configured."""
+    record_key = read_key(settings.seats.record_key_file)
     stop = asyncio.Event()
     stop_on_signals(stop)
     async with await KubeClient.connect(kubeconfig, limits=settings.api) as client:
@@ -116,7 +118,9 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         replica = Replica(
             cache,
             settings,
-            _coordinators(client, cache, settings, resolver, namespace, metrics, grpc.decided),
+            _coordinators(
+                client, cache, settings, resolver, namespace, metrics, record_key, grpc.decided
+            ),
             _elector(client, settings.leadership, namespace),
             _label(client, settings.leadership),
         )
@@ -146,6 +150,7 @@ def _coordinators(
     resolver: Resolver,
     namespace: str,
     metrics: Metrics,
+    record_key: bytes,
     told: Callable[[Decision], None],
 ) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
@@ -160,6 +165,7 @@ def _coordinators(
             settings,
             resolver,
             namespace,
+            record_key=record_key,
             leadership=leadership,
             heartbeats=heartbeats,
             decided=decided,
@@ -202,6 +208,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
         lambda: {"all": float(len(replica.coordinator.book.holds()))},
         label="of",
     )
+    tenant_metrics.expose(metrics, replica)
     leadership = replica.leadership
     metrics.source(
         "leader",

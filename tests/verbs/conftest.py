@@ -55,7 +55,7 @@ class _NoDebug:
 
 
 @pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
+async def filled() -> AsyncIterator[Rig]:
     async with Rig() as made:
         await made.nodes(2)
         await made.classes(low=1, high=100)
@@ -65,8 +65,8 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 @pytest.fixture(params=["http", "grpc"])
-async def served(rig: Rig, request: pytest.FixtureRequest) -> AsyncIterator[Served]:
-    async with over_http(rig) if request.param == "http" else over_grpc(rig) as one:
+async def served(filled: Rig, request: pytest.FixtureRequest) -> AsyncIterator[Served]:
+    async with over_http(filled) if request.param == "http" else over_grpc(filled) as one:
         yield one
 
 

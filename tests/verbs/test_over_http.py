@@ -54,9 +54,9 @@ async def test_malformed_input_is_a_400_that_says_where(
         {"metadata": {"name": "x", "namespace": "default", "uid": "invented"}},
     ],
 )
-async def test_both_transports_say_the_same_about_a_bad_pod(rig: Rig, pod: Any) -> None:
+async def test_both_transports_say_the_same_about_a_bad_pod(filled: Rig, pod: Any) -> None:
     body = {"Pod": pod, "NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "v"}]}}}
-    async with over_http(rig) as one, over_grpc(rig) as other:
+    async with over_http(filled) as one, over_grpc(filled) as other:
         status, told = await one.post("preempt", body)
         assert status in (400, 409)
         where = f"{told['where']}: " if status == 400 else ""
