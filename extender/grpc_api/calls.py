@@ -28,9 +28,10 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError, Message
 
-from extender.model.errors import ExtenderError, InvalidInput, NotReady
-from extender.model.settings import GrpcSettings
+from extender.model.errors import InvalidInput, NotReady, UnknownPod
+from extender.model.settings import Settings
 from extender.server.metrics import Metrics, VerbMetrics
+from extender.server.seldom import Seldom
 
 Question = TypeVar("Question", bound=Message)
 T = TypeVar("T")
@@ -38,6 +39,8 @@ Call: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 Answered = tuple[Message, int, int]
 """(answer, nodes in, nodes out)."""
 Code = grpc.StatusCode
+SHOWN = 1000
+"""Characters of an error's text that are told: all of a call's trailers have 8 KiB."""
 REQUEST_ID = "x-request-id"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
@@ -62,17 +65,18 @@ def parsed(kind: type[Question], data: bytes) -> Question:
 class Calls:
     """Everything that is being answered. One event loop only."""
 
-    def __init__(self, metrics: Metrics, settings: GrpcSettings) -> None:
+    def __init__(self, metrics: Metrics, settings: Settings) -> None:
         self._metrics = metrics
-        self._max_calls = settings.max_calls
-        self._max_streams = settings.max_streams
-        self._names = frozenset(settings.allowed_names)
+        self._max_calls = settings.grpc.max_calls
+        self._max_streams = settings.grpc.max_streams
+        self._names = frozenset(settings.grpc_names)
         self._calls: set[asyncio.Task[Any]] = set()
         self._left: set[asyncio.Task[Any]] = set()
         """Verbs at work whose caller has gone."""
         self._streams: dict[asyncio.Task[Any], str] = {}
         self._idle = asyncio.Event()
         self._idle.set()
+        self._seldom = Seldom(time.monotonic)
         self.draining = False
         self._cut = False
         self._ids = count(1)
@@ -110,7 +114,7 @@ class Calls:
             metrics.answered(code.name, perf_counter() - started, len(data), len(body))
             log.debug("answered", status=code.name, bytes_in=len(data), bytes_out=len(body))
             if code is not Code.OK:
-                await call.abort(code, text)
+                await call.abort(code, text[:SHOWN])
             return body
 
         return handle
@@ -145,7 +149,7 @@ class Calls:
             finally:
                 self._streams.pop(task, None)
             metrics.answered(code.name, perf_counter() - started, len(data), 0)
-            await call.abort(code, text)
+            await call.abort(code, text[:SHOWN])
 
         return handle
 
@@ -209,24 +213,32 @@ class Calls:
     def _status(
         self, error: Exception, metrics: VerbMetrics, log: structlog.stdlib.BoundLogger
     ) -> tuple[grpc.StatusCode, str]:
+        text = str(error)
         if isinstance(error, InvalidInput):
             metrics.malformed()
-            log.warning("malformed request", error=error.message, where=error.where)
-            return Code.INVALID_ARGUMENT, str(error)
+            if self._seldom.due(("malformed", error.where)):
+                log.warning("malformed request", error=error.message[:SHOWN], where=error.where)
+            return Code.INVALID_ARGUMENT, text
         if isinstance(error, NotReady):
-            log.warning("not ready", reason=str(error))
-            return Code.UNAVAILABLE, str(error)
+            if self._seldom.due(("not ready", text)):
+                log.warning("not ready", reason=text)
+            return Code.UNAVAILABLE, text
+        if isinstance(error, UnknownPod):
+            about = "" if error.absent else text
+            return Code.FAILED_PRECONDITION, self._refused("unknown-pod", about, text, log)
         if isinstance(error, Denied):
-            log.warning("caller refused", reason=str(error))
-            return Code.PERMISSION_DENIED, str(error)
+            return Code.PERMISSION_DENIED, self._refused("name", text, text, log)
         if isinstance(error, Exhausted):
-            log.warning("no room for the call", reason=str(error))
-            return Code.RESOURCE_EXHAUSTED, str(error)
-        if isinstance(error, ExtenderError):
-            log.warning("call refused", reason=str(error))
-            return Code.FAILED_PRECONDITION, str(error)
+            return Code.RESOURCE_EXHAUSTED, self._refused("calls", text, text, log)
         log.exception("internal error")
         return Code.INTERNAL, "internal error, see the log"
+
+    def _refused(self, kind: str, about: str, text: str, log: structlog.stdlib.BoundLogger) -> str:
+        """Count a refusal, and log it once a minute for each that it is ``about``."""
+        self._metrics.refused(kind)
+        if self._seldom.due((kind, about)):
+            log.warning("call refused", kind=kind, reason=text)
+        return text
 
     def _admit(self, call: Call) -> None:
         """Raise Denied unless the caller's certificate has a name that may call."""

@@ -47,7 +47,7 @@ class GrpcServer:
         self._source = source
         settings = source.settings
         self.address = parse(settings.grpc.listen)
-        self.calls = Calls(source.metrics, settings.grpc)
+        self.calls = Calls(source.metrics, settings)
         self._health = health.HealthCalls(source.health.ready, SERVICES)
         self._what_ifs = WhatIfs(settings, source.present().resolver, source.read_manifest)
         source.metrics.source("grpc_streams", "Watches open.", self.calls.streams, label="watch")

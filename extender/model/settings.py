@@ -198,7 +198,8 @@ class GrpcSettings(Section, frozen=True, kw_only=True):
     """Callers must show a certificate signed by it; needed unless only this machine can call."""
     allowed_names: tuple[str, ...] = ()
     """Who of them may call: common name, or DNS name or URI among the alternative names, of the
-    certificate. Needed unless only this machine can call; empty there = everybody."""
+    certificate. Empty with server's files = server.allowedNames. Needed unless only this machine
+    can call; empty there = everybody."""
     max_calls: int = 64
     """Calls answered at a time, streams apart; one more is RESOURCE_EXHAUSTED."""
     max_streams: int = 64
@@ -228,6 +229,13 @@ class Settings(Section, frozen=True, kw_only=True):
         server = self.server
         shared = (server.tls_cert_file, server.tls_key_file, server.client_ca_file)
         return own if any(own) else shared
+
+    @property
+    def grpc_names(self) -> tuple[str, ...]:
+        """Who may call over gRPC; empty: everybody who can connect."""
+        if self.grpc.allowed_names or self.grpc.tls_cert_file:
+            return self.grpc.allowed_names
+        return () if self.grpc.listen.startswith("unix:") else self.server.allowed_names
 
 
 def validate(settings: Settings) -> None:
@@ -306,7 +314,7 @@ def validate(settings: Settings) -> None:
         ),
     )
     wrong = [text for fine, text in rules if not fine]
-    wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls, s.grpc.allowed_names)
+    wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls, s.grpc_names)
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
     wrong += policy_problems(s.policy)
     if wrong:

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from extender.model.errors import ExtenderError, InvalidInput, NotReady
+from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
 from extender.wire.filter import FilterArgs, FilterResult
@@ -90,7 +90,8 @@ async def test_refused_nodes_come_by_reason(one: One, monkeypatch: pytest.Monkey
     [
         (InvalidInput("is odd", "Pod.spec"), Code.INVALID_ARGUMENT, "Pod.spec: is odd"),
         (NotReady("another replica leads"), Code.UNAVAILABLE, "another replica leads"),
-        (ExtenderError("no such pod"), Code.FAILED_PRECONDITION, "no such pod"),
+        (UnknownPod("no such pod"), Code.FAILED_PRECONDITION, "no such pod"),
+        (InvalidInput("x" * 100_000), Code.INVALID_ARGUMENT, "x" * 1000),
         (RuntimeError("secret"), Code.INTERNAL, "internal error, see the log"),
     ],
 )

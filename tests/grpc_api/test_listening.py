@@ -194,6 +194,21 @@ FILES = {"tls_cert_file": "c", "tls_key_file": "k"}
             {"client_ca_file": "a"} | FILES,
             "",
         ),
+        (
+            {"listen": "0.0.0.0:1"},
+            {"client_ca_file": "a", "allowed_names": ("n",)} | FILES,
+            "",
+        ),
+        (
+            {"listen": "0.0.0.0:1", "client_ca_file": "a"} | FILES,
+            {"client_ca_file": "a", "allowed_names": ("n",)} | FILES,
+            "can be reached",
+        ),
+        (
+            {"listen": "unix:/s"},
+            {"client_ca_file": "a", "allowed_names": ("n",)} | FILES,
+            "",
+        ),
         ({"listen": "0.0.0.0:1", "allowed_names": ("n",)}, FILES, "allowedNames needs"),
         ({"listen": "unix:/s", "allowed_names": ("n",)}, {}, "allowedNames needs"),
         ({"listen": "127.0.0.1:1", "tls_cert_file": "c"}, {}, "go together"),

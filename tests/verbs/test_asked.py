@@ -59,7 +59,7 @@ async def test_an_invented_pod_evicts_nobody(still: Served) -> None:
     assert "made-up" in answer["error"]
     assert "default/nobody" in answer["error"]
     await untouched(still)
-    assert 'refused_total{reason="unknown-pod"} 1.0' in await still.metrics()
+    assert 'refused_total{reason="unknown-pod"} 1.0' in still.metrics()
 
 
 async def test_a_priority_that_the_caller_tells_does_not_count(still: Served) -> None:
