@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
-from extender.sandbox.resources import CONFIG_MAPS, LEASES
+from extender.sandbox.resources import LEASES
 from extender.sandbox.storage import DELETED, Change, Storage
 from tests.simulation.client import Listener, Request
 from tests.simulation.faults import Fate, Faults
 from tests.simulation.host import Host
 from tests.simulation.loop import OWNER
-from tests.simulation.objects import PROTECTED, Work
+from tests.simulation.objects import MAP_KEY, PROTECTED, Work
 from tests.simulation.placement import fits
 from tests.simulation.replicas import Replicas
 from tests.simulation.state import Seen, State
@@ -249,7 +249,7 @@ class Checks(Listener):
     def _records(self) -> list[Any]:
         return [
             item
-            for item in self._storage.all(CONFIG_MAPS.key)
+            for item in self._storage.all(MAP_KEY)
             if PLAN in (item["metadata"].get("labels") or {})
         ]
 
@@ -343,7 +343,7 @@ class Checks(Listener):
         self._idle = idle
 
     def _see(self, change: Change) -> None:
-        if change.resource != CONFIG_MAPS.key or change.type != DELETED:
+        if change.resource != MAP_KEY or change.type != DELETED:
             return
         coordinator = self._host().coordinator
         gang = (change.new["metadata"].get("annotations") or {}).get(GANG)

@@ -6,10 +6,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, NODES, PODS
+
 Obj = dict[str, Any]
 
 CLASSES = {"low": 10, "mid": 50, "high": 100, "top": 200}
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+POD_KEY, NODE_KEY, BUDGET_KEY, MAP_KEY = PODS.key, NODES.key, BUDGETS.key, CONFIG_MAPS.key
+"""Under which the storage keeps what changes most."""
 OWNER = "simulation/owner"
 """Label: which Work a pod belongs to."""
 FINALIZER = "simulation/held"

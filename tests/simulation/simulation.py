@@ -202,9 +202,11 @@ class Simulation:
         while loop.time() < script.end and not self._over():
             await self._second(scheduling)
         self.story.tell("world", "nothing more happens from here")
+        at_rest, changed = self._over(), self.state.changed
         self.doings.settle()
         limit = loop.time() + PATIENCE
-        checked = loop.time()
+        # Where all rests already and nothing had to be let go, the first look is at once.
+        checked = -QUIET if at_rest and self.state.changed == changed else loop.time()
         while True:
             await self._second(scheduling)
             now = loop.time()

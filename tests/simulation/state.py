@@ -7,10 +7,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from extender.sandbox.api import FINISHED
-from extender.sandbox.resources import NODES, PODS
 from extender.sandbox.status import Obj
 from extender.sandbox.storage import DELETED, Change, Storage
-from tests.simulation.objects import OWNER, PROTECTED, Work
+from tests.simulation.objects import MAP_KEY, NODE_KEY, OWNER, POD_KEY, PROTECTED, Work
 
 LONG_AGO = -1000.0
 """When pods were bound that run from the beginning."""
@@ -83,9 +82,9 @@ class State:
         return lines
 
     def _see(self, change: Change) -> None:
-        if change.resource == PODS.key:
+        if change.resource == POD_KEY:
             self._see_pod(change)
-        elif change.resource == NODES.key:
+        elif change.resource == NODE_KEY:
             name = change.new["metadata"]["name"]
             self.nodes.pop(name, None)
             self.sizes.pop(name, None)
@@ -93,7 +92,7 @@ class State:
                 self.sizes[name] = int(change.new["status"]["allocatable"]["cpu"])
                 if not change.new["spec"].get("unschedulable"):
                     self.nodes[name] = self.sizes[name]
-        elif change.resource != "/configmaps":
+        elif change.resource != MAP_KEY:
             return
         self.changed = self._time()
 
