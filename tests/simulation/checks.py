@@ -88,6 +88,11 @@ class Checks(Listener):
         """Uid -> priority of the plan for which its eviction was rightly sent."""
         self._begun: dict[str, int] = {}
         """Uid -> the same of a member of a unit of which others have gone by our hand."""
+        self._mates: dict[str, tuple[int, set[str]]] = {}
+        """Uid of a pod that was rightly asked for -> its plan's priority, and whom that plan takes
+        as one unit with it."""
+        self._finished: dict[str, int] = {}
+        """Uid -> priority of the plan that took it as one unit with a pod that went by our hand."""
         self._idle: dict[str, float] = {}
         storage.observe(self._see)
 
@@ -133,6 +138,8 @@ class Checks(Listener):
         pod = self._state.pods.get(_uid(request))
         if pod is not None and not pod.going and pod.name == _pod_name(request.path):
             self.ours.add(pod.uid)
+            priority, mates = self._mates.get(pod.uid, (0, set()))
+            self._finished.update(dict.fromkeys(mates, priority))
             work = pod.work
             if work.gang and work.whole and pod.node:
                 self._begin(work, pod)
@@ -206,11 +213,16 @@ class Checks(Listener):
         plans = self._naming(uid)
         allowed = any(plan.priority > pod.priority for plan in plans)
         if allowed:
-            self._granted[uid] = max(plan.priority for plan in plans)
+            first = max(plans, key=lambda plan: plan.priority)
+            self._granted[uid] = first.priority
+            self._mates[uid] = (first.priority, _unit_of(first, uid))
         # Who went while nobody looked, or while an answer of ours was unclear, counts as gone
         # by our hand: docs/actuation.md.
         owed = self._owed(uid, pod.priority, doubtful=self._host().lives == 1)
-        if not allowed and not owed and self._begun.get(uid, 0) <= pod.priority:
+        # A unit that a plan has begun is finished whatever becomes of the plan, though its gang
+        # may have lost its quorum to somebody else before the first of it went.
+        begun = max(self._begun.get(uid, 0), self._finished.get(uid, 0))
+        if not allowed and not owed and begun <= pod.priority:
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
             self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")
         if not started and known.annotations.get(PROTECTED) == "true":
@@ -359,6 +371,12 @@ class Checks(Listener):
             owed = any(unit.left for unit in self.units.values())
             if flight.recorded and str(flight.key) == gang and ours and owed and not others:
                 self.broken("record", f"the record of {gang} is deleted while it evicts")
+
+
+def _unit_of(plan: Any, uid: str) -> set[str]:
+    """Return the uids that a plan takes as one unit with a victim."""
+    unit = next((victim.unit for victim in plan.victims if victim.uid == uid), "")
+    return {victim.uid for victim in plan.victims if unit and victim.unit == unit}
 
 
 def _cpu(amounts: dict[str, int]) -> int:
