@@ -253,8 +253,8 @@ MUTANTS = (
     Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (311, 734)),
     Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (100, 502)),
     Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (503, 311)),
-    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (139, 811)),
-    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (47, 138)),
+    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (139,)),
+    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (47, 72)),
     Mutant("two-pictures", 9, ("error",), _two_pictures, (107,)),
     Mutant(
         "one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (196, 381)
