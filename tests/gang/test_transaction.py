@@ -49,7 +49,7 @@ async def events(rig: Rig, kind: str) -> set[tuple[str, str]]:
 
 
 async def until_no_records(rig: Rig) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while await rig.records():
         assert time.monotonic() < deadline, "a plan record stays"
         await asyncio.sleep(0.02)
@@ -141,7 +141,6 @@ async def test_a_unit_gone_in_part_is_finished_when_the_seats_are_taken_over(wid
     await rig.until(
         lambda: not any(p.name.startswith("low") for p in rig.cache.store.pods.by_uid.values()),
         "the whole unit has gone",
-        15,
     )
 
 

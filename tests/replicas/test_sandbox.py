@@ -89,7 +89,7 @@ async def client(server: ApiServer, tmp_path: Path) -> AsyncIterator[KubeClient]
         yield made
 
 
-async def until(what: Callable[[], bool], seconds: float = 10.0) -> float:
+async def until(what: Callable[[], bool], seconds: float = 60.0) -> float:
     loop = asyncio.get_running_loop()
     began = loop.time()
     while not what():
