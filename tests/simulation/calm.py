@@ -70,10 +70,13 @@ class Calm:
 
     def _started(self, work: Work) -> Iterator[tuple[str, str]]:
         """(b) No gang has started in part."""
-        running = [pod for pod in self._state.of_work(work.name) if pod.runs]
+        pods = self._state.of_work(work.name)
+        running = [pod for pod in pods if pod.runs]
         if not running or len(running) >= work.quorum:
             return
         first = min(pod.bound for pod in running)
+        if work.sizeless and all(pod.runs or pod.made > first - LAG for pod in pods):
+            return  # who came later was no part of the gang when it started
         if self._state.whole.get(work.name, -1.0) >= first:
             return  # it was whole, and somebody has broken it since
         if any(at >= first - LAG and name in ("", work.name) for at, name in self.disturbed):

@@ -32,6 +32,8 @@ PROMPT = 20.0
 AFTERWARDS = 75.0
 """... and how long a request that fared badly may count: the client's 30 s without an answer, the
 30 s until what was refused is asked for again, and some."""
+NEWS = 2.0
+"""What happened this long ago at the latest is known to us."""
 MEMORY = 60.0
 """Seconds for which failed requests may make a watch wait."""
 
@@ -179,11 +181,12 @@ class Checks(Listener):
         if work.name in self.units:
             return
         now = self._time()
-        running = [other for other in self._state.of_work(work.name) if other.runs]
-        if len(running) < work.quorum:
-            return  # it has lost its quorum already: its members are single pods by then
+        staying = [other for other in self._state.of_work(work.name) if not other.going]
+        running = [other for other in staying if other.node]
         # Who was bound just now may not have been known to us.
-        left = {other.uid for other in running if now - other.bound > 2.0}
+        left = {other.uid for other in running if now - other.bound > NEWS}
+        if len(left) < (len(staying) if work.sizeless else work.quorum):
+            return  # it has lost its quorum already: its members are single pods by then
         priority = self._granted.get(pod.uid, 0)
         self._begun.update(dict.fromkeys((other.uid for other in running), priority))
         self.units[work.name] = Unit(work, now, priority, left)

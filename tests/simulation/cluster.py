@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from extender.sandbox.api import FINISHED
 from extender.sandbox.eviction import recount
-from extender.sandbox.resources import PODS
+from extender.sandbox.resources import PLUGIN_POD_GROUPS, PODS, core_pod_groups
 from extender.sandbox.status import Obj, StatusError
 from extender.sandbox.storage import ADDED, DELETED, Change
-from tests.simulation import objects
+from tests.simulation import dialects, objects
 from tests.simulation.chance import Chance
 from tests.simulation.loop import SimLoop
 from tests.simulation.objects import BUDGET_KEY, FINALIZER, NODE_KEY, OWNER, POD_KEY, Work
-from tests.simulation.server import Server
+from tests.simulation.server import MINOR, Server
 
+POD_GROUPS = core_pod_groups(MINOR)
 STALE_MARK_SECONDS = 120.0
 """stalePodDisruptionTimeout in pkg/controller/disruption."""
 
@@ -48,9 +49,10 @@ class Cluster:
         """Create a work's group and pods."""
         self.works[work.name] = work
         if work.gang:
-            group = self._api.find("scheduling.k8s.io", "v1beta1", "podgroups")
-            assert group is not None
-            self._api.create(group, "default", objects.group(work))
+            group = dialects.group_of(work.dialect, work.name, work.quorum, work.whole, work.cls)
+            if group is not None:
+                resource = PLUGIN_POD_GROUPS if work.dialect == dialects.PLUGIN else POD_GROUPS
+                self._api.create(resource, "default", group)
         for index in range(work.size):
             if work.on:
                 self._create(work, work.on[index])

@@ -23,6 +23,7 @@ class Seen(Struct):
     work: Work
     node: str = ""
     going: bool = False
+    made: float = 0.0
     bound: float = 0.0
     """When it was bound."""
     protected: bool = False
@@ -107,7 +108,7 @@ class State:
             return
         if held is None:
             work = self.works[meta["labels"][OWNER]]
-            held = self.pods[uid] = Seen(uid, meta["name"], work)
+            held = self.pods[uid] = Seen(uid, meta["name"], work, made=self._time())
             self.of.setdefault(work.name, {})[uid] = held
         node = obj["spec"].get("nodeName", "")
         held.going = "deletionTimestamp" in meta
