@@ -25,6 +25,8 @@ class Calm:
     ) -> None:
         self.disturbed: list[tuple[float, str]] = []
         """When, and which work ("" = any), somebody else got in the way."""
+        self.seated: dict[str, list[float]] = {}
+        """Work -> when plans gave its members seats."""
         self._state = state
         self._storage = storage
         self._host = host
@@ -75,8 +77,12 @@ class Calm:
         if not running or len(running) >= work.quorum:
             return
         first = min(pod.bound for pod in running)
-        if work.sizeless and all(pod.runs or pod.made > first - LAG for pod in pods):
-            return  # who came later was no part of the gang when it started
+        if work.sizeless:
+            planned = max(
+                (at for at in self.seated.get(work.name, ()) if at <= first), default=first
+            )
+            if all(pod.runs or pod.made > planned - LAG for pod in pods):
+                return  # who came later was no part of the gang when it was given its seats
         if self._state.whole.get(work.name, -1.0) >= first:
             return  # it was whole, and somebody has broken it since
         if any(at >= first - LAG and name in ("", work.name) for at, name in self.disturbed):

@@ -262,7 +262,7 @@ MUTANTS = (
     Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset, (170, 202)),
     Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock, (16, 326)),
     Mutant("one-object", 13, ("preempts", "room"), _one_object, (62, 96)),
-    Mutant("two-planners", 14, ("doubled", "fenced"), _two_planners, (30, 34)),
+    Mutant("two-planners", 14, ("doubled", "fenced"), _two_planners, (30, 180)),
 )
 
 

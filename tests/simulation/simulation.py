@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from extender.gang.tell.decisions import Decision
+from extender.gang.tell import decisions
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.resources import PRIORITY_CLASSES
@@ -140,12 +140,15 @@ class Simulation:
             lambda: chance.draw("lag") ** 3 * lag,
         )
 
-    def _decided(self, decision: Decision) -> None:
+    def _decided(self, decision: decisions.Decision) -> None:
         names = [victim.name for victim in decision.victims]
         seats = [f"{seat.name}@{seat.node}" for seat in decision.seats]
+        gang = decision.gang.rsplit("/")[-1]
+        if decision.outcome is decisions.Outcome.PLAN:
+            self.calm.seated.setdefault(gang, []).append(self.loop.time())
         self.story.tell(
             "decides",
-            decision.gang.rsplit("/")[-1],
+            gang,
             decision.code or decision.outcome,
             decision.verb,
             *(("victims", names) if names else ()),
