@@ -98,10 +98,24 @@ class Calm:
         if missing <= 0 or len(waiting) < missing:
             return
         wants = [work.cpu] * missing
-        if fits(self._state.free(), wants):
+        if fits(self._free(work), wants):
             yield "room", f"{work.name} fits and does not run"
-        elif fits(self._state.free(self._evictable(work)), wants):
+        elif fits(self._free(work, self._evictable(work)), wants):
             yield "preempts", f"{work.name} would fit after evictions and does not run"
+
+    def _free(self, work: Work, gone: frozenset[str] = frozenset()) -> dict[str, int]:
+        """Return the free CPU less what kube-scheduler keeps for others as urgent as the work.
+
+        It keeps a nomination of its own when we allow it none of the victims that it proposes
+        next, and filters everybody else by it. Nominations of ours are not excused.
+        """
+        free = self._state.free(gone)
+        for pod in self._state.pods.values():
+            kept = pod.nominated in free and not pod.node and not pod.going
+            if kept and pod.priority >= work.priority and pod.work.name != work.name:
+                if self._checks.nominated.get(pod.name) != pod.nominated:
+                    free[pod.nominated] -= pod.work.cpu
+        return free
 
     def _evictable(self, work: Work) -> frozenset[str]:
         gone: set[str] = set()
@@ -121,7 +135,7 @@ class Calm:
 
     def _single_runs(self, work: Work) -> Iterator[tuple[str, str]]:
         waiting = [p for p in self._state.of_work(work.name) if not p.node and not p.going]
-        if waiting and fits(self._state.free(), [work.cpu]):
+        if waiting and fits(self._free(work), [work.cpu]):
             yield "single", f"{work.name} fits and does not run"
 
     # -- what is left -----------------------------------------------------------------------

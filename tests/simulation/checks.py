@@ -81,6 +81,8 @@ class Checks(Listener):
         """Uids of pods on which a Warning was recorded."""
         self.ours: set[str] = set()
         """Uids that our requests have set going."""
+        self.nominated: dict[str, str] = {}
+        """Pod name -> node that we have nominated it to."""
         self._state = state
         self._storage = storage
         self._host = host
@@ -146,6 +148,9 @@ class Checks(Listener):
 
     def arrives(self, request: Request) -> None:
         """See Listener."""
+        if request.method == "PATCH" and request.path.endswith("/status"):
+            status = (request.body or {}).get("status") or {}
+            self.nominated[_pod_name(request.path)] = status.get("nominatedNodeName") or ""
         if not _evicts(request) or request.dry:
             return
         pod = self._state.pods.get(_uid(request))
