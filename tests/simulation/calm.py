@@ -111,10 +111,11 @@ class Calm:
         """
         free = self._state.free(gone)
         for pod in self._state.pods.values():
-            kept = pod.nominated in free and not pod.node and not pod.going
-            if kept and pod.priority >= work.priority and pod.work.name != work.name:
-                if self._checks.nominated.get(pod.name) != pod.nominated:
-                    free[pod.nominated] -= pod.work.cpu
+            waits = pod.nominated in free and not pod.node and not pod.going
+            theirs = self._checks.nominated.get(pod.name) != pod.nominated
+            as_urgent = pod.priority >= work.priority and pod.work.name != work.name
+            if waits and theirs and as_urgent:
+                free[pod.nominated] -= pod.work.cpu
         return free
 
     def _evictable(self, work: Work) -> frozenset[str]:
