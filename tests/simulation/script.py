@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
+from extender.model.policy import DEFAULT, WHOLE_GANGS, PolicySettings
 from extender.model.settings import (
     CacheSettings,
     EvictionSettings,
@@ -121,6 +122,7 @@ class _Writer:
                 unit=dict.fromkeys(dialects.CONFIGURED, UNIT_ALL if self._whole else UNIT_SINGLE),
             ),
             plan=PlanSettings(patience_seconds=30.0, retry_seconds=1.0),
+            policy=PolicySettings(opt_out={DEFAULT: WHOLE_GANGS}),
             seats=SeatSettings(
                 # kube-scheduler's own back-off is up to 10 s, so less would be a promise broken
                 # by configuration.
