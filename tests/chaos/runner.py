@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import TypeVar
 
-from tests.chaos import groups, invariants
+from tests.chaos import groups, invariants, kubelets
 from tests.chaos.bed import NAMESPACE, Bed
 from tests.chaos.cases import Cases
 from tests.chaos.faults import Faults
@@ -208,6 +208,7 @@ class Runner:
         evicted = self._evicted_by_extender()
         while time.time() - began < REST_SECONDS:
             await asyncio.sleep(REST_PERIOD)
+            await kubelets.look_after(self._bed, self._history, self.run.notes, began)
             now = time.time()
             problems = invariants.at_rest(self._history, now) + await self._held()
             if problems or self._moving():
