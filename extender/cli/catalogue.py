@@ -1,22 +1,14 @@
 """What ``check`` may find: of each rule how grave it is, why it matters and how to repair it.
 
 The rules themselves, that is when one is broken and where, stand in entry_rules.py,
-scheduler_rules.py, replica_rules.py and check.py.
+scheduler_rules.py, replica_rules.py and check.py; those on manifests have a catalogue of their own.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from extender.cli.findings import Finding, Severity
-
-
-class Rule(Struct, frozen=True):
-    """What is said whenever a rule is broken; braces are filled in by ``broken``."""
-
-    severity: Severity
-    why: str
-    repair: str
+from extender.cli.manifest_catalogue import MANIFEST_RULES
+from extender.cli.rule import Rule
 
 
 def broken(
@@ -307,4 +299,4 @@ REPLICA_RULES = {
 }
 """On several replicas."""
 
-RULES = ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES | REPLICA_RULES
+RULES = ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES | REPLICA_RULES | MANIFEST_RULES

@@ -164,19 +164,19 @@ class KubeClient:
 
     async def get(self, path: str, *, params: Params | None = None) -> dict[str, Any]:
         """Return the object (or list) at ``path``."""
-        return _document(await self.request("GET", path, params=params))
+        return json_of(await self.request("GET", path, params=params))
 
     async def create(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """POST ``body`` to the collection at ``path``; Conflict when the name is taken."""
-        return _document(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
+        return json_of(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
 
     async def replace(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """PUT ``body``; Conflict when its metadata.resourceVersion is not the present one."""
-        return _document(await self.request("PUT", path, params=dry_run_query(dry_run), body=body))
+        return json_of(await self.request("PUT", path, params=dry_run_query(dry_run), body=body))
 
     async def patch(
         self,
@@ -188,7 +188,7 @@ class KubeClient:
         dry_run: bool = False,
     ) -> dict[str, Any]:
         """Patch the object at ``path`` (a subresource such as .../status too)."""
-        return _document(
+        return json_of(
             await self.request(
                 "PATCH",
                 path,
@@ -213,7 +213,7 @@ class KubeClient:
         its resourceVersion). ``grace`` None leaves the object's own grace period.
         """
         options = _delete_options(uid, grace, dry_run, version)
-        return _document(
+        return json_of(
             await self.request("DELETE", path, params=dry_run_query(dry_run), body=options)
         )
 
@@ -239,7 +239,7 @@ class KubeClient:
             "deleteOptions": _delete_options(uid, grace, dry_run),
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        return _document(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
+        return json_of(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
 
     # -- the one place that talks ----------------------------------------------------------
 
@@ -333,7 +333,8 @@ def _delete_options(
     return options
 
 
-def _document(body: bytes) -> dict[str, Any]:
+def json_of(body: bytes) -> dict[str, Any]:
+    """Return an answer's JSON object, {} for an empty one. Raises Unavailable for anything else."""
     if not body:
         return {}
     try:

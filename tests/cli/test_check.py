@@ -13,6 +13,7 @@ import yaml
 
 from extender.cli import check
 from tests.cli.configurations import SAFE, Object, ours
+from tests.packaging.manifests import MANIFESTS
 
 
 def write(path: Path, *documents: Any) -> str:
@@ -152,6 +153,16 @@ def test_bad_input_is_two(
     assert printed.out == ""
     assert printed.err.startswith(f"error: {path}: ")
     assert expected in printed.err
+
+
+def test_rights_that_nobody_gave_are_not_called_checked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sidecar, rights = str(MANIFESTS / "sidecar.yaml"), str(MANIFESTS / "rbac.yaml")
+    missing = "the rights of the extender's account"
+    for arguments, said in (([], True), (["--manifest", rights], False)):
+        main("--scheduler-manifest", sidecar, *arguments)
+        assert (missing in capsys.readouterr().out) is said
 
 
 def test_nothing_to_check_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:

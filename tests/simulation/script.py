@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.model.policy import DEFAULT, WHOLE_GANGS, PolicySettings
 from extender.model.settings import (
     CacheSettings,
     EvictionSettings,
@@ -115,6 +116,7 @@ class _Writer:
             cache=CacheSettings(stale_seconds=chance.pick("stale", (3.0, 8.0)), stall_seconds=30.0),
             groups=GroupSettings(settle_seconds=0.3),
             plan=PlanSettings(patience_seconds=30.0, retry_seconds=1.0),
+            policy=PolicySettings(opt_out={DEFAULT: WHOLE_GANGS}),
             seats=SeatSettings(
                 # kube-scheduler's own back-off is up to 10 s, so less would be a promise broken
                 # by configuration.
