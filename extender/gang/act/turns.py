@@ -40,7 +40,11 @@ NEVER = (-1, -1, -1)
 
 
 class Turns:
-    """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only."""
+    """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only.
+
+    ``stale()`` says why nothing can be decided now: asked before and after each search, which
+    may have waited for others.
+    """
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class Turns:
         clocks: Clocks,
         decisions: Decisions,
         decide: Callable[[Decision], None],
+        stale: Callable[[], str | None],
     ) -> None:
         self.lock = asyncio.Lock()
         self._book = book
@@ -66,6 +71,7 @@ class Turns:
         self._clocks = clocks
         self._decisions = decisions
         self._decide = decide
+        self._stale = stale
 
     def version(self) -> Version:
         """Return what an answer rests on; another one when it may be another answer."""
@@ -87,6 +93,11 @@ class Turns:
         ``before`` is the gang's plan that the new one takes the place of.
         """
         for _ in range(COMPARISONS):
+            stale = self._stale()
+            if stale is not None:
+                return self._refuse(
+                    Refusal(gang=key, code="stale", message=stale), NEVER, verb, 0.0
+                )
             snapshot = self._flights.shown()
             version = self.version()
             gang = single or self._resolver.resolve(key, snapshot)
@@ -105,7 +116,7 @@ class Turns:
                 replans=0 if before is None else before.replans + 1,
                 started=None if before is None else before.started,
             )
-            why = await self._outdated(draft, gang, snapshot)
+            why = self._stale() or await self._outdated(draft, gang, snapshot)
             if before is not None and before.over:
                 why = "its plan ended while another one was searched for"
                 return self._refuse(
