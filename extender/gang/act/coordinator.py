@@ -41,6 +41,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
+    Outcome,
     of_refusal,
 )
 from extender.groups.resolver import Resolver
@@ -220,10 +221,11 @@ class Coordinator:
 
     def _note(self, refusal: Refusal, verb: str, seconds: float) -> Refusal:
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
-        self.notices.refused(refusal)
         return refusal
 
     def _decide(self, decision: Decision) -> None:
+        if decision.outcome is Outcome.REFUSAL:
+            self.notices.refused(decision)
         if self.decisions.add(decision):
             try:
                 self._decided(decision)
