@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from msgspec import Struct
 
 from extender.model.objects import GangKey, Pod
@@ -10,7 +12,7 @@ UNIT_ALL = "all"
 UNIT_SINGLE = "single"
 
 
-class Gang(Struct, frozen=True, gc=False):
+class Gang(Struct, frozen=True, dict=True):
     """A group of pods that starts whole, and may have to be evicted whole.
 
     ``problems`` is what a person must repair (conflicting dialects, missing
@@ -41,12 +43,12 @@ class Gang(Struct, frozen=True, gc=False):
     notes: tuple[str, ...] = ()
     """Assumptions worth telling (unknown size, differing priorities)."""
 
-    @property
+    @cached_property
     def bound(self) -> tuple[Pod, ...]:
         """Members on a node that are not on their way out."""
         return tuple(p for p in self.members if p.node and not p.deleting)
 
-    @property
+    @cached_property
     def pending(self) -> tuple[Pod, ...]:
         """Members that still want a seat."""
         return tuple(p for p in self.members if not p.node and not p.deleting and not p.gated)

@@ -63,6 +63,9 @@ SEATS = 400
 WAYS = 10
 """Units on a node whose sets are looked at one by one, at most."""
 
+NO_TIME = Stop(deadline=1e-9)
+"""It is over: this moment passed when the clock began."""
+
 
 class Relaxed(Struct, frozen=True):
     """What the core says about a branch."""
@@ -205,16 +208,29 @@ class MixedRegion(Region):
     def _in_turn(self, best: Incumbent, stop: Stop) -> None:
         """Seat one class after the other, in several orders until one of them does.
 
-        Against the clock first as if it were late: more time then gives no worse an answer
-        than none.
+        Against the clock first as if no time were left, whatever there is: what a search
+        without any time answers, a search with some time has too.
         """
+        if stop.deadline:
+            self.stop = NO_TIME
+            try:
+                self._until_better(best, NO_TIME, share=0.0)
+            except OutOfTime:
+                self.room.stop = None
+            finally:
+                self.stop = stop
+                self._move_to(frozenset())
+            if stop.over():
+                return
+        self._until_better(best, stop, FIRST_SHARE)
+
+    def _until_better(self, best: Incumbent, stop: Stop, share: float) -> None:
         nobody: frozenset[int] = frozenset()
-        for share in (0.0, FIRST_SHARE) if stop.deadline else (FIRST_SHARE,):
-            before = best.cost
-            for order in self._orders():
-                self._seat(order, nobody, nobody, best, stop, share)
-                if best.cost != before:
-                    break
+        before = best.cost
+        for order in self._orders():
+            self._seat(order, nobody, nobody, best, stop, share)
+            if best.cost != before:
+                break
 
     def _orders(self) -> list[tuple[int, ...]]:
         """Classes: who asks for most first; the most members first; the fewest first."""

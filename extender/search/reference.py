@@ -335,13 +335,21 @@ class Region:
         """Put back, in this order, every unit that is not needed given the earlier ones.
 
         Runs of unneeded units are found by doubling, so that the question
-        whether the gang still fits is asked seldom.
+        whether the gang still fits is asked seldom. When OutOfTime is raised here,
+        the gang fits as the room is then.
         """
         position, run = 0, 1
         while position < len(order):
+            if self.room.stop is not None:
+                self.room.stop.check()
             batch = order[position : position + run]
             self.room.put_back(batch)
-            if self.room.fits():
+            try:
+                fits = self.room.fits()
+            except OutOfTime:
+                self.room.choose(batch)
+                raise
+            if fits:
                 position += len(batch)
                 run *= 2
             else:
@@ -411,10 +419,12 @@ class Region:
                 key=lambda u: (self.problem.units[u].cost, self.problem.units[u].uid),
                 reverse=True,
             )
-            self._reduce(every)
-            taken = frozenset(self.room.chosen)
-            if not broken_budgets(self.problem, taken):
-                best.offer(self.price(taken), taken, self)
+            try:
+                self._reduce(every)
+            finally:  # out of time as well: the gang fits, perhaps with less gone
+                taken = frozenset(self.room.chosen)
+                if not broken_budgets(self.problem, taken):
+                    best.offer(self.price(taken), taken, self)
         self.room.put_back(self.room.chosen - before)
         self.room.choose(before - self.room.chosen)
 

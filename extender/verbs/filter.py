@@ -49,7 +49,7 @@ class Filter:
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
         if flight.state is not State.OPEN:
-            flight.answered.discard(pod.uid)
+            self._context.book.not_coming(flight, [pod.uid])
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
         if not flight.binding and self._context.asking.crowded(flight):
             return hold_back(

@@ -61,8 +61,8 @@ class Spare:
         """Return why the pod must not go to the node, None when no seat is in the way.
 
         ``leaving`` are pods there that would be evicted for this pod. A seat of a
-        less urgent gang is never in the way: promise 5 holds against pods of
-        equal or lower priority.
+        less urgent gang is in the way only while the gang is being seated: else promise 5
+        holds against pods of equal or lower priority.
         """
         claim = self._claim(node, pod.priority)
         if claim is None:
@@ -99,7 +99,7 @@ class Spare:
         return self._claims[key]
 
     def _sum(self, node: str, priority: int) -> Claim | None:
-        holds = [hold for hold in self._book.holds_on(node) if hold.priority >= priority]
+        holds = self._book.holds_against(node, priority)
         if not holds:
             return None
         amounts: dict[str, int] = {}

@@ -14,7 +14,7 @@ from tests.controlplane.build import ensure
 from tests.controlplane.fixtures import selected_versions
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = float(os.environ.get("PODGROUP_CHAOS_SECONDS", "200"))
+SECONDS = float(os.environ.get("PODGROUP_CHAOS_SECONDS", "300"))
 """Trouble and rests; starting, the last round's rest and stopping come on top of it."""
 
 

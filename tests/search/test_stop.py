@@ -19,9 +19,10 @@ from tests.search.generate import kinds, medium, medium_mixed, small, tied
 
 SECONDS = 0.3
 MORE = 0.05
-"""Seconds of work that a search may need to come to an end."""
-BUSY = 2
-"""Twice as much where all of them are over it: other work slows the processor's caches."""
+"""Seconds of work that a search may need to come to an end, on the machine of ``YARDSTICK``."""
+YARDSTICK = 0.03
+"""Seconds of CPU that ``yardstick`` took where 50 ms were promised, without coverage."""
+TRIES = 4
 Generator = Callable[[int], Problem]
 LARGE: list[Generator] = [leader_and_workers, three_kinds, one_kind]
 GENERATORS: list[Generator] = [small, medium, medium_mixed, kinds, tied, *LARGE]
@@ -41,15 +42,33 @@ def solved(problem: Problem, seconds: float) -> tuple[float, Solution | Infeasib
     return time.thread_time() - cpu - max(0.0, seconds), answer
 
 
+def yardstick() -> float:
+    """How much slower than it was this machine is now, coverage and noise included; at least 1."""
+    cpu = time.thread_time()
+    for _ in range(20):
+        reference.solve(medium(4))
+    return max(1.0, (time.thread_time() - cpu) / YARDSTICK)
+
+
+def in_time(problem: Problem) -> tuple[float, Solution | Infeasible]:
+    """The least time beyond the deadline, in yards, of several tries; and that answer."""
+    best, answer = solved(problem, SECONDS)
+    for _ in range(TRIES):
+        if best < MORE:
+            break
+        slower = yardstick()
+        late, answer = solved(problem, SECONDS)
+        best = min(best, late / max(slower, yardstick()))
+    return best, answer
+
+
 @needs_core
 @pytest.mark.parametrize("generator", GENERATORS, ids=name_of)
 def test_an_answer_within_the_deadline(generator: Generator) -> None:
     for seed in range(SEEDS):
         problem = generator(seed)
-        late, answer = solved(problem, SECONDS)
-        if late >= MORE:  # once more: the first time the machine may have been busy
-            late, answer = solved(problem, SECONDS)
-        assert late < MORE * BUSY, f"seed {seed}: {late:.3f} s beyond its time"
+        late, answer = in_time(problem)
+        assert late < MORE, f"seed {seed}: {late:.3f} s beyond its time"
         if isinstance(answer, Solution):
             assert verify(problem, answer) == (), f"seed {seed}"
             assert answer.optimal or answer.cut, f"seed {seed}"

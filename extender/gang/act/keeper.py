@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from extender.gang.act.background import Background
 from extender.gang.act.book import Flight
-from extender.gang.act.evictions import Unit
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.record import Record
 from extender.gang.act.records import Loaded, Records, Superseded
+from extender.gang.act.unit import Unit
 from extender.kube.errors import ApiError
 
 log = structlog.get_logger("gang")

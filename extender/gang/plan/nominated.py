@@ -22,7 +22,15 @@ def nominated_seats(gang: Gang, snapshot: Snapshot, held: Collection[str]) -> li
 
     ``held`` are uids with a seat of ours: that seat counts, wherever they are nominated.
     """
-    own = {pod.uid for pod in gang.members}
+    nominated = [
+        pod
+        for pod in snapshot.pending.values()
+        if pod.nominated in snapshot.nodes
+        and pod.priority >= gang.preemptor_priority
+        and not pod.deleting
+        and pod.uid not in held
+    ]
+    own = {pod.uid for pod in gang.members} if nominated else set()
     return [
         Hold(
             gang=GangKey(NOMINATED, pod.namespace, pod.name),
@@ -31,10 +39,6 @@ def nominated_seats(gang: Gang, snapshot: Snapshot, held: Collection[str]) -> li
             node=pod.nominated,
             requests=pod.requests,
         )
-        for pod in snapshot.pending.values()
-        if pod.nominated in snapshot.nodes
-        and pod.priority >= gang.preemptor_priority
-        and not pod.deleting
-        and pod.uid not in own
-        and pod.uid not in held
+        for pod in nominated
+        if pod.uid not in own
     ]

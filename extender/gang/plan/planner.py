@@ -235,7 +235,7 @@ def _not_offered(
     (percentageOfNodesToScore below 100), and is not used.
     """
     found: dict[str, frozenset[str]] = {}
-    for pod in gang.pending:
+    for pod in gang.pending if offered else ():
         names = offered.get(pod.uid)
         if names is not None:
             fits = set(view.feasible_nodes(pod))

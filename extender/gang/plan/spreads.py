@@ -37,7 +37,7 @@ class Spreading:
     ) -> None:
         self.rules = rules
         self._view = view
-        self._own = {pod.uid for pod in gang.members}
+        self._own = {pod.uid for pod in gang.members} if rules else set()
         self._there: list[list[int]] = []
         self._others: list[list[tuple[str | GangKey, int]]] = []
         """Per rule, those counted that are not of the gang: (pod uid, or the gang whose
