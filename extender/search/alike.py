@@ -150,9 +150,7 @@ def _seated(problem: Problem, hint: Sequence[int], stop: Stop) -> _Answer | None
     return None
 
 
-def _checked(
-    problem: Problem, seats: Seats, chosen: Solution | tuple[int, ...]
-) -> _Answer | None:
+def _checked(problem: Problem, seats: Seats, chosen: Solution | tuple[int, ...]) -> _Answer | None:
     """The answer, if it is one: rules that differ inside a group were not all asked."""
     units = chosen.chosen if isinstance(chosen, Solution) else chosen
     cost = cost_of(problem, units, scattered=scattered_seats(problem, seats))

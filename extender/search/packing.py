@@ -108,9 +108,7 @@ def node_pattern(
             vector = (*so_far, members)
             if cls < last:
                 extend(cls + 1, rest, vector)
-            elif not any(
-                vector[c] < most[c] and fitting(c, rest, vector) for c in range(last)
-            ):
+            elif not any(vector[c] < most[c] and fitting(c, rest, vector) for c in range(last)):
                 found.append(vector)
 
     if not most:

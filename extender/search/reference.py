@@ -35,7 +35,6 @@ from extender.search.room import Room
 from extender.search.spread import settled
 from extender.search.stop import Flag, OutOfTime, Stop
 
-
 Space = TypeVar("Space", bound="Region")
 
 
@@ -346,7 +345,7 @@ class Region:
             self.room.put_back(batch)
             try:
                 fits = self.room.fits()
-            except OutOfTime:
+            except (OutOfTime, TooWide):
                 self.room.choose(batch)
                 raise
             if fits:

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from extender.search.problem import Cap, Problem, Spread
 
-
 MOST_CASES = 256
 """Combinations of levels, one of each rule, that are looked at,"""
 MOST_BANDS = 200_000

@@ -47,7 +47,7 @@ class Changes:
         await self._answered_sit(flight)
         while self._stale() is not None and not flight.over:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_SECONDS)  # on an old picture nothing is decided
-        async with self._turns.lock:
+        async with self._turns.lock.turn(None):
             if flight.over:
                 return
             if flight.replans >= self._max_replans:

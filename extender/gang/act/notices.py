@@ -7,7 +7,7 @@ Wake-ups and events; nominations have a file of their own. The seats do not rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -122,6 +122,11 @@ class Notices:
         members = [] if flight is None else list(flight.pods.values())
         for pod in members[:MAX_TOLD]:
             self._event(pod, "PreemptionIncomplete", note, "Warning")
+
+    def warn(self, pods: Iterable[Pod], reason: str, note: str) -> None:
+        """Warn the owners of some pods."""
+        for pod in list(pods)[:MAX_TOLD]:
+            self._event(pod, reason, note, "Warning")
 
     def _event(self, pod: Victim | Pod, reason: str, note: str, kind: str = "Normal") -> None:
         self._spawn(self._tell(pod, reason, note, kind))

@@ -17,6 +17,7 @@ from extender.gang.act.notifier import Notifier
 from extender.gang.act.offers import BLIND_SECONDS
 from extender.gang.act.records import Records
 from extender.gang.act.source import Source
+from extender.gang.act.suspensions import SuspensionStore
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
@@ -70,4 +71,5 @@ def coordinate(
         random=random or random_module.Random(),
         blind_seconds=blind_seconds,
         decided=decided,
+        suspended=SuspensionStore(client, namespace),
     )

@@ -12,6 +12,7 @@ Used seconds fade with a half-life, so nothing is owed for ever. Pure: times are
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import exp2
 
 from msgspec import Struct
 
@@ -41,7 +42,7 @@ class _Used(Struct):
     at: float
 
 
-class Turns:
+class FairTurns:
     """Planning time used, by namespace."""
 
     def __init__(self, share: float) -> None:
@@ -62,7 +63,7 @@ class Turns:
         entry = self._used.get(namespace)
         if entry is None:
             return 0.0
-        return entry.seconds * 0.5 ** (max(0.0, now - entry.at) / HALF_LIFE)
+        return entry.seconds * exp2(-max(0.0, now - entry.at) / HALF_LIFE)
 
     def totals(self, now: float) -> dict[str, float]:
         """Return used seconds, faded, of every namespace that has used some lately."""
