@@ -34,6 +34,7 @@ from extender.search.problem import (
     Vector,
 )
 from extender.search.reference import no_answer, promising, regions_of, scattered_seats
+from extender.search.single import is_wide
 from extender.search.stop import Flag, Stop, part_of
 from extender.search.verify import verify
 
@@ -76,7 +77,16 @@ def solve(
     bound: Vector = cost_of(problem, ())
     best: _Answer | None = None
     groups_before: list[Group] = []
+    # Rules over several nodes are what no bound of work is known for: first without.
+    bare = _ask(_without_rules(relaxed(problem, grouped(problem, 1))), exact, stop, few=True)
+    if isinstance(bare, Infeasible) and bare.proved:
+        return _refused(problem, grouped(problem, 1), bare)
+    if isinstance(bare, Solution):
+        bound = max(bound, bare.bound)
+        best = _seated(problem, bare.chosen, stop)
     for most in STEPS:
+        if len(problem.classes) == 1 or (best is not None and best.cost <= bound):
+            break
         groups = grouped(problem, most)
         if groups == groups_before or (groups_before and stop.over()):
             break
@@ -85,14 +95,14 @@ def solve(
         if isinstance(below, Infeasible):
             if below.proved:
                 return _refused(problem, groups, below)
-        elif below is not None:
+        elif below is None:
+            break
+        else:
             bound = max(bound, below.bound)
             best = _better(best, _seated(problem, below.chosen, stop))
         above = _ask(tightened(problem, groups), exact, stop, few=most == 1)
         if isinstance(above, Solution):
             best = _better(best, _checked(problem, _shared_out(problem, groups, above), above))
-        if best is not None and best.cost <= bound:
-            break
     if best is None:
         best = _seated(problem, (), stop)
     if best is None:
@@ -238,6 +248,16 @@ def tightened(problem: Problem, groups: Sequence[Group]) -> Problem:
     """Every member asks, and is forbidden, the most of its group. Spread rules that hold for
     a part of a group are left out: an answer has to be verified."""
     return _merged(problem, groups, loose=False)
+
+
+def _without_rules(problem: Problem) -> Problem:
+    """Without rules that tie nodes together, one domain for all seats among them."""
+    return replace(
+        problem,
+        caps=tuple(cap for cap in problem.caps if not is_wide(cap.domain)),
+        spreads=(),
+        domain=None,
+    )
 
 
 def _merged(problem: Problem, groups: Sequence[Group], *, loose: bool) -> Problem:

@@ -25,6 +25,7 @@ from extender.search.packing import (
     Counts,
     Pattern,
     TooWide,
+    Ways,
     all_below,
     below,
     endless,
@@ -75,9 +76,11 @@ class Fold:
         rules: Mapping[Key, Band],
         counts: Counts,
         stop: Stop | None = None,
+        ways: Ways | None = None,
     ) -> None:
         """Raises OutOfTime, TooWide."""
         self._stop = stop
+        self._ways = ways
         self.counts = counts
         self.rules = rules
         self.exact = True
@@ -136,7 +139,9 @@ class Fold:
         options = tuple(v for v in options if all(band.count(v) >= band.low for band in low))
         asked = [(v, self._asked(at, v)) for v in options]
         reached: dict[State, tuple[State, Counts]] = {}
-        if len(self._steps[-1]) * len(asked) > MOST_STEPS and endless(self._stop):
+        if self._ways is not None:
+            self._ways.add(len(self._steps[-1]) * len(asked) * (1 + len(shared)))
+        elif len(self._steps[-1]) * len(asked) > MOST_STEPS and endless(self._stop):
             raise TooWide
         for state in self._steps[-1]:
             if self._stop is not None:

@@ -149,8 +149,16 @@ class _Seating:
             for d in sorted(inside, key=lambda d: (self._there[bound[0]][d] if d >= 0 else -1, d)):
                 while inside[d] and self._fits(c, inside[d][-1]) <= 0:
                     inside[d].pop()
-                if inside[d] and all(self._even(i, inside[d][-1]) for i in bound):
-                    self._take(c, inside[d][-1], 1)
+                here = next(
+                    (
+                        n
+                        for n in reversed(inside[d])
+                        if self._fits(c, n) > 0 and all(self._even(i, n) for i in bound)
+                    ),
+                    None,
+                )
+                if here is not None:
+                    self._take(c, here, 1)
                     moved = True
                     break
 

@@ -55,14 +55,21 @@ class TooWide(Exception):  # noqa: N818 - a finding about the problem, not a fau
 class Ways:
     """How many vectors of members may still be looked at: a bound of work, not of time.
 
-    ``total`` over all nodes, ``most`` on one of them.
+    ``total`` over all nodes, ``most`` on one of them, ``sums`` while nodes are added up.
     """
 
-    __slots__ = ("left", "most")
+    __slots__ = ("left", "most", "sums")
 
-    def __init__(self, total: int = 200_000, most: int = 3_000) -> None:
+    def __init__(self, total: int = 200_000, most: int = 3_000, sums: int = 300_000) -> None:
         self.left = total
         self.most = most
+        self.sums = sums
+
+    def add(self, sums: int) -> None:
+        """Take so many sums. Raises TooWide when they are too many."""
+        self.sums -= sums
+        if self.sums < 0:
+            raise TooWide
 
 
 def node_pattern(

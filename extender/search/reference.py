@@ -264,8 +264,8 @@ class Region:
         )
         self.free = [u for u in everything if is_free(problem, u)]
         self.room.choose(everything)
-        self.room.ways_known()
         self.possible = not self.room.hopeless()
+        self.room.ways_known()
         self.stack: list[tuple[frozenset[int], frozenset[int], Vector]] = []
         """(chosen, kept, bound) of what ``branch`` has still to look at."""
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from extender.search.domains import Chosen, Fold, Key, State
-from extender.search.packing import Counts, Pattern, Sum, Ways, join, node_pattern, times
+from extender.search.packing import Counts, Pattern, Sum, Ways, endless, join, node_pattern, times
 from extender.search.problem import Cap, Problem, Spread
 from extender.search.spread import Band, Case, cases, most_cases
 from extender.search.stop import Stop
@@ -220,8 +220,8 @@ class Room:
             return False
         if self._simple:
             return True
-        cells = self._cells()
-        return any(self._target(self._fold(cells, case)) is not None for case in self.cases)
+        cells, ways = self._cells(), self._bound()
+        return any(self._target(self._fold(cells, case, ways)) is not None for case in self.cases)
 
     def hopeless(self) -> bool:
         """Whether it is sure that ``fits`` does not hold."""
@@ -232,11 +232,11 @@ class Room:
 
         Upper limits count, lower limits of spread rules do not.
         """
-        cells = self._cells()
+        cells, ways = self._cells(), self._bound()
         upper: list[Case] = [
             {key: replace(band, low=0) for key, band in case.items()} for case in self.cases or [{}]
         ]
-        counts = [state.counts for case in upper for state in self._fold(cells, case).states]
+        counts = [state.counts for case in upper for state in self._fold(cells, case, ways).states]
         least = self._least
         return max(
             counts,
@@ -278,14 +278,24 @@ class Room:
             cells.append(Cell(cell, total, groups))
         return cells
 
-    def _fold(self, cells: Sequence[Cell], case: Case) -> Fold:
+    def _bound(self) -> Ways | None:
+        """The bound of one question's work, where the clock has none."""
+        if self._ways is not None:
+            return self._ways
+        return Ways() if endless(self.stop) else None
+
+    def _fold(self, cells: Sequence[Cell], case: Case, ways: Ways | None) -> Fold:
         """Everything that the cells seat together under the wide caps and one case."""
         first = len(self._wide)
         rules = self._bands | {
             (first + index, domain): band for (index, domain), band in case.items()
         }
         fold = Fold(
-            [(cell.domains, cell.total.vectors) for cell in cells], rules, self._counts, self.stop
+            [(cell.domains, cell.total.vectors) for cell in cells],
+            rules,
+            self._counts,
+            self.stop,
+            ways,
         )
         self.exact = self.exact and fold.exact
         return fold
@@ -297,10 +307,10 @@ class Room:
         where a spread rule asks for them). The nodes that the chosen units leave come
         first (their room was paid for), then the nodes that seat most, then by index.
         """
-        cells = self._cells()
+        cells, ways = self._cells(), self._bound()
         answers = [
             self._answer(fold, state)
-            for fold in (self._fold(cells, case) for case in self.cases)
+            for fold in (self._fold(cells, case, ways) for case in self.cases)
             if (state := self._target(fold)) is not None
         ]
         if not answers:
