@@ -212,11 +212,11 @@ class MixedRegion(Region):
         without any time answers, a search with some time has too.
         """
         if stop.deadline:
-            self.stop = NO_TIME
+            self.stop, watching = NO_TIME, self.room.stop
             try:
                 self._until_better(best, NO_TIME, share=0.0)
             except OutOfTime:
-                self.room.stop = None
+                self.room.stop = watching  # where rules span nodes the room asks the clock itself
             finally:
                 self.stop = stop
                 self._move_to(frozenset())
