@@ -323,6 +323,7 @@ class Coordinator:
                 raise
             except Exception:  # one bad gang must not keep the others from their turn
                 log.exception("a gang could not be planned", gang=str(key))
+                began = self._clocks.monotonic()
 
     # -- restart ------------------------------------------------------------------------
 

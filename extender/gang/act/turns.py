@@ -157,6 +157,9 @@ class Turns:
             return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
         except Overran:
             return self._admission.overran(gang, self._clocks.monotonic() - began)
+        except Exception:
+            self._waiting.failed(gang.key)  # it would fail again: others have their turn meanwhile
+            raise
         finally:
             self._admission.searched(gang, self._clocks.monotonic() - began)
 
