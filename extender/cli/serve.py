@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from extender.cache.cache import Cache
 from extender.cli import config
 from extender.cli.debug_source import DebugView
+from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
@@ -42,6 +43,7 @@ from extender.server.app import Health
 from extender.server.lifecycle import Server, stop_on_signals
 from extender.server.logs import configure_logs, log_decision
 from extender.server.metrics import Metrics
+from extender.server.tokens import Tokens
 from extender.verbs.leading import LeadersVerbs
 
 log = structlog.get_logger("serve")
@@ -71,6 +73,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--kubeconfig", help="default: in-cluster, else $KUBECONFIG")
     parser.add_argument("--host", help="overrides server.host")
     parser.add_argument("--port", type=int, help="overrides server.port")
+    parser.add_argument("--health-port", type=int, help="overrides server.healthPort")
+    parser.add_argument(
+        "--allow-open-port",
+        action="store_true",
+        help="with server.allowOpenPort: serve the verbs to whoever reaches the port",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,9 +86,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         settings = config.load(args.config)
         overrides = {
-            key: value for key in ("host", "port") if (value := getattr(args, key)) is not None
+            key: value
+            for key in ("host", "port", "health_port")
+            if (value := getattr(args, key)) is not None
         }
         settings = replace(settings, server=replace(settings.server, **overrides))
+        require_closed(settings.server, args.allow_open_port)
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)
         uvloop.run(serve(settings, args.kubeconfig))
@@ -94,7 +105,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
     """Run until a signal. Raises InvalidInput when nothing can be served as configured."""
     stop = asyncio.Event()
     stop_on_signals(stop)
-    async with await KubeClient.connect(kubeconfig) as client:
+    async with await KubeClient.connect(kubeconfig, limits=settings.api) as client:
         metrics = Metrics()
         metrics.search_backend(BACKEND)
         resolver = Resolver(settings.groups)
@@ -114,6 +125,13 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             DebugView(cache, lambda: replica.coordinator, settings),
             Health(replica.not_ready, replica.heartbeats.late, replica.cold),
             metrics,
+            tokens=Tokens(client),
+        )
+        metrics.source(
+            "api_writes_waiting",
+            "Writes to the API server that wait for their turn.",
+            client.gate.waiting,
+            label="urgency",
         )
         log.info("starting", api_server=client.server, search=BACKEND)
         async with replica.running(stop):

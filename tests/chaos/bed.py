@@ -212,14 +212,20 @@ class Bed:
         self.cluster.make_namespace()
         grant_manifest(self._client)
 
+    def revive_scheduler(self) -> bool:
+        """Start kube-scheduler where it is not running; return whether it was not."""
+        scheduler = self.plane.processes.get("kube-scheduler")
+        if scheduler is not None and scheduler.running:
+            return False
+        self.plane.restart_scheduler()
+        return True
+
     def restore(self) -> None:
         """Bring back every process that a fault has stopped or killed."""
         for process in self.plane.processes.values():
             process.signal(signal.SIGCONT)
         self.plane.ensure_servers()
-        scheduler = self.plane.processes.get("kube-scheduler")
-        if scheduler is None or not scheduler.running:
-            self.plane.restart_scheduler()
+        self.revive_scheduler()
         self.extender.signal(signal.SIGCONT)
         if not self.extender.alive:
             self.extender.start()

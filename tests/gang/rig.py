@@ -235,7 +235,7 @@ class Rig:
         )
 
     async def until(
-        self, fine: Callable[[], bool], what: str = "condition", timeout: float = 10.0
+        self, fine: Callable[[], bool], what: str = "condition", timeout: float = 60.0
     ) -> None:
         deadline = time.monotonic() + timeout
         while not fine():
@@ -244,7 +244,7 @@ class Rig:
 
     async def until_names(self, *names: str) -> None:
         """Wait until exactly these pods exist, in the API and in the cache."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while await self.names() != set(names):
             assert time.monotonic() < deadline, f"{await self.names()} is not {set(names)}"
             await asyncio.sleep(0.01)

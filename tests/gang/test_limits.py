@@ -291,8 +291,9 @@ async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
         await rig.coordinator._plan_waiting()
         assert "humble" in served
         assert served.index("humble") <= 1
-        shown = rig.coordinator.admission.describe()
-        assert shown["planningSeconds"]["default"] > shown["planningSeconds"].get("other", 0)  # type: ignore[index, union-attr, attr-defined]
+        seconds = rig.coordinator.admission.describe()["planningSeconds"]
+        assert isinstance(seconds, dict)
+        assert seconds["default"] > seconds.get("other", 0)
 
 
 # -- helpers -----------------------------------------------------------------------------------

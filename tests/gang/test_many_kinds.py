@@ -37,7 +37,7 @@ def members(count: int = MEMBERS, **more: object) -> list[Pod]:
         replace(
             pod(f"m{i:03}", group="high", priority=100),
             requests=(("cpu", 1000 + i), ("pods", 1)),
-            **more,  # type: ignore[arg-type]
+            **more,
         )
         for i in range(count)
     ]

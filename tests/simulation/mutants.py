@@ -254,7 +254,7 @@ MUTANTS = (
     Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (502,)),
     Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (503, 311)),
     Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (3635,)),
-    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (138,)),
+    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (47,)),
     Mutant("two-pictures", 9, ("error",), _two_pictures, (107,)),
     Mutant(
         "one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (196, 381)

@@ -45,15 +45,20 @@ class Changes:
 
     async def _change(self, flight: Flight, why: str, masks: Masks) -> None:
         await self._answered_sit(flight)
-        while self._stale() is not None and not flight.over:  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_SECONDS)  # on an old picture nothing is decided
+        while not flight.over:
+            # On an old picture nothing is decided, also when it got old in the queue.
+            if self._stale() is not None or not await self._changed(flight, why, masks):
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _changed(self, flight: Flight, why: str, masks: Masks) -> bool:
+        """Put another plan in its place, or end it; False when the cache is stale."""
         async with self._turns.lock.turn(None):
             if flight.over:
-                return
+                return True
             if flight.replans >= self._max_replans:
                 why += f", and the plan was changed {flight.replans} times already"
                 self._flights.end(flight, Outcome.GAVE_UP, why, penal=True)
-                return
+                return True
             single = None
             if flight.key.dialect == SINGLE:
                 single = single_gang(next(iter(flight.pods.values())))
@@ -63,11 +68,14 @@ class Changes:
                 self._flights.end(flight, Outcome.GAVE_UP, f"{why}; the search failed", penal=True)
                 raise
             if isinstance(result, Refusal):
+                if result.code == "stale":
+                    return False
                 why += f", and there is no other plan: {result.message}"
                 # A gang that is whole, or gone, needs no penalty; one that cannot fit waits.
                 self._flights.end(
                     flight, Outcome.GAVE_UP, why, penal=result.code in ("infeasible", "changed")
                 )
+        return True
 
     async def _answered_sit(self, flight: Flight) -> None:
         """Wait a moment for members that were given a seat: they are bound there, or ask again."""

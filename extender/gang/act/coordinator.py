@@ -155,6 +155,7 @@ class Coordinator:
             clocks,
             self.decisions,
             self._decide,
+            self.stale,
         )
         self._changes = Changes(
             self.flights, self._turns, self._background, settings.seats.max_replans, self.stale

@@ -27,6 +27,8 @@ log = structlog.get_logger("gang")
 
 REFUSED_PAUSE = 30.0
 """How often a refusal that was told already is asked for again."""
+LOOK_SECONDS = 1.0
+"""How often it is looked for meanwhile."""
 WATCH_SECONDS = 60.0
 """How long a request that was lost sight of may still arrive (the client's own limit is 30 s)."""
 
@@ -81,9 +83,12 @@ class Driver:
                 continue
             if self.wanted(unit, victim):
                 continue  # another pod of its unit went after all
-            if not unit.released or unit.touched or not doubtful:
+            unknown = unit.fates.get(victim.uid) is Fate.ASKED
+            if not unit.released or unit.touched or not (doubtful or unknown):
                 return
-            await self._rest(asyncio.sleep(1.0))
+            await self._rest(asyncio.sleep(LOOK_SECONDS))
+            if unknown:
+                await self._read_back(unit, victim)
 
     async def _persist(self, unit: Unit, victim: Victim) -> None:
         """Try until the pod goes or nobody wants it any more."""
@@ -143,11 +148,7 @@ class Driver:
                 self._not_done(unit, uid)
                 return error
             unit.doubtful_until = self._now() + WATCH_SECONDS
-            if await self._leaving(victim):
-                self._accepted(unit, victim)
-                return True
-            self._not_done(unit, uid)
-            return error
+            return await self._read_back(unit, victim) or error
         if removal is None:
             return False
         if removal is Removal.ACCEPTED:
@@ -162,11 +163,20 @@ class Driver:
         if unit.fates.get(uid) is Fate.ASKED:  # else it was seen going meanwhile
             unit.fates[uid] = Fate.WAITING
 
-    async def _leaving(self, victim: Victim) -> bool:
+    async def _read_back(self, unit: Unit, victim: Victim) -> bool:
+        """Look what became of a request with an unclear answer; return whether the pod goes.
+
+        As long as that cannot be read either, the pod may go at any moment (Fate.ASKED).
+        """
         try:
-            return await self._evictor.leaving(victim)
+            goes = await self._evictor.leaving(victim)
         except ApiError:
             return False
+        if goes:
+            self._accepted(unit, victim)
+        else:
+            self._not_done(unit, victim.uid)
+        return goes
 
     def _accepted(self, unit: Unit, victim: Victim) -> None:
         if victim.uid in unit.fates:
@@ -179,7 +189,7 @@ class Driver:
 
     def _refuse(self, unit: Unit, victim: Victim, why: str, error: ApiError | None) -> None:
         """Tell that a pod cannot be evicted; the next plan takes somebody else."""
-        if victim.uid in unit.fates:
+        if unit.fates.get(victim.uid) is Fate.WAITING:
             unit.fates[victim.uid] = Fate.REFUSED
         unit.error = f"{victim.namespace}/{victim.name}: {why}"
         if error is not None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from extender.gang.act.evictor import rfc3339
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound
+from extender.kube.gate import hint
 from extender.model.objects import Pod
 
 SEAT_ANNOTATION = "podgroup-extender.io/seat"
@@ -93,10 +94,11 @@ class Notifier:
 
     async def _try(self, what: str, verb: str, path: str, body: dict[str, Any]) -> bool:
         try:
-            if verb == "patch":
-                await self._client.patch(path, body, kind="merge")
-            else:
-                await self._client.create(path, body)
+            with hint():
+                if verb == "patch":
+                    await self._client.patch(path, body, kind="merge")
+                else:
+                    await self._client.create(path, body)
         except (NotFound, Conflict):
             return True  # the pod went away meanwhile: there is nobody left to tell
         except ApiError as error:

@@ -41,7 +41,11 @@ NEVER = (-1, -1, -1)
 
 
 class Turns:
-    """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only."""
+    """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only.
+
+    ``stale()`` says why nothing can be decided now: asked before and after each search, which
+    may have waited for others.
+    """
 
     def __init__(
         self,
@@ -56,6 +60,7 @@ class Turns:
         clocks: Clocks,
         decisions: Decisions,
         decide: Callable[[Decision], None],
+        stale: Callable[[], str | None],
     ) -> None:
         self.lock = FairLock(admission.order)
         self._admission = admission
@@ -69,6 +74,7 @@ class Turns:
         self._clocks = clocks
         self._decisions = decisions
         self._decide = decide
+        self._stale = stale
 
     def version(self) -> Version:
         """Return what an answer rests on; another one when it may be another answer."""
@@ -90,6 +96,11 @@ class Turns:
         ``before`` is the gang's plan that the new one takes the place of.
         """
         for _ in range(COMPARISONS):
+            stale = self._stale()
+            if stale is not None:
+                return self._refuse(
+                    Refusal(gang=key, code="stale", message=stale), NEVER, verb, 0.0
+                )
             snapshot = self._flights.shown()
             version = self.version()
             gang = self._admission.ours(single or self._resolver.resolve(key, snapshot))
@@ -110,7 +121,7 @@ class Turns:
                 replans=0 if before is None else before.replans + 1,
                 started=None if before is None else before.started,
             )
-            why = await self._outdated(draft, gang, snapshot)
+            why = self._stale() or await self._outdated(draft, gang, snapshot)
             if before is not None and before.over:
                 why = "its plan ended while another one was searched for"
                 return self._refuse(
