@@ -13,6 +13,7 @@ import asyncio
 import socket
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,9 @@ SWITCH_SECONDS = 0.0005
 """The interpreter changes threads this often when both want it. A plan is partly Python: at
 CPython's 5 ms a verb answered meanwhile waits as long for its turn, several times over."""
 
+
+MOST_TOLD = 50
+"""Namespaces that have a metric of their own: those with the highest values."""
 
 CACHE_METRICS = (
     ("cache_lists", "lists", "Full lists read.", True),
@@ -198,6 +202,35 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
         "Seats promised and not taken yet.",
         lambda: {"all": float(len(replica.coordinator.book.holds()))},
         label="of",
+    )
+    metrics.source(
+        "suspended_gangs",
+        "Gangs that no plan is made for until they change or a time has passed, by cause.",
+        lambda: dict(
+            Counter(
+                held.cause.value for held in replica.coordinator.admission.suspensions.present()
+            )
+        ),
+        label="cause",
+    )
+    metrics.source(
+        "limits_met",
+        "How often a gang was suspended, or had to wait for a limit, by which.",
+        lambda: dict(replica.coordinator.admission.counted),
+        label="limit",
+        counter=True,
+    )
+    metrics.source(
+        "planning_recent_seconds",
+        "Planning time that namespaces have used lately, fading with a half-life of a minute.",
+        lambda: replica.coordinator.admission.most_planning(MOST_TOLD),
+        label="namespace",
+    )
+    metrics.source(
+        "namespace_evictions_last_hour",
+        "Pods evicted within an hour for gangs of a namespace.",
+        lambda: replica.coordinator.admission.most_evictions(MOST_TOLD),
+        label="namespace",
     )
     leadership = replica.leadership
     metrics.source(

@@ -2,7 +2,7 @@
 
 Four rules, each with a file of its own that says how it counts:
 
-- only members whose scheduler asks us get seats (here);
+- only members whose scheduler asks us get seats (plan/schedulers.py);
 - a gang whose plans are given up again and again is left alone (plan/suspension.py);
 - planning time is shared out between namespaces (plan/fair_turns.py);
 - so are evictions, where that is configured (plan/eviction_budget.py).
@@ -14,14 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from msgspec.structs import replace
-
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.suspensions import Suspensions
 from extender.gang.plan.eviction_budget import EvictionBudget
 from extender.gang.plan.fair_turns import SYSTEM_CRITICAL, FairTurns, Turn
+from extender.gang.plan.schedulers import seated_by
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -79,23 +78,8 @@ class Admission:
         return self._evidence.schedulers | {DEFAULT_SCHEDULER}
 
     def ours(self, gang: Gang) -> Gang:
-        """Return the gang without waiting members whose scheduler does not ask us.
-
-        A seat for one of those would be held for nothing. Once such a member has a node, it
-        counts as any other.
-        """
-        names = self.schedulers()
-        strangers = [pod for pod in gang.pending if pod.shape.scheduler not in names]
-        if not strangers:
-            return gang
-        others = ", ".join(sorted({pod.shape.scheduler for pod in strangers})[:3])
-        note = f"{len(strangers)} members wait for {others}, which does not ask this extender"
-        gone = {pod.uid for pod in strangers}
-        return replace(
-            gang,
-            members=tuple(pod for pod in gang.members if pod.uid not in gone),
-            notes=(*gang.notes, note),
-        )
+        """Return the gang without waiting members whose scheduler does not ask us."""
+        return seated_by(gang, self.schedulers())
 
     def turn_of(self, gang: Gang) -> Turn:
         """Return the gang's place among those that wait."""
@@ -199,6 +183,19 @@ class Admission:
         self._warn(pods, "GangSuspended", note)
 
     # -- telling --------------------------------------------------------------------------
+
+    def most_planning(self, most: int) -> dict[str, float]:
+        """Return the namespaces that have used most planning time lately, with the seconds."""
+        used = self.turns.totals(self._clocks.monotonic())
+        return dict(sorted(used.items(), key=lambda item: (-item[1], item[0]))[:most])
+
+    def most_evictions(self, most: int) -> dict[str, float]:
+        """Return the namespaces with most evictions within an hour, with their number."""
+        sent = self.budget.totals(self._clocks.monotonic())
+        return {
+            name: float(sent[name])
+            for name in sorted(sent, key=lambda name: (-sent[name], name))[:most]
+        }
 
     def describe(self) -> dict[str, object]:
         """Return, for a person, what is limited now."""

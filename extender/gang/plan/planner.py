@@ -28,6 +28,7 @@ from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Build, Built
 from extender.gang.plan.explain import explain_plan, explain_refusal, victim_reason
 from extender.gang.plan.nominated import nominated_seats
+from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.plan.validity import present
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -82,6 +83,8 @@ class Planner:
         pod fits by our own rules and that is not among them is not used for its
         class (volumes, devices, or a pod bound a moment ago stand against it).
         """
+        if self._settings.scheduler_names:
+            gang = seated_by(gang, self._settings.scheduler_names)
         early = self._refuse_early(gang, snapshot)
         if early is not None:
             return early
@@ -197,7 +200,8 @@ class Planner:
             there = len(gang.bound) + len(gang.pending)
             return refusal(
                 "incomplete",
-                f"waits for members: {there} of {gang.min_count} exist, nothing is evicted",
+                f"waits for members: {there} of {gang.min_count} exist, nothing is evicted"
+                + "".join(f"; {note}" for note in gang.notes if note.endswith(NO_ASKER)),
             )
         return None
 
