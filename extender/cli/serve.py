@@ -13,7 +13,6 @@ import asyncio
 import socket
 import sys
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import config
+from extender.cli import config, limit_metrics, tenant_metrics
 from extender.cli.debug_source import DebugView
 from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
@@ -33,6 +32,7 @@ from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
+from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
@@ -52,9 +52,6 @@ SWITCH_SECONDS = 0.0005
 """The interpreter changes threads this often when both want it. A plan is partly Python: at
 CPython's 5 ms a verb answered meanwhile waits as long for its turn, several times over."""
 
-
-MOST_TOLD = 50
-"""Namespaces that have a metric of their own: those with the highest values."""
 
 CACHE_METRICS = (
     ("cache_lists", "lists", "Full lists read.", True),
@@ -107,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def serve(settings: Settings, kubeconfig: str | None) -> None:
     """Run until a signal. Raises InvalidInput when nothing can be served as configured."""
+    record_key = read_key(settings.seats.record_key_file)
     stop = asyncio.Event()
     stop_on_signals(stop)
     async with await KubeClient.connect(kubeconfig, limits=settings.api) as client:
@@ -118,7 +116,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         replica = Replica(
             cache,
             settings,
-            _coordinators(client, cache, settings, resolver, namespace, metrics),
+            _coordinators(client, cache, settings, resolver, namespace, metrics, record_key),
             _elector(client, settings.leadership, namespace),
             _label(client, settings.leadership),
         )
@@ -149,6 +147,7 @@ def _coordinators(
     resolver: Resolver,
     namespace: str,
     metrics: Metrics,
+    record_key: bytes,
 ) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
@@ -161,6 +160,7 @@ def _coordinators(
             settings,
             resolver,
             namespace,
+            record_key=record_key,
             leadership=leadership,
             heartbeats=heartbeats,
             decided=decided,
@@ -203,35 +203,8 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
         lambda: {"all": float(len(replica.coordinator.book.holds()))},
         label="of",
     )
-    metrics.source(
-        "suspended_gangs",
-        "Gangs that no plan is made for until they change or a time has passed, by cause.",
-        lambda: dict(
-            Counter(
-                held.cause.value for held in replica.coordinator.admission.suspensions.present()
-            )
-        ),
-        label="cause",
-    )
-    metrics.source(
-        "limits_met",
-        "How often a gang was suspended, or had to wait for a limit, by which.",
-        lambda: dict(replica.coordinator.admission.counted),
-        label="limit",
-        counter=True,
-    )
-    metrics.source(
-        "planning_recent_seconds",
-        "Planning time that namespaces have used lately, fading with a half-life of a minute.",
-        lambda: replica.coordinator.admission.most_planning(MOST_TOLD),
-        label="namespace",
-    )
-    metrics.source(
-        "namespace_evictions_last_hour",
-        "Pods evicted within an hour for gangs of a namespace.",
-        lambda: replica.coordinator.admission.most_evictions(MOST_TOLD),
-        label="namespace",
-    )
+    tenant_metrics.expose(metrics, replica)
+    limit_metrics.expose(metrics, replica)
     leadership = replica.leadership
     metrics.source(
         "leader",

@@ -329,6 +329,8 @@ class Build:
         order = self._order if slow else tuple(name for name in self._order if name != "grace")
         costs = CostLevels(order, priorities, self._snapshot, self._planning.victim_costs, slow)
         budgets, uses = self._budgets(gathered)
+        protections = self._planning.preemptability.protections
+        asked = self._gang.preemptor_priority
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
         subjects: list[Candidate | Pod | GangKey] = []
@@ -375,7 +377,7 @@ class Build:
                 Budget(
                     name=f"{budget.namespace}/{budget.name}",
                     allowed=max(0, budget.allowed),
-                    hard=self._settings.plan.pdb_policy == "respect",
+                    hard=protections.budget_counts(budget.namespace, asked, self._snapshot),
                     level=costs.budget_level,
                 )
                 for budget in budgets
