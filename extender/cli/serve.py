@@ -22,7 +22,7 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import config
+from extender.cli import config, tenant_metrics
 from extender.cli.debug_source import DebugView
 from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
@@ -32,6 +32,7 @@ from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
+from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
@@ -103,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def serve(settings: Settings, kubeconfig: str | None) -> None:
     """Run until a signal. Raises InvalidInput when nothing can be served as configured."""
+    record_key = read_key(settings.seats.record_key_file)
     stop = asyncio.Event()
     stop_on_signals(stop)
     async with await KubeClient.connect(kubeconfig, limits=settings.api) as client:
@@ -114,7 +116,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         replica = Replica(
             cache,
             settings,
-            _coordinators(client, cache, settings, resolver, namespace, metrics),
+            _coordinators(client, cache, settings, resolver, namespace, metrics, record_key),
             _elector(client, settings.leadership, namespace),
             _label(client, settings.leadership),
         )
@@ -145,6 +147,7 @@ def _coordinators(
     resolver: Resolver,
     namespace: str,
     metrics: Metrics,
+    record_key: bytes,
 ) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
@@ -157,6 +160,7 @@ def _coordinators(
             settings,
             resolver,
             namespace,
+            record_key=record_key,
             leadership=leadership,
             heartbeats=heartbeats,
             decided=decided,
@@ -199,6 +203,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
         lambda: {"all": float(len(replica.coordinator.book.holds()))},
         label="of",
     )
+    tenant_metrics.expose(metrics, replica)
     leadership = replica.leadership
     metrics.source(
         "leader",

@@ -12,6 +12,8 @@ from msgspec import Struct, field
 
 from extender.model.cost_order import problems_of
 from extender.model.errors import InvalidInput
+from extender.model.policy import PolicySettings
+from extender.model.policy import problems_of as policy_problems
 
 
 class Section(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -140,6 +142,10 @@ class SeatSettings(Section, frozen=True, kw_only=True):
     """How often one plan may be changed because a seat was not offered."""
     record_namespace: str = ""
     """Where plan records (ConfigMaps) are kept; "" = our own namespace, else kube-system."""
+    record_key_file: str = ""
+    """A key of 32 bytes at least, by which plan records are signed: mounted from a Secret. With
+    it a record that is not surely ours is kept aside; "" = the rights on the records' namespace
+    are what keeps strangers' out."""
     nominate: bool = True
     """Write status.nominatedNodeName on members, a hint to autoscalers."""
 
@@ -192,6 +198,7 @@ class Settings(Section, frozen=True, kw_only=True):
     seats: SeatSettings = SeatSettings()
     eviction: EvictionSettings = EvictionSettings()
     leadership: LeadershipSettings = LeadershipSettings()
+    policy: PolicySettings = PolicySettings()
 
 
 def validate(settings: Settings) -> None:
@@ -269,5 +276,6 @@ def validate(settings: Settings) -> None:
     )
     wrong = [text for fine, text in rules if not fine]
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
+    wrong += policy_problems(s.policy)
     if wrong:
         raise InvalidInput("; ".join(wrong))

@@ -12,6 +12,7 @@ from extender.gang.act.book import Flight, State
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
+from extender.model.texts import cut
 from extender.verbs.asked import Asked
 from extender.verbs.context import Context
 from extender.wire.filter import FilterArgs, FilterResult
@@ -55,7 +56,7 @@ class Filter:
         if isinstance(answer, Flight):
             return self._seated(answer, pod, names, nominated_only)
         if answer.code == "stale":
-            return FilterResult(node_names=[], error=answer.message)
+            return FilterResult(node_names=[], error=cut(answer.message))
         return hold_back(names, f"{answer.gang}: {answer.message}")
 
     def _seated(
@@ -100,7 +101,7 @@ class Filter:
             if why is None:
                 kept.append(name)
             else:
-                refused[name] = why
+                refused[name] = cut(why)
         for name in kept:
             if name in held:
                 spare.offered(pod, name)
@@ -135,4 +136,4 @@ def _waits_for(flight: Flight) -> str:
 
 def hold_back(names: list[str], reason: str) -> FilterResult:
     """Return an answer that keeps the pod off all of ``names``."""
-    return FilterResult(node_names=[], failed_and_unresolvable=dict.fromkeys(names, reason))
+    return FilterResult(node_names=[], failed_and_unresolvable=dict.fromkeys(names, cut(reason)))

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from extender.gang.act.book import Book
 from extender.model.objects import Pod, Requests
+from extender.model.texts import some
 
 ALLOWANCE_SECONDS = 5.0
 """How long a node that was offered to a pod counts as possibly taken by it.
@@ -109,7 +110,7 @@ class Spare:
         for _, requests in self._book.leaving_on(node):
             for name, amount in requests:
                 amounts[name] = amounts.get(name, 0) - amount
-        return Claim(amounts, ", ".join(sorted({str(hold.gang) for hold in holds})))
+        return Claim(amounts, some(sorted({str(hold.gang) for hold in holds})))
 
     def _live(self, node: str) -> dict[str, Allowance]:
         allowed = self._allowed.get(node)

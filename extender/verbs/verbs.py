@@ -35,7 +35,7 @@ class ExtenderVerbs:
         asked = Asked(cluster, settings.server.pod_wait_seconds)
         self._filter = Filter(context, asked)
         self._prioritize = Prioritize(context)
-        self._preempt = Preempt(context, asked, settings.plan)
+        self._preempt = Preempt(context, asked, settings)
 
     async def filter(self, args: FilterArgs) -> FilterResult:
         """Return the nodes the pod may have now."""

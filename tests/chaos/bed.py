@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.kube.credentials import find_access
+from extender.model.policy import DEFAULT, WHOLE_GANGS, PolicySettings
 from extender.model.settings import CacheSettings, PlanSettings, SeatSettings, Settings
 from extender.sandbox.process import write_kubeconfig
 from tests.chaos.proxy import FaultProxy
@@ -43,6 +44,7 @@ def settings_for(namespace: str) -> Settings:
         Settings(),
         cache=CacheSettings(stale_seconds=STALE_SECONDS),
         plan=PlanSettings(retry_seconds=1.0),
+        policy=PolicySettings(opt_out={DEFAULT: WHOLE_GANGS}),
         seats=SeatSettings(
             bind_seconds=BIND_SECONDS,
             victim_slack_seconds=VICTIM_SLACK_SECONDS,

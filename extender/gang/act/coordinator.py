@@ -101,6 +101,8 @@ class Coordinator:
         self._background = Background()
         self._gangs = KeptGangs(resolver)
         self.notices = Notices(notifier, self.book, self._snapshot, clocks, self._background)
+        self.records = records
+        records.told = lambda aside: self.notices.record_aside(records.namespace, aside)
         self._keeper = RecordKeeper(records, leadership, self._background)
         self.flights = Flights(
             self.book,
@@ -212,6 +214,7 @@ class Coordinator:
 
     def _note(self, refusal: Refusal, verb: str, seconds: float) -> Refusal:
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
+        self.notices.refused(refusal)
         return refusal
 
     def _decide(self, decision: Decision) -> None:
@@ -275,7 +278,9 @@ class Coordinator:
         answered. Raises ApiError when the records cannot be read: acting
         without them could forget seats.
         """
-        recovery = Recovery(self.flights, self._keeper, self._snapshot, self._clocks, self._decide)
+        recovery = Recovery(
+            self.flights, self._keeper, self._snapshot, self._gangs, self._clocks, self._decide
+        )
         await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
         self.recovered = True

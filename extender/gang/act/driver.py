@@ -193,6 +193,7 @@ class Driver:
             unit.fates[victim.uid] = Fate.REFUSED
         unit.error = f"{victim.namespace}/{victim.name}: {why}"
         if error is not None:
-            self._refusals.note(victim.uid, why, error)
+            budgeted = victim.uid in unit.budgeted
+            self._refusals.note(victim.uid, why, error, budgeted=budgeted)
         self._evictor.refused()
         self._listener.eviction_refused(unit, victim, why)

@@ -18,7 +18,7 @@ runs in a task of its own, deadlines are looked at by ``tick`` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
 from random import Random
 
@@ -40,7 +40,7 @@ from extender.gang.act.offers import Offers
 from extender.gang.act.record import Record
 from extender.gang.act.sightings import Sightings
 from extender.gang.act.unit import Unit
-from extender.gang.plan.validity import covered_by_budget, present
+from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.kube.errors import ApiError
 from extender.model.objects import Pod
@@ -98,7 +98,7 @@ class Flights:
         self._decide = decide
         self._replan = replan
         self._spawn = background.spawn
-        check = LastCheck(snapshot, gangs, settings.plan)
+        self._check = check = LastCheck(snapshot, gangs, settings)
         self._looks_after = 0.0
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
@@ -189,9 +189,8 @@ class Flights:
             f"preempted by {plan.gang} (priority {plan.priority}) in a plan made before a "
             "restart, which has evicted a part of its gang"
         )
-        self.evictions.begin(
-            plan, record.id, left, self._budgeted(left), message, touched=True, sent=sent
-        )
+        budgeted = self._check.budgeted(left, plan.priority)
+        self.evictions.begin(plan, record.id, left, budgeted, message, touched=True, sent=sent)
 
     def change(self, flight: Flight) -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
@@ -203,7 +202,7 @@ class Flights:
         try:
             await self._evictor.rehearse(
                 victims,
-                self._budgeted(victims),
+                self._check.budgeted(victims, flight.plan.priority),
                 lambda victim: flight.state is State.PLANNED and victim.uid in flight.victims,
             )
         except EvictionRefused as refused:
@@ -280,14 +279,13 @@ class Flights:
         sent = [pod.uid for pod in pods if pod is not None and pod.deleting]
         flight.sent.update(sent)
         self.evictions.begin(
-            flight.plan, flight.id, there, self._budgeted(there), message, sent=sent
+            flight.plan,
+            flight.id,
+            there,
+            self._check.budgeted(there, flight.plan.priority),
+            message,
+            sent=sent,
         )
-
-    def _budgeted(self, victims: Iterable[Victim]) -> frozenset[str]:
-        """Return the uids of victims to evict through the Eviction API."""
-        if self._settings.plan.pdb_policy != "respect":
-            return frozenset()
-        return covered_by_budget(victims, self._snapshot())
 
     def still_holds(self, unit: Unit) -> bool:
         """Whether a plan still holds right before it takes from an untouched unit."""

@@ -77,6 +77,15 @@ class RecordKeeper:
         mine = [await self._records.claim(record, self._epoch) for record in loaded.records]
         return Loaded(mine, loaded.unreadable)
 
+    @property
+    def signed(self) -> bool:
+        """Whether what is read is surely ours."""
+        return self._records.signer.signs
+
+    def keep_aside(self, record: Record, why: str) -> None:
+        """Neither act on a record nor delete it, and tell why."""
+        self._records.keep_aside(record, why)
+
     def adopt(self, record: Record) -> None:
         """Look after a record that was loaded."""
         self._kept[record.id] = Kept(record=record, written=record.finishing)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 import structlog
 
@@ -16,9 +17,11 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import Notifier
+from extender.gang.act.owner_warnings import OwnerWarnings, words_of
+from extender.gang.act.records import Aside
 from extender.gang.act.unit import Unit
 from extender.model.objects import Pod
-from extender.model.plan import Victim
+from extender.model.plan import Refusal, Victim
 from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
@@ -27,7 +30,11 @@ WAKE_PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
 """Seconds after the seats open at which members without a node are woken again."""
 MAX_TOLD = 64
 """Members that get an event of their own; the rest of a big gang can read theirs."""
+MAX_WARNED = 4
+"""Members of a refused gang that get an event: they all wait for the same."""
 MAX_HELD_BACK = 4096
+RECORD_ASIDE = "PlanRecordKeptAside"
+MAP = "ConfigMap"
 CONCURRENCY = 32
 """Hints under way at a time: those of a gang of thousands must not crowd evictions out."""
 
@@ -44,7 +51,9 @@ class Notices:
         background: Background,
     ) -> None:
         self._notifier = notifier
+        self._snapshot = snapshot
         self._clocks = clocks
+        self.warnings = OwnerWarnings(clocks.monotonic)
         self._spawn = background.spawn
         self._held_back: dict[str, Pod] = {}
         """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
@@ -123,12 +132,44 @@ class Notices:
         for pod in members[:MAX_TOLD]:
             self._event(pod, "PreemptionIncomplete", note, "Warning")
 
-    def _event(self, pod: Victim | Pod, reason: str, note: str, kind: str = "Normal") -> None:
-        self._spawn(self._tell(pod, reason, note, kind))
+    def refused(self, refusal: Refusal) -> None:
+        """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
+        words = words_of(refusal)
+        if words is None:
+            return
+        reason, note = words
+        members = self._snapshot().members.get(refusal.gang, ())
+        waiting = (pod for pod in members if not pod.node and not pod.deleting)
+        for pod in islice(waiting, MAX_WARNED):
+            self._event(pod, reason, note, "Warning")
 
-    async def _tell(self, pod: Victim | Pod, reason: str, note: str, kind: str) -> None:
+    def record_aside(self, namespace: str, aside: Aside) -> None:
+        """Warn of a plan record that is not taken for one."""
+        note = (
+            f"This ConfigMap looks like a record of a plan in flight, but {aside.why}. Nothing is "
+            "done with it, and it is not deleted; if no plan of an earlier version was in flight, "
+            "find out who wrote it"
+        )
+        uid = aside.uid or aside.name
+        if self.warnings.due(uid, RECORD_ASIDE):
+            self._spawn(self._write(uid, namespace, aside.name, RECORD_ASIDE, note, about=MAP))
+
+    def _event(self, pod: Victim | Pod, reason: str, note: str, kind: str = "Normal") -> None:
+        if kind != "Warning" or self.warnings.due(pod.uid, reason):
+            self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note, kind))
+
+    async def _write(
+        self,
+        uid: str,
+        namespace: str,
+        name: str,
+        reason: str,
+        note: str,
+        kind: str = "Warning",
+        about: str = "Pod",
+    ) -> None:
         async with self._gate:
-            await self._notifier.event(pod.uid, pod.namespace, pod.name, reason, note, kind)
+            await self._notifier.event(uid, namespace, name, reason, note, kind, about)
 
     def _tell_members(self, flight: Flight) -> None:
         victims = flight.plan.victims

@@ -64,8 +64,12 @@ class Notifier:
         reason: str,
         note: str,
         kind: str = "Normal",
+        about: str = "Pod",
     ) -> None:
-        """Record a core/v1 Event on a pod. Its name repeats for the same reason and note."""
+        """Record a core/v1 Event on an object of kind ``about``.
+
+        Its name repeats for the same reason and note.
+        """
         now = self._wall()
         digest = hashlib.sha256(f"{pod_uid}{reason}{note}".encode()).hexdigest()[:12]
         body = {
@@ -74,7 +78,7 @@ class Notifier:
             "metadata": {"name": f"{name[:200]}.{digest}{int(now):x}"},
             "involvedObject": {
                 "apiVersion": "v1",
-                "kind": "Pod",
+                "kind": about,
                 "namespace": namespace,
                 "name": name,
                 "uid": pod_uid,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from extender.gang.act.evictor import passing, unclear
+from extender.gang.incremental.protection import BUDGET_REFUSED
 from extender.kube.errors import ApiError
 from extender.model.snapshot import EMPTY
 
@@ -39,11 +40,15 @@ class Refusals:
             self.version += 1
         return self._shown
 
-    def note(self, uid: str, why: str, error: ApiError) -> None:
-        """Remember what the API server said; an unclear answer is no refusal."""
+    def note(self, uid: str, why: str, error: ApiError, *, budgeted: bool) -> None:
+        """Remember what the API server said; an unclear answer is no refusal.
+
+        ``budgeted``: the Eviction API was asked, so what passes by itself is a budget's no.
+        """
         if not unclear(error):
             seconds = BUDGET_SECONDS if passing(error) else REFUSAL_SECONDS
-            self._refused[uid] = (why, self._now() + seconds)
+            told = f"{BUDGET_REFUSED}{why}" if budgeted and passing(error) else why
+            self._refused[uid] = (told, self._now() + seconds)
 
     def forget(self, uid: str) -> None:
         """The pod goes after all, or is gone."""
