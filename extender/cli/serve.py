@@ -22,7 +22,7 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import config, tenant_metrics
+from extender.cli import config, limit_metrics, tenant_metrics
 from extender.cli.debug_source import DebugView
 from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
@@ -204,6 +204,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
         label="of",
     )
     tenant_metrics.expose(metrics, replica)
+    limit_metrics.expose(metrics, replica)
     leadership = replica.leadership
     metrics.source(
         "leader",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.cli.catalogue import POLICY_RULES
+from extender.cli.catalogue import LIMIT_RULES, POLICY_RULES
 from extender.cli.manifest_catalogue import MANIFEST_RULES
 from tests.cli.installations import DEPLOYMENT, SECOND, STATIC, WAYS, Installation, Object
 
@@ -502,6 +502,25 @@ TENANTS = [
         on_settings("seats", recordNamespace="kube-system"),
         "warning records-shared",
     ),
+    *case(
+        "a planner that is replaced too late",
+        EVERY,
+        on_settings("plan", overrunSeconds=120),
+        "warning overrun-late",
+    ),
+    *case(
+        "one tenant has all planning time",
+        EVERY,
+        on_settings("plan", namespaceShare=1),
+        "hint share-whole",
+    ),
+    *case("no suspension", EVERY, on_settings("seats", giveUps=0), "warning never-suspended"),
+    *case(
+        "a grace of years",
+        EVERY,
+        on_settings("eviction", longestGraceSeconds=10**8),
+        "warning grace-endless",
+    ),
 ]
 
 CASES = [*PODS, *AROUND, *RIGHTS, *CALLS, *LISTENERS, *TENANTS]
@@ -532,7 +551,8 @@ def test_unsafe_change_is_found(
 def test_every_rule_on_manifests_and_tenants_is_broken_by_a_case() -> None:
     broken = {line.split()[1] for each in CASES for line in each.values[-1]}
     accepted = {line.split()[1] for lines in ACCEPTED.values() for line in lines}
-    assert MANIFEST_RULES.keys() | POLICY_RULES.keys() <= broken | accepted
+    rules = MANIFEST_RULES.keys() | POLICY_RULES.keys() | LIMIT_RULES.keys()
+    assert rules <= broken | accepted
 
 
 @pytest.mark.parametrize("way", WAYS)

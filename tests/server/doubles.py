@@ -84,6 +84,9 @@ class Source:
     def evictions(self) -> list[Row]:
         return [Row("unit")]
 
+    def limits(self) -> dict[str, object]:
+        return {"suspended": []}
+
     def gangs(self) -> list[Row]:
         return [Row("gang")]
 

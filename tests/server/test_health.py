@@ -159,6 +159,7 @@ class TestDebug:
         assert found == {"decisions": site.source.decisions()[:2]}
         found = await self.get(web, site.url("/debug/reservations"))
         assert found == {"reservations": [{"name": "seat"}]}
+        assert await self.get(web, site.url("/debug/limits")) == {"suspended": []}
         assert await self.get(web, site.url("/debug/gangs")) == {"gangs": [{"name": "gang"}]}
 
     async def test_snapshot_comes_in_pieces(

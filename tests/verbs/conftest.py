@@ -51,6 +51,9 @@ class _NoDebug:
 
     reservations = evictions = gangs = decisions
 
+    def limits(self) -> dict[str, object]:
+        return {}
+
     def snapshot(self, generation: int | None) -> object:
         return {}
 
