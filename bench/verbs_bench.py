@@ -73,6 +73,10 @@ class NoDebug:
 
     reservations = evictions = gangs = decisions
 
+    def pods_named(self, name: str) -> list[object]:
+        """Return nothing."""
+        return []
+
     def snapshot(self, generation: int | None) -> object:
         """Return nothing."""
         return {}

@@ -41,6 +41,9 @@ class _NoDebug:
 
     reservations = evictions = gangs = decisions
 
+    def pods_named(self, name: str) -> list[object]:
+        return []
+
     def snapshot(self, generation: int | None) -> object:
         return {}
 
