@@ -8,6 +8,7 @@ the group, as with the feature gate PodGroupPreemptionPolicy.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from extender.cli import documents
 from extender.cli.documents import Document
+from extender.cli.dump_files import STDIN
 from extender.cli.job_pods import is_indexed, jobs_of_jobset, mapping, pods_of_job, text
 from extender.model.decode import decode_documents, decode_priority_class
 from extender.model.errors import InvalidInput
@@ -45,13 +47,14 @@ class Manifest(Struct, frozen=True):
 def read(path: Path, known: Mapping[str, PriorityClass]) -> Manifest:
     """Return what a YAML or JSON file adds to a cluster with these classes, by name.
 
-    Raises InvalidInput that names the file, the object and the field.
+    The path - is standard input. Raises InvalidInput that names the file, the object and the field.
     """
-    found = documents.read(path)
+    source = "standard input" if path == STDIN else str(path)
+    found = documents.parse(sys.stdin.read(), source) if path == STDIN else documents.read(path)
     try:
         return of_documents(found, known)
     except InvalidInput as problem:
-        raise InvalidInput(f"{path}: {problem}") from problem
+        raise InvalidInput(f"{source}: {problem}") from problem
 
 
 def of_documents(found: Iterable[Document], known: Mapping[str, PriorityClass]) -> Manifest:
