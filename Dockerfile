@@ -1,13 +1,27 @@
 # Two stages: the first has a compiler and pip, the second neither.
 # tools/install-wheel is what .ci/run tests, so the image holds what the checks have seen.
+#
+# Whoever can push to the registry can move a tag, so an image that is shipped names its base by
+# digest too (docker buildx imagetools inspect python:3.11-slim-bookworm says which):
+#   docker build --build-arg PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:... .
+# None stands here: none could be looked up where this file was written. To try things out with
+# the tag alone: --build-arg ALLOW_TAG=1.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
+ARG PYTHON_IMAGE
+ARG ALLOW_TAG=0
+RUN case "$PYTHON_IMAGE" in \
+        *@sha256:*) ;; \
+        *) [ "$ALLOW_TAG" = 1 ] || { echo "$PYTHON_IMAGE has no digest: see Dockerfile" >&2; exit 1; } ;; \
+    esac
+# The compiler stays in this stage; Debian signs its packages.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY LICENSE README.md constraints.txt pyproject.toml setup.py ./
+COPY LICENSE README.md pyproject.toml setup.py ./
+COPY requirements ./requirements
 COPY tools ./tools
 COPY extender ./extender
 RUN tools/install-wheel /opt/podgroup-extender

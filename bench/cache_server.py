@@ -20,6 +20,8 @@ from typing import Any
 
 from aiohttp import web
 
+from bench.verbs_bench import question
+
 TEMPLATES = 2000
 NAMESPACES = 50
 CHUNK = 256 * 1024
@@ -218,9 +220,10 @@ def encode(document: Any) -> bytes:
 class Server:
     """Everything it will ever send, ready to be sent."""
 
-    def __init__(self, nodes: int, pods: int, events: int) -> None:
+    def __init__(self, nodes: int, pods: int, events: int, waiting: bool = False) -> None:
+        asked = [encode(json.loads(question(0))["Pod"])] if waiting else []
         self.objects: dict[str, list[bytes]] = {
-            "/api/v1/pods": [encode(pod(i, nodes, 1000 + i)) for i in range(pods)],
+            "/api/v1/pods": asked + [encode(pod(i, nodes, 1000 + i)) for i in range(pods)],
             "/api/v1/nodes": [encode(node(i)) for i in range(nodes)],
             "/api/v1/namespaces": [
                 encode({"metadata": {"name": f"team-{i}", "uid": f"ns-{i}"}})
@@ -307,8 +310,9 @@ async def main() -> None:
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--pods", type=int, required=True)
     parser.add_argument("--events", type=int, required=True)
+    parser.add_argument("--waiting", action="store_true", help="verbs_bench's pod as well")
     options = parser.parse_args()
-    server = Server(options.nodes, options.pods, options.events)
+    server = Server(options.nodes, options.pods, options.events, options.waiting)
     app = web.Application()
     app.router.add_get("/{path:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)

@@ -4,8 +4,9 @@
     python -m bench.verbs_bench --verbs bench.real_verbs:with_seats
 
 Input: the real cache store filled with 5,000 nodes and 150,000 pods (synthetic;
-node names as verbs_bench sends them), no API server behind it. ``with_seats``
-holds 512 seats, so that filter has to look at 512 of the 5,000 nodes offered.
+node names as verbs_bench sends them) and the pod that is asked about, no API
+server behind it. ``with_seats`` holds 512 seats, so that filter has to look at
+512 of the 5,000 nodes offered.
 """
 
 from __future__ import annotations
@@ -68,6 +69,14 @@ def _verbs(seats: int) -> ExtenderVerbs:
                 requests=REQUESTS,
             )
         )
+    cache.store.pods.put(
+        Pod(
+            uid="0f4f3f1e-51d1-4b2a-9d0c-2f6a5f1c9b11",
+            namespace="shop",
+            name="web-7d4b9c6f5-x2x8p",
+            requests=REQUESTS,
+        )
+    )
     coordinator = coordinate(client, cache, settings, resolver, "kube-system")
     coordinator.recovered = True
     if seats:

@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-watch-list", action="store_true", help="use paged lists")
     options = parser.parse_args()
-    toy_command = [sys.executable, "-m", "bench.cache_server", "--events", "0"]
+    toy_command = [sys.executable, "-m", "bench.cache_server", "--events", "0", "--waiting"]
     toy_command += ["--nodes", str(options.nodes), "--pods", str(options.pods)]
     with (
         tempfile.TemporaryDirectory() as scratch,

@@ -1,22 +1,14 @@
 """What ``check`` may find: of each rule how grave it is, why it matters and how to repair it.
 
 The rules themselves, that is when one is broken and where, stand in entry_rules.py,
-scheduler_rules.py, replica_rules.py and check.py.
+scheduler_rules.py, replica_rules.py and check.py; those on manifests have a catalogue of their own.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from extender.cli.findings import Finding, Severity
-
-
-class Rule(Struct, frozen=True):
-    """What is said whenever a rule is broken; braces are filled in by ``broken``."""
-
-    severity: Severity
-    why: str
-    repair: str
+from extender.cli.manifest_catalogue import MANIFEST_RULES
+from extender.cli.rule import Rule
 
 
 def broken(
@@ -249,10 +241,25 @@ SETTINGS_RULES = {
         "write pdbPolicy: respect unless that is meant",
     ),
     "open-port": Rule(
+        "error",
+        "whoever reaches the port can ask for evictions, so serve does not start like this",
+        "listen on 127.0.0.1, with server.healthPort for probes and metrics; or set "
+        "server.tlsCertFile, tlsKeyFile, clientCaFile and allowedNames",
+    ),
+    "any-certificate": Rule(
+        "warning",
+        "whoever has a certificate of that authority can call the verbs",
+        "name kube-scheduler's certificate in server.allowedNames",
+    ),
+    "open-metrics": Rule(
         "hint",
-        "whoever reaches the port can ask for {offered}",
-        "keep others away with a NetworkPolicy (manifests/sidecar.yaml has one), set "
-        "server.clientCaFile, or listen on 127.0.0.1",
+        "names of namespaces and gangs can be read by whoever reaches the port",
+        "leave server.openMetrics out, or keep others away with a NetworkPolicy",
+    ),
+    "plain-tokens": Rule(
+        "warning",
+        "a token would cross the network in the clear, so none is read and nobody can read them",
+        "set server.tlsCertFile and tlsKeyFile, or server.openMetrics behind a NetworkPolicy",
     ),
 }
 """On this program's own configuration."""
@@ -292,4 +299,4 @@ REPLICA_RULES = {
 }
 """On several replicas."""
 
-RULES = ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES | REPLICA_RULES
+RULES = ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES | REPLICA_RULES | MANIFEST_RULES

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,15 @@ import msgspec
 
 from extender.cli import config, documents
 from extender.cli.catalogue import broken
+from extender.cli.documents import Document
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
+from extender.cli.listener_rules import listener_findings
+from extender.cli.network_rules import budget_findings, network_findings
+from extender.cli.pod_rules import pod_findings
+from extender.cli.probe_rules import probe_findings
 from extender.cli.replica_rules import replica_findings
+from extender.cli.rights_rules import rights_findings, unbound
 from extender.cli.scheduler_rules import (
     command_line_findings,
     configuration_findings,
@@ -61,6 +67,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="urlPrefix of this extender's entry, where several extenders share its port or ours "
         "is behind a Service",
     )
+    parser.add_argument(
+        "--manifest",
+        type=Path,
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="any other manifest of the installation: rights, network policies (repeatable)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -90,15 +104,19 @@ def run(args: argparse.Namespace) -> int:
 
 def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
     """All findings, and what could not be looked at for want of a file."""
-    if not any((args.config, args.scheduler_config, args.scheduler_manifest)):
+    if not any((args.config, args.scheduler_config, args.scheduler_manifest, args.manifest)):
         raise InvalidInput(
-            "nothing to check: give --config, --scheduler-config or --scheduler-manifest"
+            "nothing to check: give --config, --scheduler-config, --scheduler-manifest or "
+            "--manifest"
         )
     settings = config.load(args.config)
     findings = list(settings_findings(settings, str(args.config))) if args.config else []
-    for path in dict.fromkeys(filter(None, (args.config, args.scheduler_manifest))):
-        findings += replica_findings(documents.read(path), settings)
+    files = dict.fromkeys(filter(None, (args.config, args.scheduler_manifest, *args.manifest)))
+    objects = [document for path in files for document in documents.read(path)]
+    findings += manifest_findings(objects, settings)
     unchecked: list[str] = []
+    if unbound(objects):
+        unchecked.append("the rights of the extender's account (give rbac.yaml with --manifest)")
     if path := args.scheduler_config:
         found = configuration(documents.read(path), str(path))
         findings += configuration_findings(found, settings, str(path), args.extender_url)
@@ -117,12 +135,18 @@ def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
     return findings, unchecked
 
 
+def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterator[Finding]:
+    """What the installation's objects say, all files taken together."""
+    yield from replica_findings(objects, settings)
+    yield from pod_findings(objects, settings)
+    yield from probe_findings(objects, settings)
+    yield from network_findings(objects)
+    yield from budget_findings(objects)
+    yield from rights_findings(objects)
+
+
 def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """What is allowed in our own configuration, but deserves a second look."""
-    server, plan = settings.server, settings.plan
-    if plan.pdb_policy == "prefer":
+    if settings.plan.pdb_policy == "prefer":
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
-    if server.host in ("0.0.0.0", "::", "") and not server.client_ca_file:
-        problem = f"is {server.host!r} and callers need no certificate"
-        offered = "the verbs and read the debug API" if server.debug else "the verbs"
-        yield broken("open-port", f"{source}: server.host", problem, offered=offered)
+    yield from listener_findings(settings.server, source)

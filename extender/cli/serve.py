@@ -22,8 +22,9 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import config
+from extender.cli import config, tenant_metrics
 from extender.cli.debug_source import DebugView
+from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
@@ -31,6 +32,7 @@ from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
+from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
@@ -42,6 +44,7 @@ from extender.server.app import Health
 from extender.server.lifecycle import Server, stop_on_signals
 from extender.server.logs import configure_logs, log_decision
 from extender.server.metrics import Metrics
+from extender.server.tokens import Tokens
 from extender.verbs.leading import LeadersVerbs
 
 log = structlog.get_logger("serve")
@@ -71,6 +74,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--kubeconfig", help="default: in-cluster, else $KUBECONFIG")
     parser.add_argument("--host", help="overrides server.host")
     parser.add_argument("--port", type=int, help="overrides server.port")
+    parser.add_argument("--health-port", type=int, help="overrides server.healthPort")
+    parser.add_argument(
+        "--allow-open-port",
+        action="store_true",
+        help="with server.allowOpenPort: serve the verbs to whoever reaches the port",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,9 +87,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         settings = config.load(args.config)
         overrides = {
-            key: value for key in ("host", "port") if (value := getattr(args, key)) is not None
+            key: value
+            for key in ("host", "port", "health_port")
+            if (value := getattr(args, key)) is not None
         }
         settings = replace(settings, server=replace(settings.server, **overrides))
+        require_closed(settings.server, args.allow_open_port)
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)
         uvloop.run(serve(settings, args.kubeconfig))
@@ -92,9 +104,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def serve(settings: Settings, kubeconfig: str | None) -> None:
     """Run until a signal. Raises InvalidInput when nothing can be served as configured."""
+    record_key = read_key(settings.seats.record_key_file)
     stop = asyncio.Event()
     stop_on_signals(stop)
-    async with await KubeClient.connect(kubeconfig) as client:
+    async with await KubeClient.connect(kubeconfig, limits=settings.api) as client:
         metrics = Metrics()
         metrics.search_backend(BACKEND)
         resolver = Resolver(settings.groups)
@@ -103,7 +116,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         replica = Replica(
             cache,
             settings,
-            _coordinators(client, cache, settings, resolver, namespace, metrics),
+            _coordinators(client, cache, settings, resolver, namespace, metrics, record_key),
             _elector(client, settings.leadership, namespace),
             _label(client, settings.leadership),
         )
@@ -114,6 +127,13 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             DebugView(cache, lambda: replica.coordinator, settings),
             Health(replica.not_ready, replica.heartbeats.late, replica.cold),
             metrics,
+            tokens=Tokens(client),
+        )
+        metrics.source(
+            "api_writes_waiting",
+            "Writes to the API server that wait for their turn.",
+            client.gate.waiting,
+            label="urgency",
         )
         log.info("starting", api_server=client.server, search=BACKEND)
         async with replica.running(stop):
@@ -127,6 +147,7 @@ def _coordinators(
     resolver: Resolver,
     namespace: str,
     metrics: Metrics,
+    record_key: bytes,
 ) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
@@ -139,6 +160,7 @@ def _coordinators(
             settings,
             resolver,
             namespace,
+            record_key=record_key,
             leadership=leadership,
             heartbeats=heartbeats,
             decided=decided,
@@ -181,6 +203,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
         lambda: {"all": float(len(replica.coordinator.book.holds()))},
         label="of",
     )
+    tenant_metrics.expose(metrics, replica)
     leadership = replica.leadership
     metrics.source(
         "leader",

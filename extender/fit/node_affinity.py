@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from extender.fit.selectors import describe_requirement, node_term_matches
 from extender.model.objects import Node, NodeSelectorTerm, PodShape
+from extender.model.texts import some
 
 
 def matches(shape: PodShape, node: Node) -> bool:
@@ -22,7 +23,10 @@ def matches(shape: PodShape, node: Node) -> bool:
 
 
 def _describe(term: NodeSelectorTerm) -> str:
-    return " and ".join(describe_requirement(r) for r in (*term.labels, *term.fields)) or "nothing"
+    every = (*term.labels, *term.fields)
+    return (
+        some([describe_requirement(r) for r in every[:3]], of=len(every), by=" and ") or "nothing"
+    )
 
 
 def why_not(shape: PodShape, node: Node) -> str | None:
@@ -34,5 +38,6 @@ def why_not(shape: PodShape, node: Node) -> str | None:
         if have != value:
             state = "the label is missing" if have is None else f"it is {have}"
             return f"NodeAffinity: the node selector wants {key}={value}, {state}"
-    terms = " or ".join(_describe(term) for term in shape.node_terms or ())
+    every = shape.node_terms or ()
+    terms = some([_describe(term) for term in every[:3]], of=len(every), by=" or ")
     return f"NodeAffinity: the required affinity wants {terms or 'nothing'}"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from extender.model.objects import Requests
 from extender.model.quantity import format_resource
+from extender.model.texts import some
 
 PODS = "pods"
 _NOTHING: Mapping[str, int] = {}
@@ -48,7 +49,7 @@ def why_not(
             short.append(
                 f"{format_resource(name, amount - free)} short (wants {wants}, {left} free)"
             )
-    return f"NodeResourcesFit: {'; '.join(short)}"
+    return f"NodeResourcesFit: {some(short, by='; ')}"
 
 
 def _number(name: str, amount: int) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from extender.model.objects import LabelSelector, Node, NodeSelectorTerm, Requirement
+from extender.model.texts import some
 
 Labels = Mapping[str, str]
 
@@ -109,9 +110,9 @@ def describe_requirement(requirement: Requirement) -> str:
     if requirement.operator == "DoesNotExist":
         return f"!{key}"
     if requirement.operator in ("Gt", "Lt"):
-        return f"{key} {'>' if requirement.operator == 'Gt' else '<'} {', '.join(values)}"
+        return f"{key} {'>' if requirement.operator == 'Gt' else '<'} {some(values)}"
     word = {"In": "in", "NotIn": "notin"}.get(requirement.operator, requirement.operator)
-    return f"{key} {word} ({', '.join(values)})"
+    return f"{key} {word} ({some(values)})"
 
 
 def describe_selector(selector: LabelSelector | None) -> str:
@@ -120,4 +121,6 @@ def describe_selector(selector: LabelSelector | None) -> str:
         return "nothing"
     if not selector.requirements:
         return "every pod"
-    return ",".join(describe_requirement(r) for r in selector.requirements)
+    return some(
+        [describe_requirement(r) for r in selector.requirements[:4]], of=len(selector.requirements)
+    )

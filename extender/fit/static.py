@@ -18,6 +18,7 @@ from extender.fit import (
     taint_toleration,
 )
 from extender.model.objects import Node, Pod, PodShape, Requests, Taint
+from extender.model.texts import cut
 
 _MAX_CLASSES = 64
 _MAX_SIGNATURES = 20_000
@@ -61,7 +62,7 @@ class PodClass:
     rules read, taints, cordon, allocatable), so a rack of equal nodes is judged once.
     """
 
-    __slots__ = ("_by_id", "_by_signature", "_example", "_keys", "_named")
+    __slots__ = ("_by_id", "_by_signature", "_example", "_keys", "_named", "_texts")
 
     def __init__(self, pod: Pod) -> None:
         shape = pod.shape
@@ -76,6 +77,7 @@ class PodClass:
             )
         )
         self._named = any(term.fields for term in terms)
+        self._texts: dict[str, str] = {}
         self._by_signature: dict[_Signature, str | None] = {}
         # The same Node record comes back in snapshot after snapshot. Holding the
         # record beside its answer keeps its id from being used for another one.
@@ -87,7 +89,7 @@ class PodClass:
         if known is not None:
             return known[1]
         if self._named:
-            answer = _judge(self._example, node)
+            answer = self._said(_judge(self._example, node))
         else:
             labels = node.labels
             signature = (
@@ -99,7 +101,7 @@ class PodClass:
             try:
                 answer = self._by_signature[signature]
             except KeyError:
-                answer = _judge(self._example, node)
+                answer = self._said(_judge(self._example, node))
                 if len(self._by_signature) >= _MAX_SIGNATURES:
                     self._by_signature.clear()
                 self._by_signature[signature] = answer
@@ -107,6 +109,15 @@ class PodClass:
             self._by_id.clear()
         self._by_id[id(node)] = (node, answer)
         return answer
+
+    def _said(self, why: str | None) -> str | None:
+        """Return a reason cut, and equal ones as one string: they are kept for every node."""
+        if why is None:
+            return None
+        if len(self._texts) >= _MAX_SIGNATURES:
+            self._texts.clear()
+        text = cut(why)
+        return self._texts.setdefault(text, text)
 
     def mask(self, nodes: Sequence[Node], kinds: Sequence[int] | None = None) -> bytes:
         """Return one byte a node, 1 where the class is allowed. ``kinds``: node_kinds(nodes)."""

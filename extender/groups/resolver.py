@@ -8,6 +8,7 @@ from extender.groups.dialect import Declaration, Dialect
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.model.gang import Gang
+from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
@@ -34,12 +35,14 @@ class Resolver:
     def member_key(self, pod: Pod) -> GangKey | None:
         """Return the pod's gang, None for a pod of no gang; depends on the pod alone.
 
+        A name that no object can have (an owner's is free text) names no gang.
+
         A pod with a conflict counts as a member of the first gang it names, so
         that the problem shows there and the pod is not taken for a single one.
         """
         for key_of in self._keys:
             key = key_of(pod)
-            if key is not None:
+            if key is not None and len(key.name) <= MOST_SUBDOMAIN:
                 return key
         return None
 
@@ -97,7 +100,8 @@ class Resolver:
         return [self.resolve(key, snapshot) for key in sorted(snapshot.members)]
 
     def _explicit(self, pod: Pod) -> list[GangKey]:
-        return [key for key_of in self._explicit_keys if (key := key_of(pod)) is not None]
+        found = [key for key_of in self._explicit_keys if (key := key_of(pod)) is not None]
+        return [key for key in found if len(key.name) <= MOST_SUBDOMAIN]
 
     def _membership_problems(
         self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot
@@ -132,9 +136,9 @@ def _priorities(
 ) -> tuple[int, int, tuple[str, ...]]:
     """Return (as preemptor, as victim, notes).
 
-    The group's own number, else its class's, else the members'. Members that
-    differ count with the lowest when they want room and with the highest when
-    they may lose theirs: neither way takes more than a member alone could.
+    The group's own number, else its class's, else the lowest of the members': a gang
+    can want no more than its least urgent member may take, and one urgent member does
+    not make the others so (each that is more urgent stays until somebody is above it).
     """
     found = {pod.priority for pod in members}
     notes: list[str] = []
@@ -157,9 +161,10 @@ def _priorities(
     if len(found) > 1:
         notes.append(
             f"pods differ in priority ({_listed(found)}): "
-            f"{min(found)} counts as preemptor, {max(found)} as victim"
+            f"{min(found)} counts as preemptor, as a victim each pod's own"
         )
-    return min(found, default=0), max(found, default=0), tuple(notes)
+    least = min(found, default=0)
+    return least, least, tuple(notes)
 
 
 def _listed(values: set[int]) -> str:

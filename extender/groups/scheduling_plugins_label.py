@@ -10,6 +10,7 @@ from extender.groups.dialect import Declaration
 from extender.model.gang import UNIT_SINGLE
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
+from extender.model.texts import some
 
 NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -42,8 +43,9 @@ class SchedulingPluginsLabelDialect:
         if not stated:
             return Declaration(problems=(f"no pod has the label {MIN_LABEL}",))
         if len(stated) > 1:
-            said = ", ".join(
-                f"{text!r} on {pod.key}" for text, pod in sorted(stated.items(), key=_first)
+            said = some(
+                [f"{text!r} on {pod.key}" for text, pod in sorted(stated.items(), key=_first)[:3]],
+                of=len(stated),
             )
             return Declaration(problems=(f"label {MIN_LABEL} differs between pods: {said}",))
         text, pod = next(iter(stated.items()))

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from extender.model.names import label_key_problem
 from extender.model.objects import Pod
+from extender.model.texts import some
 
 REQUIRED = ("podgroup-extender.io/required-topology",)
 PREFERRED = (
@@ -42,17 +44,23 @@ def topology_of(group_key: str, members: Iterable[Pod]) -> Topology:
     required = _stated(annotated, REQUIRED)
     preferred = _stated(annotated, PREFERRED)
     wanted = sorted({*required, *([group_key] if group_key else [])})
+    wrong = [why for key in wanted if (why := label_key_problem(key))]
+    if wrong:
+        return Topology(problems=(f"required topology: {wrong[0]}",))
     if len(wanted) > 1:
-        return Topology(problems=(f"different topology keys are required: {', '.join(wanted)}",))
+        return Topology(problems=(f"different topology keys are required: {some(wanted)}",))
+    wrong = [why for key in preferred if (why := label_key_problem(key))]
+    if wrong:
+        return Topology("".join(wanted), notes=(f"preferred topology: {wrong[0]}: none counts",))
     if wanted:
         notes = tuple(
             f"topology {key} is preferred, but {wanted[0]} is required: only that one counts"
-            for key in preferred
+            for key in preferred[:3]
             if key != wanted[0]
         )
         return Topology(required=wanted[0], notes=notes)
     if len(preferred) > 1:
-        text = f"different topology keys are preferred ({', '.join(preferred)}): none counts"
+        text = f"different topology keys are preferred ({some(preferred)}): none counts"
         return Topology(notes=(text,))
     return Topology(preferred="".join(preferred))
 

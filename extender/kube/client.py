@@ -18,9 +18,11 @@ import msgspec
 from extender.kube.api import Params, PatchKind
 from extender.kube.credentials import Access, find_access
 from extender.kube.errors import Unavailable, from_answer
+from extender.kube.gate import Gate
 from extender.kube.lines import LineSplitter
 from extender.kube.sockets import watchful
 from extender.model.errors import InvalidInput
+from extender.model.settings import ApiSettings
 
 _PATCH_TYPES: dict[str, str] = {
     "merge": "application/merge-patch+json",
@@ -37,9 +39,11 @@ _USER_AGENT = "podgroup-extender"
 class KubeClient:
     """One API server, one set of credentials, one connection pool."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, limits: ApiSettings | None = None) -> None:
         self._access = access
-        # No limit: each watch holds a connection for minutes and must not starve the rest.
+        self.gate = Gate(limits or ApiSettings())
+        # No limit: each watch holds a connection for minutes and must not starve the rest. How
+        # many there are of everything else is the gate's.
         # Identity encoding: inflating costs more time than the bytes it saves.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, socket_factory=watchful),
@@ -58,6 +62,7 @@ class KubeClient:
         *,
         context: str | None = None,
         server: str | None = None,
+        limits: ApiSettings | None = None,
     ) -> Self:
         """Return a client; nothing is sent yet.
 
@@ -66,7 +71,7 @@ class KubeClient:
         the default kubeconfig. Raises InvalidInput when the configuration is unusable.
         """
         # Exec plugins and the package's import block for a noticeable while.
-        return cls(await asyncio.to_thread(find_access, kubeconfig, context, server))
+        return cls(await asyncio.to_thread(find_access, kubeconfig, context, server), limits)
 
     @property
     def namespace(self) -> str:
@@ -159,19 +164,19 @@ class KubeClient:
 
     async def get(self, path: str, *, params: Params | None = None) -> dict[str, Any]:
         """Return the object (or list) at ``path``."""
-        return _document(await self.request("GET", path, params=params))
+        return json_of(await self.request("GET", path, params=params))
 
     async def create(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """POST ``body`` to the collection at ``path``; Conflict when the name is taken."""
-        return _document(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
+        return json_of(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
 
     async def replace(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """PUT ``body``; Conflict when its metadata.resourceVersion is not the present one."""
-        return _document(await self.request("PUT", path, params=dry_run_query(dry_run), body=body))
+        return json_of(await self.request("PUT", path, params=dry_run_query(dry_run), body=body))
 
     async def patch(
         self,
@@ -183,7 +188,7 @@ class KubeClient:
         dry_run: bool = False,
     ) -> dict[str, Any]:
         """Patch the object at ``path`` (a subresource such as .../status too)."""
-        return _document(
+        return json_of(
             await self.request(
                 "PATCH",
                 path,
@@ -208,7 +213,7 @@ class KubeClient:
         its resourceVersion). ``grace`` None leaves the object's own grace period.
         """
         options = _delete_options(uid, grace, dry_run, version)
-        return _document(
+        return json_of(
             await self.request("DELETE", path, params=dry_run_query(dry_run), body=options)
         )
 
@@ -234,7 +239,7 @@ class KubeClient:
             "deleteOptions": _delete_options(uid, grace, dry_run),
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        return _document(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
+        return json_of(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
 
     # -- the one place that talks ----------------------------------------------------------
 
@@ -261,18 +266,21 @@ class KubeClient:
             if header:
                 headers["Authorization"] = header
         try:
-            async with self._session.request(
-                method,
-                access.server + path,
-                params=query_of(params),
-                data=data,
-                headers=headers,
-                timeout=limits,
-                ssl=access.tls if access.tls is not None else True,
-                server_hostname=access.server_hostname,
-                proxy=access.proxy,
-                allow_redirects=False,
-            ) as answer:
+            async with (
+                self.gate.place(method, path),
+                self._session.request(
+                    method,
+                    access.server + path,
+                    params=query_of(params),
+                    data=data,
+                    headers=headers,
+                    timeout=limits,
+                    ssl=access.tls if access.tls is not None else True,
+                    server_hostname=access.server_hostname,
+                    proxy=access.proxy,
+                    allow_redirects=False,
+                ) as answer,
+            ):
                 if not 200 <= answer.status < 300:
                     body = await answer.read()
                     raise from_answer(answer.status, body, what, answer.headers.get("Retry-After"))
@@ -325,7 +333,8 @@ def _delete_options(
     return options
 
 
-def _document(body: bytes) -> dict[str, Any]:
+def json_of(body: bytes) -> dict[str, Any]:
+    """Return an answer's JSON object, {} for an empty one. Raises Unavailable for anything else."""
     if not body:
         return {}
     try:

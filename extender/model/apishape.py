@@ -304,7 +304,7 @@ class RawPriorityClass(Shape, gc=False):
 class RawBudgetSpec(Shape, gc=False):
     """policy/v1 PodDisruptionBudgetSpec; how the number is reached is its controller's business."""
 
-    selector: RawSelector | None = None
+    selector: Raw = NO_RAW
     unhealthy_pod_eviction_policy: str | None = None
 
 

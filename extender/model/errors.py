@@ -5,6 +5,7 @@
     ExtenderError
     +-- InvalidInput (ValueError)   what was sent is wrong: says what and where
     +-- NotReady                    caches not synced, stale, or not the leader
+    +-- UnknownPod                  the pod asked about is not as the cluster has it
 """
 
 from __future__ import annotations
@@ -29,3 +30,15 @@ class InvalidInput(ExtenderError, ValueError):  # noqa: N818 - reads as the cond
 
 class NotReady(ExtenderError):  # noqa: N818 - mirrors the readiness condition
     """An answer now would be a guess; the caller should come back later."""
+
+
+class UnknownPod(ExtenderError):  # noqa: N818 - reads as the condition it is
+    """The pod that was asked about is not one that waits for a node in the cluster as read.
+
+    Nothing is decided on a caller's word alone. ``absent`` tells whether it is not there at all,
+    which a watch that is behind may explain.
+    """
+
+    def __init__(self, message: str, *, absent: bool = False) -> None:
+        super().__init__(message)
+        self.absent = absent

@@ -16,8 +16,9 @@ class Gang(Struct, frozen=True, dict=True):
     """A group of pods that starts whole, and may have to be evicted whole.
 
     ``problems`` is what a person must repair (conflicting dialects, missing
-    object, minCount out of range); a gang with problems is neither planned for
-    nor evicted.
+    object, minCount out of range); a gang with problems is not planned for, and as
+    victims its pods are single ones, each at its own priority: no tenant is spared for a
+    mistake.
     """
 
     key: GangKey
@@ -33,7 +34,8 @@ class Gang(Struct, frozen=True, dict=True):
     preemptor_priority: int = 0
     """Used when the gang wants room: the lowest where members differ."""
     victim_priority: int = 0
-    """Used when the gang may be evicted: the highest where members differ."""
+    """The least at which a member may be evicted, and what the end of the gang counts as: what
+    the group states, else the lowest of its members. A member of a higher one goes at that."""
     preempts: bool = True
     topology_key: str = ""
     """All members inside one value of this node label ("" = no such rule)."""
@@ -67,6 +69,11 @@ class Gang(Struct, frozen=True, dict=True):
     def goes_whole(self) -> bool:
         """Whether it is evicted whole or not at all: a unit, and one that has come together.
 
-        Members of a gang below its quorum lose nothing together.
+        Members of a gang below its quorum lose nothing together, and what a gang with problems
+        would be is not known.
         """
-        return self.unit == UNIT_ALL and len(self.bound) >= max(1, self.min_count)
+        return (
+            not self.problems
+            and self.unit == UNIT_ALL
+            and len(self.bound) >= max(1, self.min_count)
+        )

@@ -13,9 +13,12 @@ import msgspec
 from msgspec import Raw
 
 from extender.model.apishape import NO_RAW, RawMeta, RawOwner
+from extender.model.bounds import LARGE, dense, estimate
+from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
 from extender.model.interning import Memo
 from extender.model.objects import Owner
+from extender.model.policy import OPT_OUT_ANNOTATIONS
 
 KEPT_ANNOTATIONS = (
     "podgroup-extender.io/",
@@ -35,6 +38,17 @@ KEPT_ANNOTATIONS = (
 )
 """Prefixes of the annotation keys some dialect or option reads; all others are dropped."""
 
+READ_ANNOTATIONS = (
+    "batch.kubernetes.io/job-completion-index",
+    "kubernetes.io/config.mirror",
+    "kueue.x-k8s.io/podset-preferred-topology",
+    "podgroup-extender.io/last-checkpoint",
+    "podgroup-extender.io/preferred-topology",
+    "podgroup-extender.io/required-topology",
+    *OPT_OUT_ANNOTATIONS,
+)
+"""Those that are read today: all that is kept of annotations of more than LARGE bytes."""
+
 NOTHING: dict[str, str] = {}
 """The one empty mapping; records are read-only, so it is shared."""
 
@@ -51,6 +65,9 @@ def _field(decode: Callable[[bytes], Value], absent: Value) -> Callable[[Raw, st
     known: Memo[bytes, Value] = Memo()
     get, put = known.get, known.put
 
+    def remember(key: bytes, value: Value) -> Value:
+        return value if len(key) > LARGE else put(key, value, len(key) + estimate(key))
+
     def read(raw: Raw, where: str) -> Value:
         if raw is NO_RAW:
             return absent
@@ -61,7 +78,7 @@ def _field(decode: Callable[[bytes], Value], absent: Value) -> Callable[[Raw, st
         if key == b"null":
             return absent
         try:
-            return put(key, decode(key))
+            return remember(key, decode(key))
         except msgspec.DecodeError as error:
             raise InvalidInput(f"{where}: {error}") from error
 
@@ -79,19 +96,25 @@ def _moment(text: bytes) -> float:
 
 
 def _string_mapping(text: bytes) -> dict[str, str]:
+    """Labels that are too many to be kept select nothing and are selected by nothing."""
+    if dense(text):
+        return NOTHING
     return _strings.decode(text) or NOTHING
 
 
 def _kept(text: bytes) -> dict[str, str]:
     every = _strings.decode(text)
-    kept = {name: value for name, value in every.items() if name.startswith(KEPT_ANNOTATIONS)}
+    if len(text) <= LARGE:
+        kept = {name: value for name, value in every.items() if name.startswith(KEPT_ANNOTATIONS)}
+    else:
+        kept = {name: named_text(every[name]) for name in READ_ANNOTATIONS if name in every}
     return kept or NOTHING
 
 
 def _controller(text: bytes) -> Owner | None:
     for owner in _owners.decode(text):
         if owner.controller:
-            return Owner(owner.kind, owner.name, owner.uid)
+            return Owner(named_text(owner.kind), named_text(owner.name), named_text(owner.uid))
     return None
 
 

@@ -21,12 +21,16 @@ from extender.model.apishape import (
     RawResources,
     raw_bytes,
 )
+from extender.model.bounds import ALWAYS_READ, MOST_RESOURCES, TEXT_BYTES, TOO_MANY
 from extender.model.errors import InvalidInput
 from extender.model.interning import Interner, Memo
 from extender.model.objects import Requests
 from extender.model.quantity import parse_resource
 
 Totals = dict[str, int]
+RESOURCE_BYTES = 160
+"""About what a resource's name, amount and place take."""
+KNOWN = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
 
 _resources = msgspec.json.Decoder(RawResources)
 _amounts = msgspec.json.Decoder(Amounts)
@@ -36,7 +40,8 @@ _intern: Interner[Requests] = Interner()
 
 def to_requests(amounts: Mapping[str, int]) -> Requests:
     """Return amounts in the form the records keep: sorted, without zeros, shared."""
-    return _intern(tuple(sorted(item for item in amounts.items() if item[1])))
+    kept = tuple(sorted(item for item in amounts.items() if item[1]))
+    return _intern(kept, RESOURCE_BYTES * len(kept))
 
 
 def parse_amounts(amounts: Mapping[str, str | int | float] | None, where: str) -> Totals:
@@ -60,7 +65,12 @@ def pod_requests(spec: RawPodSpec, status: RawPodStatus | None) -> Requests:
     """
     key = _memo_key(spec, status)
     found = _memo.get(key)
-    return found if found is not None else _memo.put(key, _compute(spec, status))
+    if found is not None:
+        return found
+    size = 2 * sum(TEXT_BYTES + (len(part) if part else 0) for part in key)
+    if size > ALWAYS_READ:
+        return _compute(spec, status)  # nobody else has the same
+    return _memo.put(key, _compute(spec, status), size)
 
 
 def _memo_key(spec: RawPodSpec, status: RawPodStatus | None) -> tuple[bytes | str | None, ...]:
@@ -116,7 +126,17 @@ def _compute(spec: RawPodSpec, status: RawPodStatus | None) -> Requests:
     for name, value in parse_amounts(_plain(spec.overhead, "spec"), "spec.overhead").items():
         totals[name] = totals.get(name, 0) + value
     totals["pods"] = 1
-    return to_requests(totals)
+    return to_requests(_not_too_many(totals))
+
+
+def _not_too_many(totals: Totals) -> Totals:
+    """More kinds than any pod asks for are not all kept: TOO_MANY stands for the others."""
+    asked = {name: amount for name, amount in totals.items() if amount}
+    if len(asked) <= MOST_RESOURCES:
+        return asked
+    names = [name for name in asked if name in KNOWN]
+    names += sorted(asked.keys() - KNOWN)[:MOST_RESOURCES]
+    return {**{name: asked[name] for name in names}, TOO_MANY: 1}
 
 
 def _containers(spec: RawPodSpec, status: RawPodStatus | None) -> Totals:

@@ -26,6 +26,7 @@ from extender.model.apishape import (
     RawToleration,
     raw_bytes,
 )
+from extender.model.bounds import ALWAYS_READ, LARGE, OVERSIZE, dense, estimate, named
 from extender.model.errors import InvalidInput
 from extender.model.interning import Interner, Memo
 from extender.model.objects import (
@@ -46,6 +47,7 @@ _affinity = msgspec.json.Decoder(RawAffinity)
 _spread = msgspec.json.Decoder(list[RawSpread])
 _tolerations = msgspec.json.Decoder(list[RawToleration])
 _ports = msgspec.json.Decoder(list[RawPort])
+_selector = msgspec.json.Decoder(RawSelector)
 _selector_map = msgspec.json.Decoder(dict[str, str])
 
 
@@ -92,12 +94,30 @@ def pod_shape(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> Po
     )
     template = _memo.get(key)
     if template is None:
-        template = _memo.put(key, _template(spec, namespace, labels))
+        size = len(spec.scheduler_name or "") + sum(
+            estimate(part) for part in (*key, *ports) if isinstance(part, bytes)
+        )
+        if size > ALWAYS_READ:
+            if _oversize(spec):
+                return _unread(spec)
+            # Nobody else has the same: the shape is made, and not remembered.
+            return _build(spec, namespace, labels)
+        template = _memo.put(key, _template(spec, namespace, labels), size)
     if template.shape is not None:
         return template.shape
     key = (key, *(labels.get(name) for name in template.label_keys))
     shape = _by_labels.get(key)
-    return shape if shape is not None else _by_labels.put(key, _build(spec, namespace, labels))
+    if shape is not None:
+        return shape
+    return _by_labels.put(key, _build(spec, namespace, labels), LARGE)
+
+
+def _unread(spec: RawPodSpec) -> PodShape:
+    """Return the shape of a pod whose constraints are too many: kube-scheduler's lists tell."""
+    return PodShape(
+        scheduler=named(spec.scheduler_name or "default-scheduler"),
+        unmodelled=tuple(sorted((*_unmodelled(spec), OVERSIZE))),
+    )
 
 
 def _sidecars(spec: RawPodSpec) -> list[RawContainer]:
@@ -117,6 +137,26 @@ def selector(raw: RawSelector | None) -> LabelSelector | None:
             raise InvalidInput(f"selector: operator {item.operator} with {len(values)} values")
         requirements.append(Requirement(item.key, item.operator, values))
     return LabelSelector(tuple(requirements))
+
+
+def kept_selector(raw: Raw) -> LabelSelector | None:
+    """Return a selector that is kept by itself; one too large to be kept matches nothing."""
+    data = raw_bytes(raw)
+    if not data or dense(data):
+        return None
+    try:
+        return selector(_selector.decode(data))
+    except msgspec.DecodeError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def _oversize(spec: RawPodSpec) -> bool:
+    """Whether some constraint of the pod is too large to be kept."""
+    parts = [spec.affinity, spec.node_selector, spec.topology_spread_constraints, spec.tolerations]
+    if any(part is not NO_RAW and dense(bytes(part)) for part in parts):
+        return True
+    ports = [c.ports for c in (*(spec.containers or ()), *_sidecars(spec)) if c.ports is not NO_RAW]
+    return dense(b"".join(map(bytes, ports)))
 
 
 def _template(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> _Template:
@@ -158,10 +198,17 @@ def _build(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> PodSh
                 for raw in _decode(_tolerations.decode, spec.tolerations, "spec.tolerations") or ()
             ),
             host_ports=_host_ports(spec),
-            scheduler=spec.scheduler_name or "default-scheduler",
+            scheduler=named(spec.scheduler_name or "default-scheduler"),
             unmodelled=_unmodelled(spec),
-        )
+        ),
+        _size(spec),
     )
+
+
+def _size(spec: RawPodSpec) -> int:
+    """About how many bytes the constraints take."""
+    parts = (spec.affinity, spec.node_selector, spec.topology_spread_constraints, spec.tolerations)
+    return 256 + sum(estimate(bytes(part)) for part in parts if part is not NO_RAW)
 
 
 def _node_terms(affinity: RawAffinity) -> tuple[NodeSelectorTerm, ...] | None:

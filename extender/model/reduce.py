@@ -18,6 +18,7 @@ from extender.model.apishape import (
     RawPodSpec,
     RawPriorityClass,
 )
+from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
 from extender.model.metadata import (
     controller_of,
@@ -37,7 +38,7 @@ from extender.model.objects import (
     Taint,
 )
 from extender.model.podrequests import parse_amounts, pod_requests, to_requests
-from extender.model.podshape import pod_shape, selector
+from extender.model.podshape import kept_selector, pod_shape
 
 CHECKPOINTED = "podgroup-extender.io/Checkpointed"
 """Type of the pod condition by which a workload says that its work is saved."""
@@ -94,7 +95,7 @@ def reduce_pod(raw: RawPod) -> Pod:
         kept_annotations(meta.annotations, "metadata.annotations"),
         pod_requests(spec, status),
         pod_shape(spec, namespace, labels),
-        sys.intern(group.pod_group_name or "") if group is not None else "",
+        sys.intern(named_text(group.pod_group_name or "")) if group is not None else "",
         controller_of(meta.owner_references, "metadata.ownerReferences"),
         moment(meta.creation_timestamp, "metadata.creationTimestamp"),
         started,
@@ -153,7 +154,7 @@ def reduce_budget(raw: RawBudget) -> DisruptionBudget:
     """Return the record of a typed PodDisruptionBudget; without status nothing is allowed."""
     meta = named(raw.metadata)
     try:
-        chosen = selector(raw.spec.selector if raw.spec else None)
+        chosen = kept_selector(raw.spec.selector) if raw.spec else None
     except InvalidInput as error:
         raise InvalidInput(f"spec.selector: {error}") from error
     allowed = raw.status.disruptions_allowed if raw.status else None
@@ -211,9 +212,9 @@ def reduce_core_group(raw: RawPodGroup) -> GroupObject:
         min_count=gang.min_count if gang is not None else None,
         disrupt_all=whole,
         priority=spec.priority,
-        priority_class=spec.priority_class_name or "",
+        priority_class=named_text(spec.priority_class_name or ""),
         preempts=spec.preemption_policy != "Never",
-        topology_key=topology[0].key if topology else "",
+        topology_key=named_text(topology[0].key) if topology else "",
         version=version_of(meta),
     )
 

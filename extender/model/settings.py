@@ -12,6 +12,8 @@ from msgspec import Struct, field
 
 from extender.model.cost_order import problems_of
 from extender.model.errors import InvalidInput
+from extender.model.policy import PolicySettings
+from extender.model.policy import problems_of as policy_problems
 
 
 class Section(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -32,9 +34,43 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     tls_key_file: str = ""
     client_ca_file: str = ""
     """When set, callers must show a certificate signed by it."""
-    debug: bool = True
-    """Serve the debug API (decisions, reservations, gangs, snapshot)."""
+    allowed_names: tuple[str, ...] = ()
+    """Who of them may call the verbs: common name, or DNS name or URI among the alternative
+    names, of the certificate. Empty: everybody who can connect."""
+    allow_open_port: bool = False
+    """Serve the verbs to strangers, if the option ``--allow-open-port`` says so too."""
+    health_host: str = ""
+    """Of the listener for health, metrics and debug; "" = as ``host``."""
+    health_port: int | None = None
+    """A listener of its own for health, metrics and debug, never the verbs; 0 takes a free port."""
+    open_metrics: bool = False
+    """Show /metrics on a shared listener to callers without a token."""
+    debug: bool | None = None
+    """Serve the debug API (decisions, reservations, gangs, snapshot). None: on loopback only.
+    True: elsewhere too, to those whom the API server allows it."""
+    max_header_bytes: int = 16 * 1024
+    """Of one request's line and headers."""
+    max_connections: int = 512
+    """On one listener. One more closes the connection that has been idle longest."""
+    max_bytes_in_flight: int = 128 * 1024 * 1024
+    """Of all bodies that are being read or answered."""
+    head_seconds: float = 10.0
+    """From a request's first byte to the end of its headers, and for a TLS handshake."""
+    body_seconds: float = 10.0
+    """From the end of the headers to the end of the body; also how long an answer may wait for
+    a caller that does not read."""
+    pod_wait_seconds: float = 1.0
+    """How long a verb waits for a pod that kube-scheduler knows and the cache does not yet."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class ApiSettings(Section, frozen=True, kw_only=True):
+    """What is written to the API server; see kube.gate."""
+
+    connections: int = 64
+    """Writes at the same time."""
+    requests_per_second: float = 1000.0
+    """Writes, averaged over a second; 0: no limit. The lease is exempt from both."""
 
 
 class CacheSettings(Section, frozen=True, kw_only=True):
@@ -106,6 +142,10 @@ class SeatSettings(Section, frozen=True, kw_only=True):
     """How often one plan may be changed because a seat was not offered."""
     record_namespace: str = ""
     """Where plan records (ConfigMaps) are kept; "" = our own namespace, else kube-system."""
+    record_key_file: str = ""
+    """A key of 32 bytes at least, by which plan records are signed: mounted from a Secret. With
+    it a record that is not surely ours is kept aside; "" = the rights on the records' namespace
+    are what keeps strangers' out."""
     nominate: bool = True
     """Write status.nominatedNodeName on members, a hint to autoscalers."""
 
@@ -151,12 +191,14 @@ class Settings(Section, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ()
     """Only pods of these schedulers are planned for; empty = of any."""
     server: ServerSettings = ServerSettings()
+    api: ApiSettings = ApiSettings()
     cache: CacheSettings = CacheSettings()
     groups: GroupSettings = GroupSettings()
     plan: PlanSettings = PlanSettings()
     seats: SeatSettings = SeatSettings()
     eviction: EvictionSettings = EvictionSettings()
     leadership: LeadershipSettings = LeadershipSettings()
+    policy: PolicySettings = PolicySettings()
 
 
 def validate(settings: Settings) -> None:
@@ -178,6 +220,35 @@ def validate(settings: Settings) -> None:
             not s.server.client_ca_file or bool(s.server.tls_cert_file),
             "server.clientCaFile needs server.tlsCertFile",
         ),
+        (
+            not s.server.allowed_names or bool(s.server.client_ca_file),
+            "server.allowedNames needs server.clientCaFile: nobody shows a name without it",
+        ),
+        (all(s.server.allowed_names), "server.allowedNames must not hold an empty name"),
+        (
+            s.server.health_port is None or 0 <= s.server.health_port <= 65535,
+            "server.healthPort must be 0..65535",
+        ),
+        (
+            s.server.health_port != s.server.port or not s.server.port,
+            "server.healthPort must be another port than server.port",
+        ),
+        (
+            not s.server.health_host or s.server.health_port is not None,
+            "server.healthHost needs server.healthPort",
+        ),
+        (s.server.max_header_bytes >= 1024, "server.maxHeaderBytes must be at least 1024"),
+        (s.server.max_connections >= 4, "server.maxConnections must be at least 4"),
+        (
+            s.server.max_bytes_in_flight * 3 // 4 >= s.server.max_body_bytes,
+            "server.maxBytesInFlight must be at least 4/3 of server.maxBodyBytes (a quarter is "
+            "kept for small bodies)",
+        ),
+        (s.server.head_seconds > 0, "server.headSeconds must be positive"),
+        (s.server.body_seconds > 0, "server.bodySeconds must be positive"),
+        (0 <= s.server.pod_wait_seconds <= 1, "server.podWaitSeconds must be 0..1"),
+        (s.api.connections >= 8, "api.connections must be at least 8"),
+        (s.api.requests_per_second >= 0, "api.requestsPerSecond must not be negative"),
         (s.cache.stale_seconds > 0, "cache.staleSeconds must be positive"),
         (s.cache.stall_seconds > 0, "cache.stallSeconds must be positive"),
         (s.cache.page_size > 0, "cache.pageSize must be positive"),
@@ -205,5 +276,6 @@ def validate(settings: Settings) -> None:
     )
     wrong = [text for fine, text in rules if not fine]
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
+    wrong += policy_problems(s.policy)
     if wrong:
         raise InvalidInput("; ".join(wrong))

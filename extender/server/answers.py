@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
+
+from extender.server.budget import Budget
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -22,6 +26,10 @@ class BodyTooLarge(Exception):  # noqa: N818 - reads as the condition it is
     """The body exceeds the limit; not all of it has been read."""
 
 
+class BodyTooLate(Exception):  # noqa: N818 - reads as the condition it is
+    """The body did not come in time."""
+
+
 class Disconnected(Exception):  # noqa: N818 - reads as the condition it is
     """The caller went away before its question was complete."""
 
@@ -35,28 +43,52 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return None
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """Return the whole body. Raises BodyTooLarge beyond ``limit`` bytes.
+class Body:
+    """Reads one body, and holds its bytes in the budget until ``release``."""
 
-    A Content-Length beyond the limit is refused before anything is read; a body
-    without one is counted as it comes.
-    """
-    declared = header(scope, b"content-length")
-    if declared is not None and int(declared) > limit:
-        raise BodyTooLarge
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        chunk: bytes = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
+    def __init__(self, budget: Budget, limit: int, seconds: float) -> None:
+        self._budget = budget
+        self._limit = limit
+        self._seconds = seconds
+        self._held = 0
+
+    async def read(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the whole body.
+
+        Raises BodyTooLarge beyond the limit, BodyTooLate when it does not come in time,
+        BudgetSpent when too much is held already, Disconnected when the caller goes away. A
+        Content-Length beyond the limit is refused before anything is read; a body without
+        one is counted as it comes.
+        """
+        declared = header(scope, b"content-length")
+        if declared is not None and int(declared) > self._limit:
             raise BodyTooLarge
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._read(receive)
+        except TimeoutError:
+            raise BodyTooLate from None
+
+    async def _read(self, receive: Receive) -> bytes:
+        chunks: list[bytes] = []
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            chunk: bytes = message.get("body", b"")
+            size = self._held + len(chunk)
+            if size > self._limit:
+                raise BodyTooLarge
+            self._budget.take(len(chunk), size)
+            self._held = size
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self._budget.give(self._held)
+        self._held = 0
 
 
 async def respond(
@@ -85,3 +117,14 @@ async def respond(
 def error_body(message: str, where: str = "", **more: object) -> bytes:
     """Return the JSON every error answer has: what is wrong, and where."""
     return msgspec.json.encode({"error": message, "where": where, **more})
+
+
+def raw_answer(status: int, message: str) -> bytes:
+    """Return a whole HTTP/1.1 answer, for where there is no application to give one."""
+    body = error_body(message)
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
+        f"content-type: {JSON.decode()}\r\ncontent-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return head.encode() + body

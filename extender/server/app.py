@@ -2,6 +2,7 @@
 
 kube-scheduler reads the body only of a 200 and takes anything else for an
 error, so every refusal here is for the person who reads logs or calls by hand.
+Every listener has a door of its own into it, with rules on who is shown what.
 """
 
 from __future__ import annotations
@@ -11,18 +12,22 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
-from extender.model.errors import InvalidInput, NotReady
+from extender.model.errors import InvalidInput, NotReady, UnknownPod
+from extender.model.settings import ServerSettings
 from extender.server.answers import (
     CLOSE,
     JSON,
     TEXT,
+    Body,
     BodyTooLarge,
+    BodyTooLate,
     Disconnected,
     Headers,
     Receive,
@@ -30,11 +35,14 @@ from extender.server.answers import (
     Send,
     error_body,
     header,
-    read_body,
     respond,
 )
+from extender.server.budget import Budget, BudgetSpent
 from extender.server.debug import DebugSource, serve_debug
 from extender.server.metrics import Metrics, VerbMetrics
+from extender.server.rules import TOKENS_NEED_TLS, Rules, Shown
+from extender.server.seldom import Seldom
+from extender.server.tokens import Tokens, Verdict
 from extender.wire.filter import (
     FilterArgs,
     FilterResult,
@@ -53,6 +61,8 @@ from extender.wire.preempt import (
 VERBS = ("filter", "prioritize", "preempt")
 LINGER_SECONDS = 2.0
 """How long the rest of a refused body is read, so that the caller sees the refusal."""
+SHOWN = 500
+"""Characters of an error about a caller's words that are logged."""
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 
 Answered = tuple[bytes, int, int]
@@ -62,8 +72,8 @@ Answered = tuple[bytes, int, int]
 class Verbs(Protocol):
     """What the verbs room gives. All three run on the event loop.
 
-    InvalidInput becomes 400, NotReady 503, anything else 500; an error that
-    kube-scheduler should see as filter's own goes into FilterResult.error.
+    InvalidInput becomes 400, UnknownPod 409, NotReady 503, anything else 500; an error
+    that kube-scheduler should see as filter's own goes into FilterResult.error.
     """
 
     async def filter(self, args: FilterArgs) -> FilterResult:
@@ -93,25 +103,29 @@ class Health:
 
 
 class App:
-    """The application; one instance a server.
+    """The application; one instance a server, one ``door`` a listener.
 
     ``health`` returns the reasons why this process is not ready, not alive, or does not
-    know the cluster. ``debug`` None turns the debug API off.
+    know the cluster. Without ``tokens`` nobody's token is good.
     """
 
     def __init__(
         self,
         verbs: Verbs,
-        debug: DebugSource | None,
+        debug: DebugSource,
         health: Health,
         metrics: Metrics,
-        max_body_bytes: int,
+        settings: ServerSettings,
+        tokens: Tokens | None,
     ) -> None:
         self._verbs = verbs
         self._debug = debug
         self._health = health
         self._metrics = metrics
-        self._max_body_bytes = max_body_bytes
+        self._settings = settings
+        self._tokens = tokens
+        self._seldom = Seldom(time.monotonic)
+        self.budget = Budget(settings.max_bytes_in_flight)
         self._calls: dict[str, tuple[Callable[[bytes], Awaitable[Answered]], VerbMetrics]] = {
             "/filter": (self._filter, metrics.verb("filter")),
             "/prioritize": (self._prioritize, metrics.verb("prioritize")),
@@ -137,18 +151,21 @@ class App:
         """Return once no request is in flight."""
         await self._idle.wait()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+    def door(self, rules: Rules) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+        """Return the application as one listener shows it."""
+        return partial(self._answer, rules)
+
+    async def _answer(self, rules: Rules, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"unsupported ASGI scope {scope['type']!r}")
         self._in_flight += 1
         self._idle.clear()
         try:
             call = self._calls.get(scope["path"])
-            if call is not None:
-                await self._serve_verb(*call, scope, receive, send)
+            if call is not None and rules.verbs:
+                await self._serve_verb(*call, rules, scope, receive, send)
             else:
-                await self._serve_other(scope, send)
+                await self._serve_other(rules, scope, send)
         finally:
             self._in_flight -= 1
             if not self._in_flight:
@@ -160,6 +177,7 @@ class App:
         self,
         call: Callable[[bytes], Awaitable[Answered]],
         metrics: VerbMetrics,
+        rules: Rules,
         scope: Scope,
         receive: Receive,
         send: Send,
@@ -168,14 +186,19 @@ class App:
         if scope["method"] != "POST":
             await self._method_not_allowed(send, "POST")
             return
+        if rules.names and rules.names.isdisjoint(scope["state"]["names"]):
+            await self._unknown_name(path, metrics, scope, receive, send)
+            return
         started = perf_counter()
         request_id = self._request_id(scope)
         structlog.contextvars.bind_contextvars(request_id=request_id, verb=path[1:])
         log = structlog.get_logger()
         size = 0
-        status, too_large = 200, False
+        status, unread = 200, False
+        limit = self._settings.max_body_bytes
+        reading = Body(self.budget, limit, self._settings.body_seconds)
         try:
-            body = await read_body(scope, receive, self._max_body_bytes)
+            body = await reading.read(scope, receive)
             size = len(body)
             answer, nodes_in, nodes_out = await call(body)
             metrics.weighed(nodes_in, nodes_out)
@@ -183,17 +206,34 @@ class App:
             log.info("caller went away before its request was complete")
             return
         except BodyTooLarge:
-            status, too_large = 413, True
-            answer = error_body(f"body exceeds {self._max_body_bytes} bytes", "body")
+            status, unread = 413, True
+            answer = error_body(f"body exceeds {limit} bytes", "body")
             metrics.malformed()
-            log.warning("body too large", limit=self._max_body_bytes)
+            if self._seldom.due(("large", path)):
+                log.warning("body too large", limit=limit)
+        except BodyTooLate:
+            status, unread = 408, True
+            seconds = self._settings.body_seconds
+            answer = error_body(f"no complete body within {seconds:g} s", "body")
+            self._refused("body-late", log, seconds=seconds)
+        except BudgetSpent:
+            status, unread = 503, True
+            held = self.budget.limit
+            answer = error_body(f"the bodies being read exceed {held} bytes; try again", "body")
+            self._refused("bytes", log, limit=held)
         except InvalidInput as error:
             status, answer = 400, error_body(error.message, error.where)
             metrics.malformed()
-            log.warning("malformed request", error=error.message, where=error.where)
+            if self._seldom.due(("malformed", path)):
+                log.warning("malformed request", error=error.message[:SHOWN], where=error.where)
+        except UnknownPod as error:
+            status, answer = 409, error_body(str(error), "Pod")
+            about = "" if error.absent else str(error)
+            self._refused("unknown-pod", log, about=about, reason=str(error))
         except NotReady as error:
             status, answer = 503, error_body(str(error))
-            log.warning("not ready", reason=str(error))
+            if self._seldom.due(("not ready", path, str(error))):
+                log.warning("not ready", reason=str(error))
         except asyncio.CancelledError:
             if not self._draining:
                 raise
@@ -202,18 +242,37 @@ class App:
         except Exception:
             status, answer = 500, error_body("internal error, see the log", request_id=request_id)
             log.exception("internal error")
+        finally:
+            reading.release()
         headers = [*self._headers(), (b"x-request-id", request_id.encode())]
         if status == 503 and CLOSE not in headers:
             # A new connection through a Service may lead to the replica that answers.
             headers.append(CLOSE)
-        if too_large:
-            await respond(send, status, answer, headers=[*headers, CLOSE], more=True)
-            await _discard(receive)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        if unread:
+            if CLOSE not in headers:
+                headers.append(CLOSE)
+            await _respond_unread(receive, send, status, answer, headers)
         else:
             await respond(send, status, answer, headers=headers)
         metrics.answered(status, perf_counter() - started, size, len(answer))
         log.debug("answered", status=status, bytes_in=size, bytes_out=len(answer))
+
+    async def _unknown_name(
+        self, path: str, metrics: VerbMetrics, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Refuse a caller who showed a good certificate of somebody else."""
+        names = ", ".join(sorted(scope["state"]["names"])) or "no name"
+        message = f"a certificate for {names} may not call the verbs (server.allowedNames)"
+        self._refused("name", structlog.get_logger(), about=names, verb=path[1:], names=names)
+        headers = [*self._headers(), CLOSE]
+        await _respond_unread(receive, send, 403, error_body(message), headers)
+        metrics.answered(403, 0.0, 0, 0)
+
+    def _refused(self, kind: str, log: Any, about: str = "", **more: object) -> None:
+        """Count a refusal, and log it once a minute for each that it is ``about``."""
+        self._metrics.refused(kind)
+        if self._seldom.due((kind, about)):
+            log.warning("call refused", kind=kind, **more)
 
     async def _filter(self, body: bytes) -> Answered:
         args = decode_filter_args(body)
@@ -237,17 +296,18 @@ class App:
             return given.decode()
         return f"{self._id_prefix}-{next(self._ids)}"
 
-    def _headers(self) -> Headers:
+    def _headers(self) -> list[tuple[bytes, bytes]]:
         return [CLOSE] if self._draining else []
 
     # Everything else
 
-    async def _serve_other(self, scope: Scope, send: Send) -> None:
+    async def _serve_other(self, rules: Rules, scope: Scope, send: Send) -> None:
         path: str = scope["path"]
         serve = self._other(path)
         if serve is None:
-            verbs = [f"/{verb}" for verb in VERBS]
-            message = f"no verb {path!r}, there are {', '.join(verbs)}"
+            verbs = [f"/{verb}" for verb in VERBS] if rules.verbs else []
+            there = f"there are {', '.join(verbs)}" if verbs else "none is served on this port"
+            message = f"no verb {path[:100]!r}, {there}"
             await respond(
                 send, 404, error_body(message, "path", verbs=verbs), headers=self._headers()
             )
@@ -256,7 +316,8 @@ class App:
             await self._method_not_allowed(send, "GET")
             return
         try:
-            await serve(scope, send)
+            if await self._admitted(rules, scope, send):
+                await serve(scope, send)
         except InvalidInput as error:
             body = error_body(error.message, error.where)
             await respond(send, 400, body, headers=self._headers())
@@ -278,6 +339,37 @@ class App:
         if path == "/debug" or path.startswith("/debug/"):
             return self._serve_debug
         return None
+
+    async def _admitted(self, rules: Rules, scope: Scope, send: Send) -> bool:
+        """Whether the caller may see the page; has answered when not."""
+        path: str = scope["path"]
+        shown: Shown = "open"
+        if path == "/metrics":
+            shown = rules.metrics
+        elif path.startswith("/debug"):
+            shown = rules.debug
+        if shown == "open":
+            return True
+        if shown == "off":
+            body = error_body("the debug API is turned off here (server.debug)", "path")
+            await respond(send, 404, body, headers=self._headers())
+            return False
+        verdict = await self._review(rules, header(scope, b"authorization"), path)
+        if verdict.status == 200:
+            return True
+        self._refused("token", structlog.get_logger(), about=path, path=path[:100])
+        headers = self._headers()
+        if verdict.status == 401:
+            headers = [*headers, (b"www-authenticate", b"Bearer")]
+        await respond(send, verdict.status, error_body(verdict.message), headers=headers)
+        return False
+
+    async def _review(self, rules: Rules, authorization: bytes | None, path: str) -> Verdict:
+        if not rules.encrypted:
+            return Verdict(403, TOKENS_NEED_TLS)
+        if self._tokens is None:
+            return Verdict(403, "no API server is known here that could review a token")
+        return await self._tokens.review(authorization, path)
 
     async def _alive(self, scope: Scope, send: Send) -> None:
         await self._report(send, "not alive", self._health.alive(), 500)
@@ -305,13 +397,9 @@ class App:
 
     async def _serve_debug(self, scope: Scope, send: Send) -> None:
         path: str = scope["path"]
-        if self._debug is None:
-            body = error_body("the debug API is turned off (server.debug)", "path")
-        elif await serve_debug(self._debug, path, scope["query_string"], send, self._headers()):
-            return
-        else:
-            body = error_body(f"no debug page {path!r}, see /debug/", "path")
-        await respond(send, 404, body, headers=self._headers())
+        if not await serve_debug(self._debug, path, scope["query_string"], send, self._headers()):
+            body = error_body(f"no debug page {path[:100]!r}, see /debug/", "path")
+            await respond(send, 404, body, headers=self._headers())
 
     async def _method_not_allowed(self, send: Send, allowed: str) -> None:
         await respond(
@@ -321,6 +409,15 @@ class App:
             JSON,
             [*self._headers(), (b"allow", allowed.encode())],
         )
+
+
+async def _respond_unread(
+    receive: Receive, send: Send, status: int, answer: bytes, headers: Headers
+) -> None:
+    """Answer a request whose body is not wanted, and read on for a while."""
+    await respond(send, status, answer, headers=headers, more=True)
+    await _discard(receive)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _discard(receive: Receive) -> None:

@@ -87,6 +87,18 @@ class Metrics:
         self.bad_input = Counter(
             PREFIX + "bad_input", "Calls that were malformed.", ["verb"], registry=registry
         )
+        self._refusals = Counter(
+            PREFIX + "refused",
+            "Connections and calls that were not served, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self._reloads = Counter(
+            PREFIX + "certificate_reloads",
+            "Changes of the certificate files, by what came of them.",
+            ["result"],
+            registry=registry,
+        )
         self._decisions = Counter(
             PREFIX + "gang_decisions", "Decisions about gangs.", ["outcome"], registry=registry
         )
@@ -104,6 +116,14 @@ class Metrics:
     def verb(self, name: str) -> VerbMetrics:
         """Return the counters of one verb."""
         return VerbMetrics(self, name)
+
+    def refused(self, reason: str) -> None:
+        """Count a connection or a call that was not served."""
+        self._refusals.labels(reason).inc()
+
+    def reloaded(self, result: str) -> None:
+        """Count a change of the certificate files: "taken" or "refused"."""
+        self._reloads.labels(result).inc()
 
     def decided(self, outcome: str) -> None:
         """Count a decision about a gang, for example "planned" or a refusal's code."""

@@ -20,9 +20,6 @@ from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.verbs.spare import Spare
 
-POD_WAIT = 0.25
-"""Seconds to wait for a pod that kube-scheduler knows and our cache does not yet."""
-
 
 class Cluster(Protocol):
     """What the verbs need of the cache."""
@@ -40,6 +37,9 @@ class Cluster(Protocol):
 
     def pod(self, uid: str) -> Pod | None:
         """Return a non-finished pod by uid."""
+
+    def stale_for(self) -> float:
+        """Return for how many seconds changes may have been missed, 0 while all is well."""
 
     async def wait_change(self, generation: int, timeout: float) -> int:
         """Return the present generation once it is above ``generation``, or after a time."""
@@ -110,7 +110,7 @@ class Context(Struct, frozen=True):
         key = self.resolver.member_key(pod)
         return None if key is None else self.resolver.resolve(key, snapshot)
 
-    async def waiting_gang(self, pod: Pod) -> Gang | None:
+    def waiting_gang(self, pod: Pod) -> Gang | None:
         """Return the gang whose quorum this pod is needed for, None to treat it alone.
 
         Alone go pods of no gang, pods of a gang whose members start one by one,
@@ -118,13 +118,7 @@ class Context(Struct, frozen=True):
         """
         if self.resolver.member_key(pod) is None:
             return None
-        await self._seen(pod)
         gang = self.gang_of(pod, self.shown())
         if gang is None or gang.problems:
             return gang
         return gang if gang.starts_whole and gang.missing else None
-
-    async def _seen(self, pod: Pod) -> None:
-        """Give the cache a moment: kube-scheduler's own watch may be ahead of ours."""
-        if self.cluster.pod(pod.uid) is None:
-            await self.cluster.wait_change(self.cluster.generation, POD_WAIT)

@@ -9,8 +9,11 @@ kube-scheduler up to 1.37 a plain failed node would be tried for preemption.
 from __future__ import annotations
 
 from extender.gang.act.book import Flight, State
+from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
+from extender.model.texts import cut
+from extender.verbs.asked import Asked
 from extender.verbs.context import Context
 from extender.wire.filter import FilterArgs, FilterResult
 
@@ -18,38 +21,54 @@ from extender.wire.filter import FilterArgs, FilterResult
 class Filter:
     """Answers the filter verb."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, asked: Asked) -> None:
         self._context = context
+        self._asked = asked
 
     async def answer(self, args: FilterArgs) -> FilterResult:
-        """Return the nodes the pod may have now. Raises NotReady before recovery."""
+        """Return the nodes the pod may have now.
+
+        Raises NotReady before recovery, UnknownPod when nothing can be said about the pod.
+        """
         context = self._context
         context.require_ready()
-        pod, names = args.pod, args.node_names
+        told, names = args.pod, args.node_names
+        try:
+            pod = await self._asked.pod(told)
+        except UnknownPod as unknown:
+            behind = unknown.absent and context.cluster.stale_for() > 0
+            if behind and context.resolver.member_key(told) is None:
+                return self._unread(told, names)
+            raise
+        nominated_only = len(names) == 1 and names[0] in (pod.nominated, told.nominated)
         context.evidence.accepts(pod, names)
         answer: Flight | Refusal | None = context.book.of_member(pod.uid)
         if answer is None:
             key = context.resolver.member_key(pod)
             answer = context.asking.known(key) if key is not None else None
         if answer is None:
-            gang = await context.waiting_gang(pod)
+            gang = context.waiting_gang(pod)
             if gang is None:
                 return self._beside_seats(pod, names)
-            answer = await context.asking.ensure(gang.key, "filter", offered=_offered(pod, names))
+            # A nominated pod is first tried on its nominated node alone: that is no evidence.
+            offered = None if nominated_only else {pod.uid: frozenset(names)}
+            answer = await context.asking.ensure(gang.key, "filter", offered=offered)
         if isinstance(answer, Flight):
-            return self._seated(answer, pod, names)
+            return self._seated(answer, pod, names, nominated_only)
         if answer.code == "stale":
-            return FilterResult(node_names=[], error=answer.message)
+            return FilterResult(node_names=[], error=cut(answer.message))
         return hold_back(names, f"{answer.gang}: {answer.message}")
 
-    def _seated(self, flight: Flight, pod: Pod, names: list[str]) -> FilterResult:
+    def _seated(
+        self, flight: Flight, pod: Pod, names: list[str], nominated_only: bool
+    ) -> FilterResult:
         seat = flight.seats.get(pod.uid)
         if seat is None:
             return hold_back(
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
         if flight.state is not State.OPEN:
-            flight.answered.discard(pod.uid)
+            self._context.book.not_coming(flight, [pod.uid])
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
         if not flight.binding and self._context.asking.crowded(flight):
             return hold_back(
@@ -62,12 +81,11 @@ class Filter:
             result = hold_back(others, f"{flight.key}: its seat is on {seat}")
             result.node_names.append(seat)
             return result
-        nominated_only = names == [pod.nominated]
         if not nominated_only:
             self._context.asking.seat_not_offered(flight, pod, frozenset(names))
             swapped = flight.seats.get(pod.uid)
             if flight.state is State.OPEN and swapped is not None and swapped in names:
-                return self._seated(flight, pod, names)
+                return self._seated(flight, pod, names, nominated_only)
         return hold_back(names, f"{flight.key}: its seat is on {seat}, which is not offered")
 
     def _beside_seats(self, pod: Pod, names: list[str]) -> FilterResult:
@@ -83,13 +101,26 @@ class Filter:
             if why is None:
                 kept.append(name)
             else:
-                refused[name] = why
+                refused[name] = cut(why)
         for name in kept:
             if name in held:
                 spare.offered(pod, name)
         self._context.offers.note(pod, kept)
         if refused:
             self._context.notices.held_back(pod)
+        return FilterResult(node_names=kept, failed_and_unresolvable=refused)
+
+    def _unread(self, told: Pod, names: list[str]) -> FilterResult:
+        """Answer about a pod of no gang that a watch which is down has not brought.
+
+        Its own word says what it is, so nothing that is promised is given to it, whatever its
+        priority. That it was offered nodes can only make plans wait.
+        """
+        held = self._context.book.nodes()
+        reason = "seats are held there, and the pod has not been read from the API server yet"
+        kept = [name for name in names if name not in held]
+        self._context.offers.note(told, kept)
+        refused = {name: reason for name in names if name in held}
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
 
 
@@ -105,14 +136,4 @@ def _waits_for(flight: Flight) -> str:
 
 def hold_back(names: list[str], reason: str) -> FilterResult:
     """Return an answer that keeps the pod off all of ``names``."""
-    return FilterResult(node_names=[], failed_and_unresolvable=dict.fromkeys(names, reason))
-
-
-def _offered(pod: Pod, names: list[str]) -> dict[str, frozenset[str]] | None:
-    """Return the list as evidence of what kube-scheduler accepts, if it is a full one.
-
-    A nominated pod is first tried on its nominated node alone.
-    """
-    if names == [pod.nominated]:
-        return None
-    return {pod.uid: frozenset(names)}
+    return FilterResult(node_names=[], failed_and_unresolvable=dict.fromkeys(names, cut(reason)))

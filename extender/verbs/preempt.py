@@ -12,12 +12,13 @@ left to kube-scheduler, or a gang is evicted whole by us.
 from __future__ import annotations
 
 from extender.gang.act.book import Flight
-from extender.gang.incremental.victims import protected
+from extender.gang.incremental.protection import Protections
 from extender.gang.plan.single import single_gang
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
-from extender.model.settings import PlanSettings
+from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.verbs.asked import Asked
 from extender.verbs.context import Context
 from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
 
@@ -27,21 +28,25 @@ NOTHING = PreemptResult(candidates={})
 class Preempt:
     """Answers the preempt verb."""
 
-    def __init__(self, context: Context, plan: PlanSettings) -> None:
+    def __init__(self, context: Context, asked: Asked, settings: Settings) -> None:
         self._context = context
-        self._plan = plan
+        self._asked = asked
+        self._protections = Protections(settings)
 
     async def answer(self, args: PreemptArgs) -> PreemptResult:
-        """Return the candidates kube-scheduler may act on. Raises NotReady before recovery."""
+        """Return the candidates kube-scheduler may act on.
+
+        Raises NotReady before recovery, UnknownPod when the pod is not one that waits.
+        """
         context = self._context
         context.require_ready()
-        pod = args.pod
+        pod = await self._asked.pod(args.pod)
         context.evidence.accepts(pod, args.candidates)
         flight = context.book.of_member(pod.uid)
         if flight is not None:
             context.asking.seat_not_offered(flight, pod, frozenset())
             return NOTHING
-        gang = await context.waiting_gang(pod)
+        gang = context.waiting_gang(pod)
         if gang is not None:
             await context.asking.ensure(gang.key, "preempt")
             return NOTHING
@@ -61,7 +66,7 @@ class Preempt:
         for node, candidate in candidates.items():
             victims = self._victims(node, candidate)
             if victims is None or any(
-                protected(victim, self._plan, snapshot.now) for victim in victims
+                self._protections.why(victim, snapshot, pod.priority) for victim in victims
             ):
                 continue
             if not self._leaves_seats(pod, node, victims):
@@ -99,7 +104,7 @@ class Preempt:
         gang = self._context.gang_of(victim, snapshot)
         if gang is None:
             return False
-        return bool(gang.problems) or (gang.goes_whole and len(gang.bound) > 1)
+        return gang.goes_whole and len(gang.bound) > 1
 
     async def _cheapest(
         self, pod: Pod, clean: dict[str, Candidate], breaking: dict[str, Candidate]
@@ -111,7 +116,7 @@ class Preempt:
             return PreemptResult(candidates=clean)
         nodes = self._context.cluster.snapshot().nodes
         elsewhere = frozenset(nodes) - clean.keys() - breaking.keys()
-        gang = single_gang(self._context.cluster.pod(pod.uid) or pod)
+        gang = single_gang(pod)
         cheap = await asking.ask(gang, {pod.uid: elsewhere})
         if isinstance(cheap, Refusal):
             return PreemptResult(candidates=clean)

@@ -22,7 +22,9 @@ class Prioritize:
     async def answer(self, args: FilterArgs) -> list[HostPriority]:
         """Return scores 0..10 in the order asked; none where no node is better than another."""
         context = self._context
-        pod = args.pod
+        pod = context.cluster.pod(args.pod.uid)
+        if pod is None:
+            return []  # advice alone is not worth waiting for
         if context.book.of_member(pod.uid) is not None:
             return []  # has one seat: nothing is left to choose
         key = context.resolver.member_key(pod)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from extender.gang.act.book import Book
 from extender.model.objects import Pod, Requests
+from extender.model.texts import some
 
 ALLOWANCE_SECONDS = 5.0
 """How long a node that was offered to a pod counts as possibly taken by it.
@@ -61,8 +62,8 @@ class Spare:
         """Return why the pod must not go to the node, None when no seat is in the way.
 
         ``leaving`` are pods there that would be evicted for this pod. A seat of a
-        less urgent gang is never in the way: promise 5 holds against pods of
-        equal or lower priority.
+        less urgent gang is in the way only while the gang is being seated: else promise 5
+        holds against pods of equal or lower priority.
         """
         claim = self._claim(node, pod.priority)
         if claim is None:
@@ -99,7 +100,7 @@ class Spare:
         return self._claims[key]
 
     def _sum(self, node: str, priority: int) -> Claim | None:
-        holds = [hold for hold in self._book.holds_on(node) if hold.priority >= priority]
+        holds = self._book.holds_against(node, priority)
         if not holds:
             return None
         amounts: dict[str, int] = {}
@@ -109,7 +110,7 @@ class Spare:
         for _, requests in self._book.leaving_on(node):
             for name, amount in requests:
                 amounts[name] = amounts.get(name, 0) - amount
-        return Claim(amounts, ", ".join(sorted({str(hold.gang) for hold in holds})))
+        return Claim(amounts, some(sorted({str(hold.gang) for hold in holds})))
 
     def _live(self, node: str) -> dict[str, Allowance]:
         allowed = self._allowed.get(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.gang.act.coordinator import Coordinator
 from extender.model.settings import Settings
+from extender.verbs.asked import Asked
 from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter
 from extender.verbs.preempt import Preempt
@@ -14,7 +15,7 @@ from extender.wire.preempt import PreemptArgs, PreemptResult
 
 
 class ExtenderVerbs:
-    """filter, prioritize and preempt. Each may raise NotReady; nothing else on purpose."""
+    """filter, prioritize and preempt. They raise NotReady and UnknownPod; no more on purpose."""
 
     def __init__(
         self, cluster: Cluster, coordinator: Coordinator, spare: Spare, settings: Settings
@@ -31,9 +32,10 @@ class ExtenderVerbs:
             spare=spare,
             shown=coordinator.flights.shown,
         )
-        self._filter = Filter(context)
+        asked = Asked(cluster, settings.server.pod_wait_seconds)
+        self._filter = Filter(context, asked)
         self._prioritize = Prioritize(context)
-        self._preempt = Preempt(context, settings.plan)
+        self._preempt = Preempt(context, asked, settings)
 
     async def filter(self, args: FilterArgs) -> FilterResult:
         """Return the nodes the pod may have now."""

@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.kube.credentials import find_access
+from extender.model.policy import DEFAULT, WHOLE_GANGS, PolicySettings
 from extender.model.settings import CacheSettings, PlanSettings, SeatSettings, Settings
 from extender.sandbox.process import write_kubeconfig
 from tests.chaos.proxy import FaultProxy
@@ -43,6 +44,7 @@ def settings_for(namespace: str) -> Settings:
         Settings(),
         cache=CacheSettings(stale_seconds=STALE_SECONDS),
         plan=PlanSettings(retry_seconds=1.0),
+        policy=PolicySettings(opt_out={DEFAULT: WHOLE_GANGS}),
         seats=SeatSettings(
             bind_seconds=BIND_SECONDS,
             victim_slack_seconds=VICTIM_SLACK_SECONDS,
@@ -212,14 +214,20 @@ class Bed:
         self.cluster.make_namespace()
         grant_manifest(self._client)
 
+    def revive_scheduler(self) -> bool:
+        """Start kube-scheduler where it is not running; return whether it was not."""
+        scheduler = self.plane.processes.get("kube-scheduler")
+        if scheduler is not None and scheduler.running:
+            return False
+        self.plane.restart_scheduler()
+        return True
+
     def restore(self) -> None:
         """Bring back every process that a fault has stopped or killed."""
         for process in self.plane.processes.values():
             process.signal(signal.SIGCONT)
         self.plane.ensure_servers()
-        scheduler = self.plane.processes.get("kube-scheduler")
-        if scheduler is None or not scheduler.running:
-            self.plane.restart_scheduler()
+        self.revive_scheduler()
         self.extender.signal(signal.SIGCONT)
         if not self.extender.alive:
             self.extender.start()

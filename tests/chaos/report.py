@@ -21,6 +21,7 @@ def report_of(run: Run, version: str) -> Report:
         "version": version,
         "seed": run.seed,
         "seconds": round(run.seconds),
+        "cases": run.cases,
         "rounds": run.rounds,
         "groups": history.arrived,
         "gangs_placed": len(history.placed),
@@ -59,7 +60,7 @@ def text_of(report: Report) -> str:
     evictions = report["evictions"]
     lines.append(
         f"Kubernetes {report['version']}, seed {report['seed']}: {report['seconds']} s, "
-        f"{report['rounds']} rounds, {report['groups']} groups arrived, "
+        f"{report['cases']} cases, {report['rounds']} rounds, {report['groups']} groups arrived, "
         f"{report['gangs_placed']} times a gang got its quorum, evictions: "
         f"{evictions['extender']} by the extender, {evictions['kube-scheduler']} by kube-scheduler"
     )

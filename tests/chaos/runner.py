@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import TypeVar
 
-from tests.chaos import groups, invariants
+from tests.chaos import groups, invariants, kubelets
 from tests.chaos.bed import NAMESPACE, Bed
+from tests.chaos.cases import Cases
 from tests.chaos.faults import Faults
 from tests.chaos.history import EXTENDER, Eviction, History
 from tests.chaos.invariants import Problem
@@ -72,6 +73,7 @@ class Run:
     measures: Measures = field(default_factory=Measures)
     violations: list[Violation] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
+    cases: int = 0
     rounds: int = 0
     began: float = 0.0
     seconds: float = 0.0
@@ -97,7 +99,7 @@ class Runner:
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="runner")
 
     async def play(self, seconds: float) -> Run:
-        """Play rounds for so long, the last one to its end."""
+        """Play the scripted cases, then rounds for so long, the last one to its end."""
         self.run.began = time.time()
         await self._bed.start()
         await self._bed.in_thread(self._furnish)
@@ -121,6 +123,11 @@ class Runner:
             )
         ]
         try:
+            workload.paused = True
+            cases = Cases(self._bed, self._history, NODES, self._say)
+            for problem in await cases.play():
+                self._violated(problem, self.run.began)
+            self.run.cases = cases.count
             end = time.time() + seconds
             while time.time() < end:
                 await self._round(workload)
@@ -201,6 +208,7 @@ class Runner:
         evicted = self._evicted_by_extender()
         while time.time() - began < REST_SECONDS:
             await asyncio.sleep(REST_PERIOD)
+            await kubelets.look_after(self._bed, self._history, self.run.notes, began)
             now = time.time()
             problems = invariants.at_rest(self._history, now) + await self._held()
             if problems or self._moving():

@@ -41,6 +41,7 @@ def test_nothing_is_done_by_halves(tmp_path: Path, request: pytest.FixtureReques
     for minor in minors:
         part = found[minor] if len(minors) > 1 else found
         assert part["violations"] == []
+        assert part["cases"] == 3
         # A run in which little happens shows nothing.
         assert part["faults"][-1]["count"] >= SECONDS / 20
         assert part["evictions"]["extender"] >= SECONDS / 20

@@ -13,6 +13,7 @@ import yaml
 
 from extender.cli import check
 from tests.cli.configurations import SAFE, Object, ours
+from tests.packaging.manifests import MANIFESTS
 
 
 def write(path: Path, *documents: Any) -> str:
@@ -99,12 +100,10 @@ def test_flags_are_read_from_pods_and_templates(
 
 
 def test_doubtful_settings_are_hints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(
-        tmp_path / "c.yaml", {"plan": {"pdbPolicy": "prefer"}, "server": {"host": "0.0.0.0"}}
-    )
+    path = write(tmp_path / "c.yaml", {"plan": {"pdbPolicy": "prefer"}})
     assert main("--json", "--config", path) == 0
     report = json.loads(capsys.readouterr().out)
-    assert [f["rule"] for f in report["findings"]] == ["pdb-policy", "open-port"]
+    assert [f["rule"] for f in report["findings"]] == ["pdb-policy"]
 
 
 @pytest.mark.parametrize(
@@ -154,6 +153,16 @@ def test_bad_input_is_two(
     assert printed.out == ""
     assert printed.err.startswith(f"error: {path}: ")
     assert expected in printed.err
+
+
+def test_rights_that_nobody_gave_are_not_called_checked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sidecar, rights = str(MANIFESTS / "sidecar.yaml"), str(MANIFESTS / "rbac.yaml")
+    missing = "the rights of the extender's account"
+    for arguments, said in (([], True), (["--manifest", rights], False)):
+        main("--scheduler-manifest", sidecar, *arguments)
+        assert (missing in capsys.readouterr().out) is said
 
 
 def test_nothing_to_check_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:

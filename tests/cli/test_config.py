@@ -43,7 +43,7 @@ def test_configmap_is_opened(tmp_path: Path) -> None:
     [
         ("server: {prot: 1}", "f: server: unknown key 'prot'; did you mean port?"),
         ("severs: {}", "f: unknown key 'severs'; did you mean server?"),
-        ("zzz: 1", "f: unknown key 'zzz'; known keys: schedulerNames, server, cache"),
+        ("zzz: 1", "f: unknown key 'zzz'; known keys: schedulerNames, server, api, cache"),
         ("server: {port: high}", "f: server.port: Expected `int`, got `str`"),
         ("server: {port: 70000}", "f: server.port must be 0..65535"),
         ("server: {port: 1.5}", "f: server.port: Expected `int`, got `float`"),

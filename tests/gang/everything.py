@@ -15,12 +15,14 @@ from extender.fit.selectors import matches
 from extender.fit.static import static_mask
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import classes_of
-from extender.gang.incremental.victims import disrupted_work, leaves_in_time, protected
+from extender.gang.incremental.protection import Protections, Shield, oldest_start
+from extender.gang.incremental.victims import disrupted_work, leaves_in_time
 from extender.gang.plan.regions import domain_keys, partition
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
+from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import (
@@ -156,7 +158,12 @@ def everything(
             for key in sorted(elastic)
         ),
         budgets=tuple(
-            Budget(b.name, max(0, b.allowed), hard=settings.plan.pdb_policy == "respect")
+            Budget(
+                b.name,
+                max(0, b.allowed),
+                hard=settings.plan.pdb_policy == "respect"
+                and gang.preemptor_priority < SYSTEM_CRITICAL,
+            )
             for b in state.budgets
         ),
         blockers=tuple(blockers),
@@ -206,18 +213,29 @@ def _who(
     elastic: dict[GangKey, tuple[int, int]] = {}
     leaving: list[Pod] = []
 
-    def goes(pod: Pod, priority: int) -> bool:
+    asked = gang.preemptor_priority
+    protections = Protections(settings)
+
+    def shields(pod: Pod, victim: Gang | None) -> list[Shield]:
         guards = [
             budget
             for budget in state.budgets
             if budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
         ]
-        return (
-            gang.preempts
-            and (len(guards) < 2 or settings.plan.pdb_policy != "respect")
-            and priority < gang.preemptor_priority
-            and protected(pod, settings.plan, state.now) is None
+        together = victim is not None and victim.goes_whole
+        return protections.shields(
+            pod,
+            state,
+            budgets=len(guards),
+            started=oldest_start(victim) if victim is not None and together else None,
         )
+
+    def level(pod: Pod, found: Iterable[Shield], least: int) -> int:
+        """What a preemptor must exceed to take this pod."""
+        return max([pod.priority, least, *(shield.below - 1 for shield in found)])
+
+    def goes(number: int) -> bool:
+        return gang.preempts and number < asked
 
     for name in sorted(state.bound):
         for pod in state.bound[name]:
@@ -227,17 +245,23 @@ def _who(
             if pod.deleting:
                 if leaves_in_time(pod, state.now, settings.plan, settings.seats):
                     leaving.append(pod)
-            elif key is None:
-                if goes(pod, pod.priority):
-                    alone.append((pod, pod.priority, None))
-            elif not (victim := resolver.resolve(key, state)).problems:
-                if victim.unit == UNIT_ALL and len(victim.bound) >= victim.min_count:
-                    most = [max(p.priority, victim.victim_priority) for p in victim.bound]
-                    if all(goes(p, m) for p, m in zip(victim.bound, most, strict=True)):
-                        broken = any(p.deleting and p.disrupted for p in victim.members)
-                        whole[key] = (max(most), victim.bound, not broken)
-                elif goes(pod, max(pod.priority, victim.victim_priority)):
-                    alone.append((pod, max(pod.priority, victim.victim_priority), key))
+            elif key is None or (victim := resolver.resolve(key, state)).problems:
+                number = level(pod, shields(pod, None), pod.priority)
+                if goes(number):
+                    alone.append((pod, number, key))
+            elif victim.unit == UNIT_ALL and len(victim.bound) >= victim.min_count:
+                each = {p.uid: shields(p, victim) for p in victim.bound}
+                every = [s.below - 1 for found in each.values() for s in found if s.gang]
+                least = max([victim.victim_priority, *every])
+                numbers = {p.uid: level(p, each[p.uid], least) for p in victim.bound}
+                unit = tuple(p for p in victim.bound if goes(numbers[p.uid]))
+                if unit:
+                    broken = any(p.deleting and p.disrupted for p in victim.members)
+                    whole[key] = (min(numbers.values()), unit, not broken)
+            else:
+                number = level(pod, shields(pod, victim), victim.victim_priority)
+                if goes(number):
+                    alone.append((pod, number, key))
                     surplus = len(victim.bound) - victim.min_count
                     if surplus >= 0:
                         elastic[key] = (victim.victim_priority, surplus)

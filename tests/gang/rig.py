@@ -18,6 +18,7 @@ from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError
 from extender.model.objects import GangKey, Pod
+from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
 from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.apiserver import ApiServer
 from extender.verbs.spare import Spare
@@ -30,6 +31,7 @@ PODS = "/api/v1/namespaces/default/pods"
 FAST = Settings(
     seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=1.0),
     groups=GroupSettings(settle_seconds=0.2),
+    policy=PolicySettings(opt_out={DEFAULT: EVERYBODY}),
 )
 LOW = ("low-0", "low-1")
 HIGH = ("high-0", "high-1")
@@ -42,6 +44,7 @@ class Rig:
         self.settings = settings
         self.server = ApiServer(bookmark_seconds=0.05)
         self.failed: list[str] = []
+        self.record_key = b""
 
     async def __aenter__(self) -> Self:
         await self.server.start()
@@ -74,6 +77,7 @@ class Rig:
             settings,
             resolver,
             "kube-system",
+            record_key=self.record_key,
             sleep=no_sleep,
             blind_seconds=0.0,
             failed=failed,
@@ -235,7 +239,7 @@ class Rig:
         )
 
     async def until(
-        self, fine: Callable[[], bool], what: str = "condition", timeout: float = 10.0
+        self, fine: Callable[[], bool], what: str = "condition", timeout: float = 60.0
     ) -> None:
         deadline = time.monotonic() + timeout
         while not fine():
@@ -244,7 +248,7 @@ class Rig:
 
     async def until_names(self, *names: str) -> None:
         """Wait until exactly these pods exist, in the API and in the cache."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while await self.names() != set(names):
             assert time.monotonic() < deadline, f"{await self.names()} is not {set(names)}"
             await asyncio.sleep(0.01)

@@ -50,6 +50,18 @@ async def test_a_rehearsal_that_is_refused_loses_no_pod(rig: Rig) -> None:
     ) == []
 
 
+async def test_a_conflict_is_a_pod_gone_only_when_it_is_gone(rig: Rig) -> None:
+    """An admission webhook may answer 409; taken for a gone pod, half a gang was evicted."""
+    await full_cluster(rig)
+    rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path="low-1", status=409, reason="Conflict")
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
+    assert "nobody is evicted" in rig.messages("high")
+    assert await rig.names() == {*LOW, *HIGH}
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_passing_refusals_are_tried_again(rig: Rig, status: int) -> None:
     await full_cluster(rig)

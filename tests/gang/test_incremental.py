@@ -16,6 +16,7 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Hold, Plan, Refusal
+from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Infeasible, Limits
@@ -28,9 +29,15 @@ EVENTS = 3000
 BRANCHES = 300
 """Enough for most: what is not proved within it is not compared."""
 KINDS = [
-    Settings(plan=PlanSettings(branch_nodes=BRANCHES)),
     Settings(
-        plan=PlanSettings(branch_nodes=BRANCHES, pdb_policy="prefer", min_runtime_seconds=120)
+        plan=PlanSettings(branch_nodes=BRANCHES),
+        policy=PolicySettings(opt_out={DEFAULT: EVERYBODY}),
+    ),
+    Settings(
+        plan=PlanSettings(branch_nodes=BRANCHES, pdb_policy="prefer", min_runtime_seconds=120),
+        policy=PolicySettings(
+            opt_out={DEFAULT: replace(EVERYBODY, shields="gang", preemptors_below=100)}
+        ),
     ),
 ]
 

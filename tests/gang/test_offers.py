@@ -80,6 +80,15 @@ def test_old_offers_are_forgotten() -> None:
     assert len(made._made) <= OFFER_SECONDS + 2
 
 
+def test_after_many_offers_at_once_none_is_kept_beyond_its_time() -> None:
+    """Each may name every node: those of a burst once stayed until as many others were made."""
+    made, time = offers()
+    note(made, *(pod(f"p{i}") for i in range(100)))
+    time.now += OFFER_SECONDS + 1
+    note(made, pod("late"))
+    assert list(made._made) == ["uid-late"]
+
+
 async def test_seats_open_once_it_is_seen_where_an_earlier_pod_went(rig: Rig) -> None:
     """The pod is assumed on n0 by kube-scheduler; a plan that counts on n0 would start in part."""
     await rig.pod("early", cls="low")

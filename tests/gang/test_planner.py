@@ -210,5 +210,6 @@ def test_protected_pods_stay() -> None:
         pod("a", priority=1, on="n0", annotations={"podgroup-extender.io/protected": "true"}),
         pod("b", priority=5, on="n1"),
     ]
-    state = snapshot(NODES[:2], [*low, *waiting("high", 1)], [group("high", 1)])
+    allowed = {"default": {"podgroup-extender.io/opt-out": "allowed"}}
+    state = snapshot(NODES[:2], [*low, *waiting("high", 1)], [group("high", 1)], namespaces=allowed)
     assert evicted(plan_for(state, "high")) == {"b"}

@@ -97,7 +97,7 @@ def test_members_of_a_gang_below_its_quorum_cost_as_single_pods() -> None:
 def test_static_and_mirror_pods_and_those_of_daemon_sets_stay() -> None:
     low = pod("low", on="n0")
     mirror = replace(low, annotations={"kubernetes.io/config.mirror": "hash"})
-    static = replace(low, owner=Owner("Node", "n0", "uid"))
+    static = replace(mirror, owner=Owner("Node", "n0", "uid"))
     daemon = replace(low, owner=Owner("DaemonSet", "agents", "uid"))
     for stays in (mirror, static, daemon):
         state = snapshot([node("n0")], [stays, *members()], [group("high", 1)])

@@ -15,7 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
-from extender.gang.act.evictions import Unit
+from extender.gang.act.unit import Unit
+from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, full_cluster
@@ -49,7 +50,7 @@ async def events(rig: Rig, kind: str) -> set[tuple[str, str]]:
 
 
 async def until_no_records(rig: Rig) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while await rig.records():
         assert time.monotonic() < deadline, "a plan record stays"
         await asyncio.sleep(0.02)
@@ -141,7 +142,6 @@ async def test_a_unit_gone_in_part_is_finished_when_the_seats_are_taken_over(wid
     await rig.until(
         lambda: not any(p.name.startswith("low") for p in rig.cache.store.pods.by_uid.values()),
         "the whole unit has gone",
-        15,
     )
 
 
@@ -572,6 +572,70 @@ async def test_a_victim_that_goes_by_itself_is_not_asked_to_go_sooner() -> None:
         )
         await asyncio.sleep(1.0)
         assert counted.hits == 0
+
+
+async def test_a_request_whose_fate_cannot_be_read_back_is_not_forgotten(rig: Rig) -> None:
+    """Neither answer nor reading back: until it is known, nobody is evicted in its place."""
+    await full_cluster(rig)
+    uid = rig.cached("low-1").uid
+    rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"low-{REAL_DELETE}", status=500)
+    )
+    unread = rig.server.faults.plan(
+        Fault(times=10_000, method="GET", path="pods/low-1$", status=503)
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: unread.hits > 0, "the pod cannot be read")
+    evictions = rig.coordinator.flights.evictions
+    for _ in range(20):  # the request is tried again, and its answer stays unclear
+        assert uid in evictions.expected()
+        await asyncio.sleep(0.01)
+    await rig.remove("high-1")
+    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    assert uid in evictions.expected()
+    rig.server.faults.clear()
+    await rig.until(lambda: uid not in evictions.expected(), "it is seen unharmed")
+    assert await rig.names() == {*LOW, "high-0"}
+
+
+async def test_nothing_is_planned_on_a_cache_that_went_stale_in_the_queue(rig: Rig) -> None:
+    """A search waits its turn for seconds; what it begins with must be fresh then."""
+    await full_cluster(rig)
+    turns = rig.coordinator._turns
+    async with turns.lock:
+        asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), "loop"))
+        await asyncio.sleep(0.05)
+        rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
+    answer = await asked
+    assert isinstance(answer, Refusal)
+    assert answer.code == "stale"
+    assert not len(rig.coordinator.book)
+
+
+async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: Rig) -> None:
+    await full_cluster(rig, grace=30)
+    await rig.preempt("high-0", n0=["low-0"])
+    flight = next(iter(rig.coordinator.book))
+    await rig.until(lambda: flight.state is State.WAITING, "evictions are sent")
+    searches: list[bool] = []
+    thread, fresh = rig.coordinator._planner_thread, rig.cache.stale_for
+    search = thread.plan
+
+    async def plan(*args: object, **more: object) -> object:
+        searches.append(rig.coordinator.stale() is None)
+        return await search(*args, **more)  # type: ignore[arg-type]
+
+    thread.plan = plan  # type: ignore[method-assign, assignment]
+    async with rig.coordinator._turns.lock:
+        rig.coordinator._replan(flight, "for a test")
+        await asyncio.sleep(0.05)
+        rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
+    await asyncio.sleep(0.3)
+    assert searches == []
+    assert flight.state is State.CHANGING
+    rig.cache.stale_for = fresh  # type: ignore[method-assign]
+    await rig.until(lambda: flight.over, "another plan takes its place")
+    assert searches == [True]
 
 
 def fates_of(unit: Unit) -> set[str]:

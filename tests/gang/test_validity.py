@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import unit_problem
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
@@ -38,6 +39,6 @@ def test_a_victim_that_has_become_part_of_another_whole_gang_is_no_victim() -> N
     settings = Settings()
     resolver = Resolver(settings.groups)
     for state, why in ((cluster("low"), ""), (cluster("other"), "now goes as a whole")):
-        found = unit_problem(plan.victims, plan.priority, state, resolver, settings.plan)
+        found = unit_problem(plan.victims, plan.priority, state, resolver, Protections(settings))
         assert found.endswith(why)
         assert bool(found) == bool(why)

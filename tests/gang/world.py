@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
@@ -104,6 +104,7 @@ def snapshot(
     budgets: Sequence[DisruptionBudget] = (),
     generation: int = 1,
     now: float = NOW,
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Snapshot:
     """What the cache would hand out for these objects."""
     return assemble(
@@ -112,7 +113,7 @@ def snapshot(
         pods=pods,
         groups=groups,
         budgets=budgets,
-        namespaces={"default": {}},
+        namespaces=namespaces or {"default": {}},
         now=now,
         generation=generation,
     )

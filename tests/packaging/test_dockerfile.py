@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
+
+import pytest
 
 from tests.packaging.manifests import ROOT, pick
 
@@ -74,7 +77,33 @@ def test_label_has_the_version_of_the_package() -> None:
 
 
 def test_base_image_is_chosen_once_and_not_latest() -> None:
-    (image,) = [rest for word, rest in instructions() if word == "ARG" and "PYTHON_IMAGE" in rest]
-    assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim-\w+", image)
+    (image,) = [
+        rest for word, rest in instructions() if word == "ARG" and rest.startswith("PYTHON_IMAGE=")
+    ]
+    assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim-\w+(@sha256:[0-9a-f]{64})?", image)
     bases = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
     assert bases == ["${PYTHON_IMAGE}"] * 2
+
+
+@pytest.mark.parametrize(
+    ("image", "allow", "builds"),
+    [
+        ("python:3.11-slim-bookworm@sha256:" + "0" * 64, "0", True),
+        ("python:3.11-slim-bookworm", "0", False),
+        ("python:3.11-slim-bookworm", "", False),
+        ("python:3.11-slim-bookworm", "1", True),
+    ],
+)
+def test_base_without_digest_is_refused_unless_that_is_meant(
+    image: str, allow: str, builds: bool
+) -> None:
+    first_run = next(rest for word, rest in instructions() if word == "RUN")
+    done = subprocess.run(
+        ["sh", "-c", first_run],
+        env={"PYTHON_IMAGE": image, "ALLOW_TAG": allow},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode == 0) is builds
+    assert ("no digest" in done.stderr) is not builds

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from extender.cli import check, config
+from tests.cli.installations import WAYS
 from tests.controlplane.releases import RELEASES
 from tests.controlplane.scheduler import EXTENDER
 from tests.packaging.manifests import MANIFESTS, NAMESPACE, ROOT, names, pick, pod_specs, read
@@ -19,42 +20,16 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["
 NEWEST = list(RELEASES.values())[-1]
 
 
-def findings(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str, str]]:
-    """Severity and rule of what ``check`` finds in files of manifests/."""
+@pytest.mark.parametrize("way", WAYS)
+def test_documented_command_lets_the_files_pass(
+    way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is found in them is in tests/cli/test_check_unsafe.py."""
     parser = argparse.ArgumentParser()
     check.add_parser(parser.add_subparsers())
-    words = [str(MANIFESTS / word) if word.endswith(".yaml") else word for word in arguments]
-    check.run(parser.parse_args(["check", "--json", *words]))
-    report = json.loads(capsys.readouterr().out)
-    assert report["unchecked"] == [] or "--scheduler-manifest" not in arguments
-    return [(finding["severity"], finding["rule"]) for finding in report["findings"]]
-
-
-def test_second_scheduler_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert findings(
-        capsys,
-        *("--config", "extender-config.yaml", "--scheduler-config", "kube-scheduler-config.yaml"),
-        *("--scheduler-manifest", "sidecar.yaml"),
-    ) == [("hint", "open-port")]
-
-
-def test_static_pod_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        findings(
-            capsys,
-            *("--config", "static-pod/extender-config.yaml"),
-            *("--scheduler-config", "static-pod/kube-scheduler-config.yaml"),
-            *("--scheduler-manifest", "static-pod/kube-scheduler.yaml"),
-        )
-        == []
-    )
-
-
-def test_deployment_gives_up_filter_only(capsys: pytest.CaptureFixture[str]) -> None:
-    assert findings(
-        capsys,
-        *("--config", "deployment.yaml", "--scheduler-config", "kube-scheduler-config-split.yaml"),
-    ) == [("warning", "ignorable-filter"), ("hint", "open-port")]
+    words = [str(MANIFESTS / word) if word.endswith(".yaml") else word for word in WAYS[way].words]
+    assert check.run(parser.parse_args(["check", "--json", *words])) == 0
+    assert json.loads(capsys.readouterr().out)["unchecked"] == []
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,7 @@ def scheduler_document(name: str, port: int) -> dict[str, Any]:
     document["profiles"][0]["schedulerName"] = "default-scheduler"
     for entry in document["extenders"]:
         entry["urlPrefix"] = f"http://127.0.0.1:{port}"
+        entry.pop("tlsConfig", None)  # Its files lie on a control plane node.
     return document
 
 

@@ -1,4 +1,4 @@
-"""pyproject.toml, constraints.txt and docs/dependencies.md speak of the same packages."""
+"""pyproject.toml, constraints.txt, requirements/ and docs/dependencies.md agree on the packages."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.packaging.manifests import ROOT
+from tools.lock import Set, sets
+from tools.sbom import locked
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT: dict[str, Any] = PYPROJECT["project"]
@@ -67,10 +69,64 @@ def test_every_dependency_is_accounted_for() -> None:
     assert all(cell.strip() for row in rows for cell in row)
 
 
-def test_compiler_range_holds_the_pinned_cython() -> None:
-    (cython,) = [
-        requirement
-        for each in PYPROJECT["build-system"]["requires"]
-        if (requirement := Requirement(each)).name == "cython"
+# requirements/ ---------------------------------------------------------------------------------
+
+
+def locks() -> dict[str, dict[str, tuple[str, tuple[str, ...]]]]:
+    """File of requirements/ -> canonical name -> version and hashes."""
+    return {path.stem: locked(path.read_text()) for path in (ROOT / "requirements").glob("*.txt")}
+
+
+def test_every_file_that_may_be_installed_has_a_hash() -> None:
+    for path in (ROOT / "requirements").glob("*.txt"):
+        text = path.read_text()
+        named = re.findall(r"(?m)^[A-Za-z0-9]\S*", text)
+        found = locked(text)
+        assert len(named) == len(found) > 0, path
+        for name, (_, sums) in found.items():
+            assert sums, f"{path}: {name} has no hash"
+        assert text.count("--hash=") == sum(len(sums) for _, sums in found.values())
+
+
+def test_lock_has_the_chosen_versions() -> None:
+    """After a change of constraints.txt or pyproject.toml: ./run lock."""
+    versions = {name: version for lock in locks().values() for name, (version, _) in lock.items()}
+    assert versions == pins()
+
+
+@pytest.mark.parametrize("part", sets(), ids=lambda part: str(part.name))
+def test_lock_holds_what_is_declared(part: Set) -> None:
+    project = PROJECT["optional-dependencies"]
+    wanted = [
+        *part.requirements,
+        *(each for extra in part.extras for each in project.get(extra, ())),
     ]
-    assert cython.specifier.contains(pins()["cython"])
+    if "" in part.extras:
+        wanted += PROJECT["dependencies"]
+    held = {name for other in (*part.base, part.name) for name in locks()[other]}
+    assert {str(canonicalize_name(Requirement(each).name)) for each in wanted} <= held
+    assert wanted
+
+
+def test_every_lock_is_made_by_the_tool() -> None:
+    assert locks().keys() == {part.name for part in sets()}
+    extras = {extra for part in sets() for extra in part.extras}
+    assert extras == {"", *PROJECT["optional-dependencies"]}
+
+
+def test_build_requirements_are_the_pinned_ones() -> None:
+    """Also for who builds in isolation, where no hash is compared."""
+    declared = [Requirement(each) for each in PYPROJECT["build-system"]["requires"]]
+    assert {f"{each.name}{each.specifier}" for each in declared} == {
+        f"{name}=={version}" for name, (version, _) in locks()["build"].items()
+    }
+
+
+@pytest.mark.parametrize("name", ["run", "tools/install-wheel"])
+def test_nothing_is_installed_without_hashes(name: str) -> None:
+    """Every pip call compares hashes, or installs what was built here and nothing beside it."""
+    text = (ROOT / name).read_text().replace("\\\n", " ")
+    calls = re.findall(r"(?m)^[^#\n]*(?:pip install --|^install \"\$).*$", text)
+    assert calls
+    for call in calls:
+        assert "--require-hashes" in call or "--no-deps" in call, call

@@ -89,7 +89,7 @@ async def client(server: ApiServer, tmp_path: Path) -> AsyncIterator[KubeClient]
         yield made
 
 
-async def until(what: Callable[[], bool], seconds: float = 10.0) -> float:
+async def until(what: Callable[[], bool], seconds: float = 60.0) -> float:
     loop = asyncio.get_running_loop()
     began = loop.time()
     while not what():
@@ -108,10 +108,16 @@ QUESTION = FilterArgs(pod("single"), ["n0"])
 async def test_one_is_ready_and_the_other_warm(client: KubeClient) -> None:
     one = Running("one", client)
     await until(lambda: ready(one))
+    container = {"name": "c", "image": "i"}
+    made = {"metadata": {"name": "single"}, "spec": {"containers": [container]}}
+    await client.create("/api/v1/namespaces/default/pods", made)
+    await until(lambda: one.cache.pod_named("default", "single") is not None)
+    single = one.cache.pod_named("default", "single")
+    assert single is not None
     two = Running("two", client)
     await until(lambda: two.replica.cold() == [] and two.elector.holder == "one")
     assert two.replica.not_ready() == ["another replica leads: one"]
-    assert (await one.verbs.filter(QUESTION)).node_names == ["n0"]
+    assert (await one.verbs.filter(FilterArgs(single, ["n0"]))).node_names == ["n0"]
     with pytest.raises(NotReady, match="another replica leads: one"):
         await two.verbs.filter(QUESTION)
     await one.end()

@@ -13,6 +13,8 @@ from extender.model.settings import ServerSettings
 from extender.server.app import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
+from extender.server.rules import Rules
+from extender.server.tokens import Tokens
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority
 from extender.wire.preempt import PreemptArgs, PreemptResult
 
@@ -95,7 +97,12 @@ class Source:
 class Running:
     """A server that serves, and everything it was given."""
 
-    def __init__(self, settings: ServerSettings, certificate_check_seconds: float) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        certificate_check_seconds: float,
+        tokens: Tokens | None,
+    ) -> None:
         self.verbs = Echo()
         self.source = Source()
         self.reasons: list[str] = []
@@ -109,20 +116,27 @@ class Running:
             self.source,
             Health(lambda: self.reasons, lambda: self.dead, lambda: self.cold),
             self.metrics,
+            tokens=tokens,
             certificate_check_seconds=certificate_check_seconds,
         )
 
     def url(self, path: str) -> str:
         return self.server.url + path
 
+    def door(self, rules: Rules) -> None:
+        """Let requests in by these rules, on connections made from now on."""
+        self.server.listeners[0].config.loaded_app = self.server.app.door(rules)
+
 
 @asynccontextmanager
 async def running(
-    settings: ServerSettings | None = None, certificate_check_seconds: float = 5.0
+    settings: ServerSettings | None = None,
+    certificate_check_seconds: float = 5.0,
+    tokens: Tokens | None = None,
 ) -> AsyncIterator[Running]:
     """Run a server for the length of a block; errors of the server come out of it."""
     settings = settings or ServerSettings(port=0, drain_seconds=5.0)
-    one = Running(settings, certificate_check_seconds)
+    one = Running(settings, certificate_check_seconds, tokens)
     serving = asyncio.create_task(one.server.serve(one.stop))
     started = asyncio.create_task(one.server.started.wait())
     try:

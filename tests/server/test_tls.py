@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 import trustme
+from msgspec.structs import replace as replace_settings
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import ServerSettings
+from extender.server import tls
+from extender.server.metrics import Metrics
 from extender.server.tls import Certificates
 from tests.server.doubles import running
+from tests.wire.documents import dump, filter_by_name
 
 
 class Files:
@@ -39,8 +44,8 @@ class Files:
             client_ca_file=str(self.clients) if self.ask_clients else "",
         )
 
-    def issue(self, authority: trustme.CA) -> None:
-        pair = authority.issue_cert("127.0.0.1")
+    def issue(self, authority: trustme.CA, **dates: Any) -> None:
+        pair = authority.issue_cert("127.0.0.1", **dates)
         replace(self.cert, b"".join(blob.bytes() for blob in pair.cert_chain_pems))
         replace(self.key, pair.private_key_pem.bytes())
 
@@ -175,3 +180,132 @@ def test_key_of_another_certificate(tmp_path: Path) -> None:
     replace(files.key, trustme.CA().issue_cert("x").private_key_pem.bytes())
     with pytest.raises(InvalidInput, match="tlsCertFile"):
         Certificates(files.settings)
+
+
+NOW = datetime.now(UTC)
+BAD_DATES = [
+    {"not_before": NOW - timedelta(days=2), "not_after": NOW - timedelta(days=1)},
+    {"not_before": NOW + timedelta(days=1), "not_after": NOW + timedelta(days=2)},
+]
+
+
+@pytest.mark.parametrize("dates", BAD_DATES)
+def test_a_certificate_that_is_not_valid_now_is_not_started_with(
+    tmp_path: Path, dates: dict[str, datetime]
+) -> None:
+    files = Files(tmp_path)
+    files.issue(files.authority, **dates)
+    with pytest.raises(InvalidInput, match=r"tls\.crt: certificate"):
+        Certificates(files.settings)
+
+
+@pytest.mark.parametrize("dates", BAD_DATES)
+async def test_a_certificate_that_is_not_valid_now_replaces_no_good_one(
+    tmp_path: Path, lines: list[Any], dates: dict[str, datetime]
+) -> None:
+    files = Files(tmp_path)
+    async with running(files.settings, certificate_check_seconds=0.02) as site:
+        before = expiry(site.metrics)
+        assert before > NOW.timestamp()
+        files.issue(files.authority, **dates)
+        async with asyncio.timeout(10):
+            while not [line for line in lines if "not reloaded" in line["event"]]:
+                await asyncio.sleep(0.01)
+        assert await status(site.url("/healthz"), trusting(files.authority)) == 200
+        assert expiry(site.metrics) == before
+        text = site.metrics.render("")[0].decode()
+        # Certificate and key are replaced one after the other: the half-way pair may be seen too.
+        assert 'certificate_reloads_total{result="refused"}' in text
+        assert 'certificate_reloads_total{result="taken"}' not in text
+
+
+def expiry(metrics: Metrics) -> float:
+    name = 'podgroup_extender_certificate_expiry_timestamp_seconds{use="server"} '
+    return float(metrics.render("")[0].decode().split(name)[1].split("\n")[0])
+
+
+async def test_the_expiry_is_that_of_the_certificate_in_use(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    end = datetime(2040, 1, 2, 3, 4, 5, tzinfo=UTC)
+    files.issue(files.authority, not_after=end)
+    async with running(files.settings, certificate_check_seconds=0.02) as site:
+        assert expiry(site.metrics) == end.timestamp()
+        files.issue(files.authority, not_after=end + timedelta(days=1))
+        async with asyncio.timeout(10):
+            while expiry(site.metrics) == end.timestamp():
+                await asyncio.sleep(0.01)
+        assert expiry(site.metrics) == end.timestamp() + 86400
+        text = site.metrics.render("")[0].decode()
+        assert 'certificate_reloads_total{result="taken"} 1.0' in text
+
+
+def test_a_certificate_that_was_too_early_is_taken_when_its_time_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(tmp_path)
+    certificates = Certificates(files.settings)
+    files.issue(files.authority, **BAD_DATES[1])
+    assert not certificates.refresh()
+    monkeypatch.setattr(tls, "expiry_of", lambda context, file: 1.0)  # tomorrow
+    assert certificates.refresh()
+
+
+def test_chains_and_text_around_a_certificate(tmp_path: Path) -> None:
+    between = trustme.CA().create_child_ca()
+    files = Files(tmp_path)
+    files.issue(between)
+    files.cert.write_bytes(b"subject=/CN=x\n" + files.cert.read_bytes())
+    assert Certificates(files.settings).expiry > NOW.timestamp()
+
+
+class TestNames:
+    """Who of those with a certificate of the authority may call the verbs."""
+
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> Files:
+        return Files(tmp_path, ask_clients=True)
+
+    def settings(self, files: Files, *names: str) -> ServerSettings:
+        return replace_settings(files.settings, allowed_names=names, health_port=0)
+
+    async def call(self, url: str, context: ssl.SSLContext) -> tuple[int, Any]:
+        body = dump(filter_by_name(["n1"]))
+        async with (
+            aiohttp.ClientSession() as web,
+            web.post(url, data=body, ssl=context) as answer,
+        ):
+            return answer.status, await answer.json()
+
+    def caller(self, files: Files, *identities: str, common: str | None = None) -> ssl.SSLContext:
+        context = trusting(files.authority)
+        files.authority.issue_cert(*identities, common_name=common).configure_cert(context)
+        return context
+
+    async def test_a_name_on_the_list(self, files: Files) -> None:
+        by_subject = self.caller(files, "other.example", common="system:kube-scheduler")
+        by_name = self.caller(files, "scheduler.example")
+        names = ("system:kube-scheduler", "scheduler.example")
+        async with running(self.settings(files, *names)) as site:
+            for context in (by_subject, by_name):
+                assert (await self.call(site.url("/filter"), context))[0] == 200
+
+    async def test_another_certificate_of_the_authority(
+        self, files: Files, lines: list[Any]
+    ) -> None:
+        stranger = self.caller(files, "tenant.example", common="tenant")
+        async with running(self.settings(files, "system:kube-scheduler")) as site:
+            for verb in ("filter", "preempt", "preempt"):
+                found, answer = await self.call(site.url(f"/{verb}"), stranger)
+                assert found == 403
+                assert "tenant, tenant.example" in answer["error"]
+            assert not site.verbs.asked
+            assert await status(site.url("/livez"), stranger) == 200
+        told = [line for line in lines if line["event"] == "call refused"]
+        assert len(told) == 1, "once a minute"
+
+    async def test_health_listener_asks_for_no_certificate(self, files: Files) -> None:
+        async with running(self.settings(files, "system:kube-scheduler")) as site:
+            url = site.server.health_url
+            assert await status(f"{url}/livez", trusting(files.authority)) == 200
+            with pytest.raises(REFUSED):
+                await status(site.url("/livez"), trusting(files.authority))

@@ -16,15 +16,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cache import backoff
-from extender.gang.act import expectations, flights, record, records
+from extender.gang.act import comparison, expectations, record, records
 from extender.gang.act.book import Flight
+from extender.gang.act.comparison import Comparison
 from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.driver import Driver
 from extender.gang.act.elector import Elector
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.records import Records
+from extender.gang.act.turns import Turns
 from extender.kube.errors import Conflict
 from tests.simulation.limits import SmallObjects
 
@@ -68,16 +71,16 @@ def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
 
 def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
     """Who was asked to go counts as going for a minute, is a victim, and has no priority."""
-    draft, send, expected = Flights.draft, Evictions._send, Evictions.expected
+    draft, send, expected = Flights.draft, Driver._send, Evictions.expected
     begin = Evictions.begin
 
     def noted(self: Any, unit: Any, victim: Any) -> Any:
-        asked = self.__dict__.setdefault("_mutant_asked", {})
+        asked = self._refusals.__dict__.setdefault("_mutant_asked", {})
         asked[victim.uid] = (victim.node, self._now() + ASKED_SECONDS)
         return send(self, unit, victim)
 
     def asked_for(self: Any) -> dict[str, str]:
-        asked = self.__dict__.get("_mutant_asked", {})
+        asked = self.refusals.__dict__.get("_mutant_asked", {})
         return {u: node for u, (node, end) in asked.items() if self._now() < end} | expected(self)
 
     def with_waits(self: Any, plan: Any, **named: Any) -> Any:
@@ -87,7 +90,7 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         return flight
 
     return [
-        (Evictions, "_send", noted),
+        (Driver, "_send", noted),
         (Evictions, "begin", lambda self, *args, sent=(), **named: begin(self, *args, **named)),
         (Evictions, "expected", asked_for),
         (Flights, "draft", with_waits),
@@ -116,7 +119,7 @@ def _silent_refusals() -> list[tuple[Any, str, Any]]:
 def _resumes_blindly() -> list[tuple[Any, str, Any]]:
     """A recorded plan goes on after a restart without being compared with the cluster."""
     resumed: set[str] = set()
-    problem, resume = Flights.problem, Flights.resume
+    problem, resume = Comparison.problem, Flights.resume
 
     def blind(self: Any, flight: Any) -> str:
         return "" if flight.id in resumed else problem(self, flight)
@@ -125,7 +128,7 @@ def _resumes_blindly() -> list[tuple[Any, str, Any]]:
         resumed.add(flight.id)
         return resume(self, flight)
 
-    return [(Flights, "problem", blind), (Flights, "resume", go)]
+    return [(Comparison, "problem", blind), (Flights, "resume", go)]
 
 
 def _record_not_read_back() -> list[tuple[Any, str, Any]]:
@@ -150,8 +153,8 @@ def _never_compares() -> list[tuple[Any, str, Any]]:
         return ""
 
     return [
-        (Coordinator, "_outdated", outdated),
-        (Flights, "problem", lambda self, flight: ""),
+        (Turns, "_outdated", outdated),
+        (Comparison, "problem", lambda self, flight: ""),
     ]
 
 
@@ -162,13 +165,13 @@ def _takes_over_answered() -> list[tuple[Any, str, Any]]:
 
 def _opens_blindly() -> list[tuple[Any, str, Any]]:
     """Seats are opened on nodes that are closed or gone."""
-    problem = Flights.problem
+    problem = Comparison.problem
 
     def blind(self: Any, flight: Any) -> str:
         past = flight.state.value in ("evicting", "waiting", "open")
         return "" if past else problem(self, flight)
 
-    return [(Flights, "problem", blind)]
+    return [(Comparison, "problem", blind)]
 
 
 def _two_pictures() -> list[tuple[Any, str, Any]]:
@@ -179,7 +182,7 @@ def _two_pictures() -> list[tuple[Any, str, Any]]:
         seen = shown(snapshot, *args)
         return seen if seen is snapshot else replace(seen, members=snapshot.members)
 
-    return [(flights, "shown_in", on_nodes_only)]
+    return [(comparison, "shown_in", on_nodes_only)]
 
 
 def _one_name_for_all_plans() -> list[tuple[Any, str, Any]]:
@@ -205,7 +208,7 @@ def _one_name_for_all_plans() -> list[tuple[Any, str, Any]]:
 
 def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     """The record is written while the planner's lock is held, and deadlines wait for it."""
-    plan = Coordinator._plan
+    plan = Turns.plan
 
     async def holding(self: Any, *args: Any) -> Any:
         answer = await plan(self, *args)
@@ -219,7 +222,7 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
             await self._plan_waiting()
             await asyncio.sleep(period)
 
-    return [(Coordinator, "_plan", holding), (Coordinator, "run", run)]
+    return [(Turns, "plan", holding), (Coordinator, "run", run)]
 
 
 def _two_planners() -> list[tuple[Any, str, Any]]:
@@ -248,10 +251,10 @@ MUTANTS = (
     Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (359, 420)),
     Mutant("silent-refusals", 3, ("unreported",), _silent_refusals, (261, 313)),
     Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (311, 734)),
-    Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (502,)),
+    Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (100, 502)),
     Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (503, 311)),
-    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (3635,)),
-    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (138,)),
+    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (139,)),
+    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (47, 72)),
     Mutant("two-pictures", 9, ("error",), _two_pictures, (107,)),
     Mutant(
         "one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (196, 381)
@@ -259,7 +262,7 @@ MUTANTS = (
     Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset, (170, 202)),
     Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock, (16, 326)),
     Mutant("one-object", 13, ("preempts", "room"), _one_object, (62, 96)),
-    Mutant("two-planners", 14, ("doubled", "fenced"), _two_planners, (30, 34)),
+    Mutant("two-planners", 14, ("doubled", "fenced"), _two_planners, (30, 180)),
 )
 
 

@@ -2,75 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import pytest
 
-from extender.model.settings import ServerSettings
-from extender.server.app import Health
-from extender.server.lifecycle import Server
-from extender.server.metrics import Metrics
-from tests.gang.rig import Rig
-
-
-class Served:
-    """A rig with its verbs on a port."""
-
-    def __init__(self, rig: Rig, url: str, http: aiohttp.ClientSession) -> None:
-        self.rig = rig
-        self.url = url
-        self.http = http
-
-    async def post(self, verb: str, body: Any) -> tuple[int, Any]:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with self.http.post(f"{self.url}/{verb}", data=data) as answer:
-            return answer.status, await answer.json(content_type=None)
-
-    async def metrics(self) -> str:
-        async with self.http.get(f"{self.url}/metrics") as answer:
-            return await answer.text()
-
-
-class _NoDebug:
-    def decisions(self) -> list[object]:
-        return []
-
-    reservations = evictions = gangs = decisions
-
-    def pods_named(self, name: str) -> list[object]:
-        return []
-
-    def snapshot(self, generation: int | None) -> object:
-        return {}
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    async with Rig() as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
-        await rig.gang("low", 2, "low", on="n")
-        await rig.gang("high", 2, "high")
-        settings = ServerSettings(port=0, max_body_bytes=64 * 1024)
-        metrics = Metrics()
-        server = Server(settings, rig.verbs, _NoDebug(), Health(), metrics)
-        stop = asyncio.Event()
-        serving = asyncio.create_task(server.serve(stop))
-        await asyncio.wait_for(server.started.wait(), 10)
-        async with aiohttp.ClientSession() as http:
-            yield Served(rig, server.url, http)
-        stop.set()
-        await serving
-        metrics.close()
-
-
-async def whole_pod(rig: Rig, name: str) -> dict[str, Any]:
-    return await rig.client.get(f"/api/v1/namespaces/default/pods/{name}")
-
+from tests.verbs.conftest import Served
 
 BROKEN: list[tuple[str, Any]] = [
     ("filter", b"{not json"),
@@ -107,11 +44,13 @@ async def test_unknown_verb_and_too_large_a_body(served: Served) -> None:
 
 
 async def test_bad_quantities_in_the_pod_are_named_and_good_ones_read(served: Served) -> None:
+    uid = (await served.plain())["metadata"]["uid"]
+
     def asking(cpu: str) -> dict[str, Any]:
         container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
         return {
             "Pod": {
-                "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+                "metadata": {"name": "p", "namespace": "default", "uid": uid},
                 "spec": {"containers": [container]},
             },
             "NodeNames": ["n0"],
@@ -126,19 +65,16 @@ async def test_bad_quantities_in_the_pod_are_named_and_good_ones_read(served: Se
 
 
 async def test_empty_and_unknown_nodes(served: Served) -> None:
-    pod = await whole_pod(served.rig, "high-0")
+    pod = await served.document("high-0")
     status, answer = await served.post("filter", {"Pod": pod, "NodeNames": []})
     assert (status, answer["NodeNames"]) == (200, [])
-    plain = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {}}
+    plain = await served.plain()
     status, answer = await served.post("filter", {"Pod": plain, "NodeNames": ["nowhere"]})
     assert (status, answer["NodeNames"]) == (200, ["nowhere"])
 
 
 async def test_unknown_uids_and_empty_candidates_answer_nothing(served: Served) -> None:
-    plain = {
-        "metadata": {"name": "p", "namespace": "default", "uid": "u"},
-        "spec": {"priority": 50},
-    }
+    plain = await served.plain(cls="high")
     victims = {
         "n0": {"Pods": [{"UID": "gone"}], "NumPDBViolations": 0},
         "n1": {"Pods": [], "NumPDBViolations": 0},
@@ -146,11 +82,11 @@ async def test_unknown_uids_and_empty_candidates_answer_nothing(served: Served) 
     }
     status, answer = await served.post("preempt", {"Pod": plain, "NodeNameToMetaVictims": victims})
     assert (status, answer["NodeNameToMetaVictims"]) == (200, {})
-    assert await served.rig.names() == {"low-0", "low-1", "high-0", "high-1"}
+    assert await served.rig.names() == {"low-0", "low-1", "high-0", "high-1", "p"}
 
 
 async def test_lower_case_names_are_understood(served: Served) -> None:
-    plain = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {}}
+    plain = await served.plain()
     status, answer = await served.post("filter", {"pod": plain, "nodenames": ["n0"]})
     assert (status, answer["NodeNames"]) == (200, ["n0"])
 

@@ -1,14 +1,16 @@
-"""Work that goes on beside everything else and must not fail unseen."""
+"""Work that goes on beside everything else: not too much at a time, and not failing unseen."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import structlog
 
 log = structlog.get_logger("gang")
+
+Item = TypeVar("Item")
 
 
 class Background:
@@ -33,3 +35,27 @@ class Background:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def each(
+    items: Sequence[Item], at_a_time: int, work: Callable[[Item], Awaitable[None]]
+) -> None:
+    """Do ``work`` for every item, in order, without a task for each.
+
+    After the first that fails no other is begun; those under way end, then its error is raised.
+    """
+    left = iter(items)
+    failures: list[Exception] = []
+
+    async def some() -> None:
+        for item in left:
+            try:
+                await work(item)
+            except Exception as error:
+                failures.append(error)
+            if failures:
+                return
+
+    await asyncio.gather(*(some() for _ in range(min(at_a_time, len(items)))))
+    if failures:
+        raise failures[0]

@@ -81,6 +81,11 @@ class Flight(Struct, kw_only=True):
     acting: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is past State.PLANNED, whichever way."""
 
+    def enter(self, state: State, now: float) -> None:
+        """Note that it is in another state; ``now`` is monotonic."""
+        self.state, self.since = state, now
+        self.acting.set()
+
     @property
     def key(self) -> GangKey:
         """The gang it is for."""
@@ -175,6 +180,26 @@ class Book:
         flight.presumed.discard(uid)
         self.version += 1
 
+    def answered(self, flight: Flight, uid: str, now: float) -> None:
+        """A member was given its seat at ``now`` (monotonic): its gang's seats are firm."""
+        was = flight.binding
+        flight.answered.add(uid)
+        flight.presumed.discard(uid)  # it has asked, so it was not on its way from a life before
+        flight.answered_at = now
+        self._settle_firmness(flight, was)
+
+    def not_coming(self, flight: Flight, uids: Iterable[str]) -> None:
+        """These members are not on their way to their seats, or not any more."""
+        was = flight.binding
+        gone = set(uids)
+        flight.answered -= gone
+        flight.presumed -= gone
+        self._settle_firmness(flight, was)
+
+    def _settle_firmness(self, flight: Flight, was: bool) -> None:
+        if flight.binding is not was:
+            self.version += 1  # what others were told of these seats does not stand
+
     def pod_left(self, node: str, uid: str) -> None:
         """Forget a leaving pod: its room is really free now."""
         leaving = self._leaving.get(node)
@@ -209,6 +234,18 @@ class Book:
     def holds_on(self, node: str) -> Iterable[Hold]:
         """Return the seats held on a node."""
         return self._by_node.get(node, {}).values()
+
+    def holds_against(self, node: str, priority: int) -> list[Hold]:
+        """Return the seats on a node that keep a pod of this priority away.
+
+        Those of gangs as urgent or more, and firm ones: between a gang's first member and its
+        last nobody comes, else it would start in part.
+        """
+        return [
+            hold
+            for hold in self.holds_on(node)
+            if hold.priority >= priority or self._flights[hold.gang].binding
+        ]
 
     def leaving_on(self, node: str) -> Iterable[tuple[str, Requests]]:
         """Return (uid, requests) of pods on a node that a plan counts as gone."""

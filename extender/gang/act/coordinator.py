@@ -1,21 +1,21 @@
 """Takes gangs from a question to a plan in flight.
 
-Verbs and the planning loop ask ``ensure``. Searching is serialised by a lock, so two gangs are
-never planned against the same free room; the lock is held for nothing but the search and the
-comparison of its answer with the newest state. Deadlines have a loop of their own.
+Verbs and the planning loop ask ``ensure``; ``turns.py`` searches, one gang after another,
+``changes.py`` does so for plans that do not hold any more. Deadlines have a loop of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from random import Random
 
 import structlog
 
 from extender.gang.act.background import Background
-from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.book import Book, Flight
+from extender.gang.act.changes import Changes
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
@@ -32,18 +32,15 @@ from extender.gang.act.planner_thread import PLANNER, Masks, PlannerThread
 from extender.gang.act.records import Records
 from extender.gang.act.recovery import Recovery
 from extender.gang.act.refused_seats import RefusedSeats
+from extender.gang.act.rounds import run_rounds
 from extender.gang.act.source import Source
 from extender.gang.act.sweeper import Sweeper
-from extender.gang.act.waiting import Version, Waiting
+from extender.gang.act.turns import Turns
+from extender.gang.act.waiting import Waiting
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.plan.validity import unchanged
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
-    Outcome,
-    Question,
-    of_plan,
     of_refusal,
 )
 from extender.groups.resolver import Resolver
@@ -56,18 +53,11 @@ from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
-COMPARISONS = 3
-"""How often a gang is searched for anew because the cluster changed meanwhile."""
-ANSWERED_SECONDS = 3.0
-"""How long members that were given their seat are waited for before a plan is changed."""
-LOOK_SECONDS = 0.1
 RECORDED_SECONDS = 1.0
 """How long an answer waits for the plan's record to be written."""
 TICK, PLANNING, SWEEP = "tick", "planning", "sweep"
 LOOPS = (TICK, PLANNING, SWEEP, PLANNER)
 """What has to show life while this process acts."""
-NEVER = (-1, -1, -1)
-"""A version that is never the present one."""
 
 
 class Coordinator:
@@ -102,7 +92,6 @@ class Coordinator:
         self._planner_thread = PlannerThread(
             Planner(settings, resolver), settings.plan.seconds, clocks.monotonic, heartbeats
         )
-        self._lock = asyncio.Lock()
         self.evidence = Evidence(clocks.monotonic)
         self.offers = Offers(clocks.monotonic, blind_seconds)
         self._pending_gangs = PendingGangs(resolver.member_key, settings.scheduler_names)
@@ -112,6 +101,8 @@ class Coordinator:
         self._background = Background()
         self._gangs = KeptGangs(resolver)
         self.notices = Notices(notifier, self.book, self._snapshot, clocks, self._background)
+        self.records = records
+        records.told = lambda aside: self.notices.record_aside(records.namespace, aside)
         self._keeper = RecordKeeper(records, leadership, self._background)
         self.flights = Flights(
             self.book,
@@ -129,6 +120,22 @@ class Coordinator:
             self._decide,
             self._flight_ended,
             self._replan,
+        )
+        self._turns = Turns(
+            self.book,
+            source,
+            resolver,
+            self.evidence,
+            self._waiting,
+            self._planner_thread,
+            self.flights,
+            clocks,
+            self.decisions,
+            self._decide,
+            self.stale,
+        )
+        self._changes = Changes(
+            self.flights, self._turns, self._background, settings.seats.max_replans, self.stale
         )
         self._sweeper = Sweeper(
             self.notices, self._keeper, self._gangs, self._snapshot, leadership, clocks.monotonic
@@ -180,11 +187,11 @@ class Coordinator:
         stale = self.stale()
         if stale is not None:
             return self._note(Refusal(gang=key, code="stale", message=stale), verb, 0.0)
-        async with self._lock:
+        async with self._turns.lock:
             flight = self.book.get(key)
             if flight is not None:
                 return flight
-            answer = await self._plan(key, verb, offered, single, masks or {})
+            answer = await self._turns.plan(key, verb, offered, single, masks or {})
         if isinstance(answer, Flight) and not answer.victims and not answer.waits:
             # Its seats are free: a moment more, and the asker can be given one.
             with contextlib.suppress(TimeoutError):
@@ -196,147 +203,18 @@ class Coordinator:
         flight = self.book.get(key)
         if flight is not None or self.stale() is not None:
             return flight
-        return self._waiting.kept(key, self._version())
+        return self._waiting.kept(key, self._turns.version())
 
     async def ask(self, gang: Gang, masks: Masks) -> Plan | Refusal:
         """Return what would be planned, without acting on it."""
-        async with self._lock:
-            return await self._search(gang, self.flights.shown(), masks, None)
-
-    def _version(self) -> Version:
-        evictions = self.flights.evictions
-        evictions.unevictable()  # some refusals may just have been forgotten
-        return (self._source.generation, self.book.version, evictions.version)
-
-    async def _plan(
-        self,
-        key: GangKey,
-        verb: str,
-        offered: Masks | None,
-        single: Gang | None,
-        masks: Masks,
-        before: Flight | None = None,
-    ) -> Flight | Refusal:
-        """Search, compare with the newest state, hold the seats. The lock must be held.
-
-        ``before`` is the gang's plan that the new one takes the place of.
-        """
-        for _ in range(COMPARISONS):
-            snapshot = self.flights.shown()
-            version = self._version()
-            gang = single or self.resolver.resolve(key, snapshot)
-            waits = self._unseen(gang) if before else self._must_wait(gang)
-            if waits is not None:
-                return self._refuse(waits, version, verb, 0.0)
-            began = self._clocks.monotonic()
-            struck = self._struck(gang, snapshot, masks)
-            answer = await self._search(gang, snapshot, struck, offered)
-            seconds = self._clocks.monotonic() - began
-            if isinstance(answer, Refusal):
-                # The list may be older than the snapshot: not a reason to stay with the answer.
-                return self._refuse(answer, version if not offered else NEVER, verb, seconds)
-            draft = self.flights.draft(
-                answer,
-                replans=0 if before is None else before.replans + 1,
-                started=None if before is None else before.started,
-            )
-            why = await self._outdated(draft, gang, snapshot)
-            if before is not None and before.over:
-                why = "its plan ended while another one was searched for"
-                return self._refuse(
-                    Refusal(gang=key, code="changed", message=why), NEVER, verb, seconds
-                )
-            if not why:
-                return self._commit(draft, verb, seconds)
-        refusal = Refusal(
-            gang=key, code="changed", message=f"the cluster changes faster than it is read: {why}"
-        )
-        return self._refuse(refusal, NEVER, verb, seconds)
-
-    def _struck(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> dict[str, frozenset[str]]:
-        struck = dict(masks)
-        for uid, names in self.evidence.masks(gang, snapshot.nodes).items():
-            struck[uid] = struck.get(uid, frozenset()) | names
-        return struck
-
-    def _must_wait(self, gang: Gang) -> Refusal | None:
-        return self._waiting.must_wait(gang) or self._unseen(gang)
-
-    def _unseen(self, gang: Gang) -> Refusal | None:
-        pod = self.evidence.unseen(gang)
-        if pod is None or gang.problems or not gang.complete:
-            return None
-        kinds = ", ".join(pod.shape.unmodelled)
-        return Refusal(
-            gang=gang.key,
-            code="unseen",
-            message=f"{pod.name} uses {kinds}, and kube-scheduler has not said lately "
-            "which nodes it accepts for it",
-        )
-
-    async def _search(
-        self, gang: Gang, snapshot: Snapshot, masks: Masks, offered: Masks | None
-    ) -> Plan | Refusal:
-        holds = tuple(self.book.holds())
-        self.decisions.searched(Question(gang.key, snapshot, holds, masks, dict(offered or {})))
-        return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
-
-    async def _outdated(self, draft: Flight, gang: Gang, snapshot: Snapshot) -> str:
-        """Return why a plan made on ``snapshot`` does not hold now, "" when it does."""
-        newest = self.flights.shown()
-        plan = draft.plan
-        if not unchanged(plan, gang.key, snapshot, newest):
-            present = self.gang_now(gang, newest)
-            going = (*draft.victims.values(), *draft.waits.values())
-            taken = {*plan.takes_over, gang.key}
-            holds = [hold for hold in self.book.holds() if hold.gang not in taken]
-            why = await self._planner_thread.check(present, draft.seats, going, newest, holds)
-            if why:
-                return why
-        return self._takes_from_binding(draft) or self.flights.problem(draft)
-
-    def gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
-        """Return the gang as it is in a newer snapshot."""
-        if gang.key.dialect != SINGLE:
-            return self.resolver.resolve(gang.key, snapshot)
-        uid = gang.members[0].uid
-        return single_gang(snapshot.pending[uid]) if uid in snapshot.pending else gang
-
-    def _takes_from_binding(self, draft: Flight) -> str:
-        """Seats and members of a gang that is being seated are left alone until it sits."""
-        broken = {victim.gang for victim in draft.plan.victims}
-        for other in self.book:
-            wanted = other.key in draft.plan.takes_over or str(other.key) in broken
-            if wanted and other.binding and other.key != draft.key:
-                return f"the members of {other.key} are just taking their seats"
-        return ""
+        async with self._turns.lock:
+            return await self._turns.search(gang, self.flights.shown(), masks, None)
 
     # -- deciding -----------------------------------------------------------------------
 
-    def _commit(self, draft: Flight, verb: str, seconds: float) -> Flight:
-        """Hold the seats; from here on the flight goes on by itself."""
-        plan = draft.plan
-        broken = {victim.gang for victim in plan.victims}
-        for other in self.book:
-            if other.key == draft.key:
-                self.flights.leave(other)
-            elif other.key in plan.takes_over:
-                why = f"its seats go to the more urgent {plan.gang}"
-                self.flights.end(other, Outcome.GAVE_UP, why)
-            elif str(other.key) in broken:
-                why = f"its members go for the more urgent {plan.gang}"
-                self.flights.end(other, Outcome.GAVE_UP, why)
-        self._waiting.planned(plan.gang)
-        self._decide(of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds))
-        self.flights.begin(draft)
-        return draft
-
-    def _refuse(self, refusal: Refusal, version: Version, verb: str, seconds: float) -> Refusal:
-        self._waiting.refuse(refusal, version, seconds)
-        return self._note(refusal, verb, seconds)
-
     def _note(self, refusal: Refusal, verb: str, seconds: float) -> Refusal:
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
+        self.notices.refused(refusal)
         return refusal
 
     def _decide(self, decision: Decision) -> None:
@@ -355,45 +233,7 @@ class Coordinator:
     # -- changing a plan ----------------------------------------------------------------
 
     def _replan(self, flight: Flight, why: str, masks: Masks | None = None) -> None:
-        """Search for another plan in the place of one that does not hold any more."""
-        if flight.over or flight.state is State.CHANGING:
-            return
-        self.flights.change(flight)
-        self._background.spawn(self._change(flight, why, masks or {}))
-
-    async def _change(self, flight: Flight, why: str, masks: Masks) -> None:
-        await self._answered_sit(flight)
-        while self.stale() is not None and not flight.over:  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_SECONDS)  # on an old picture nothing is decided
-        async with self._lock:
-            if flight.over:
-                return
-            if flight.replans >= self._settings.seats.max_replans:
-                why += f", and the plan was changed {flight.replans} times already"
-                self.flights.end(flight, Outcome.GAVE_UP, why, penal=True)
-                return
-            single = None
-            if flight.key.dialect == SINGLE:
-                single = single_gang(next(iter(flight.pods.values())))
-            try:
-                result = await self._plan(flight.key, "loop", None, single, masks, flight)
-            except Exception:
-                self.flights.end(flight, Outcome.GAVE_UP, f"{why}; the search failed", penal=True)
-                raise
-            if isinstance(result, Refusal):
-                why += f", and there is no other plan: {result.message}"
-                # A gang that is whole, or gone, needs no penalty; one that cannot fit waits.
-                self.flights.end(
-                    flight, Outcome.GAVE_UP, why, penal=result.code in ("infeasible", "changed")
-                )
-
-    async def _answered_sit(self, flight: Flight) -> None:
-        """Wait a moment for members that were given a seat: they are bound there, or ask again."""
-        for _ in range(round(ANSWERED_SECONDS / LOOK_SECONDS)):
-            if not (flight.answered or flight.presumed) or flight.over:
-                return
-            await asyncio.sleep(LOOK_SECONDS)
-        flight.answered.clear()
+        self._changes.begin(flight, why, masks)
 
     # -- what the cache reports ---------------------------------------------------------
 
@@ -411,24 +251,7 @@ class Coordinator:
     async def run(self, stop: asyncio.Event, period: float = 0.25) -> None:
         """Look after flights and waiting gangs until ``stop`` is set."""
         rounds = {TICK: self.tick, PLANNING: self._plan_waiting, SWEEP: self._sweeper.round}
-        await asyncio.gather(
-            *(self._every(period, stop, name, work) for name, work in rounds.items())
-        )
-
-    async def _every(
-        self, period: float, stop: asyncio.Event, name: str, work: Callable[[], Awaitable[None]]
-    ) -> None:
-        while not stop.is_set():
-            self._heartbeats.beat(name)
-            try:
-                await work()
-            except Exception:  # one bad gang must not end the loop for all others
-                log.exception("a round failed", loop=name)
-            try:
-                await asyncio.wait_for(stop.wait(), period)
-            except TimeoutError:
-                continue
-        self._heartbeats.rest(name)
+        await run_rounds(rounds, stop, period, self._heartbeats)
 
     async def tick(self) -> None:
         """Look at deadlines; waits for nothing."""
@@ -455,7 +278,9 @@ class Coordinator:
         answered. Raises ApiError when the records cannot be read: acting
         without them could forget seats.
         """
-        recovery = Recovery(self.flights, self._keeper, self._snapshot, self._clocks, self._decide)
+        recovery = Recovery(
+            self.flights, self._keeper, self._snapshot, self._gangs, self._clocks, self._decide
+        )
         await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
         self.recovered = True

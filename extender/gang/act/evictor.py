@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import count
@@ -25,6 +25,7 @@ from urllib.parse import quote
 
 import structlog
 
+from extender.gang.act.background import each
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.model.plan import Victim
@@ -81,11 +82,12 @@ class Evictor:
         self._ended = ended
         self._rng = rng or random.Random()
         self._wall = wall
+        self.concurrency = settings.concurrency
         self._gate = asyncio.Semaphore(settings.concurrency)
 
     async def rehearse(
         self,
-        victims: Iterable[Victim],
+        victims: Sequence[Victim],
         budgeted: frozenset[str],
         wanted: Callable[[Victim], bool],
     ) -> None:
@@ -105,10 +107,14 @@ class Evictor:
                         budget = victim.uid in budgeted
                         seconds = REQUEST_SECONDS if budget else REHEARSAL_SECONDS
                         await self._remove(victim, budget, seconds, dry_run=True)
-                except (NotFound, Conflict):
-                    return  # gone, or the name is another pod's: the UID precondition held
+                except NotFound:
+                    return
                 except ApiError as error:
-                    if not passing(error) or attempt >= self.attempts:
+                    conflict = isinstance(error, Conflict)
+                    if conflict and await self._left(victim):
+                        return
+                    again = conflict or passing(error)
+                    if not again or attempt >= self.attempts:
                         self._ended("refused")
                         raise EvictionRefused(victim, error) from error
                     await self.pause(pause, error)
@@ -116,10 +122,7 @@ class Evictor:
                 else:
                     return
 
-        results = await asyncio.gather(*(one(victim) for victim in victims), return_exceptions=True)
-        failures = [result for result in results if isinstance(result, BaseException)]
-        if failures:
-            raise failures[0]
+        await each(victims, self.concurrency, one)
 
     async def remove(
         self,
@@ -148,8 +151,7 @@ class Evictor:
                 self._ended("gone")
                 return Removal.GONE
             except Conflict:
-                # The UID precondition, as a rule; but a webhook may say so as well.
-                if not await self.leaving(victim):
+                if not await self._left(victim):
                     raise
                 self._ended("gone")
                 return Removal.GONE
@@ -199,6 +201,13 @@ class Evictor:
             return True
         meta = pod.get("metadata", {})
         return meta.get("uid") != victim.uid or bool(meta.get("deletionTimestamp"))
+
+    async def _left(self, victim: Victim) -> bool:
+        """Whether a conflict was the UID precondition's; a webhook may answer with one as well."""
+        try:
+            return await self.leaving(victim)
+        except ApiError:
+            return False
 
     async def pause(
         self, seconds: float, error: ApiError | None = None, longest: float = LONGEST_PAUSE

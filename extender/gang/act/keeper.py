@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from extender.gang.act.background import Background
 from extender.gang.act.book import Flight
-from extender.gang.act.evictions import Unit
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.record import Record
 from extender.gang.act.records import Loaded, Records, Superseded
+from extender.gang.act.unit import Unit
 from extender.kube.errors import ApiError
 
 log = structlog.get_logger("gang")
@@ -76,6 +76,15 @@ class RecordKeeper:
         self._epoch = max(self._leadership.epoch, 1 + max(older, default=-1))
         mine = [await self._records.claim(record, self._epoch) for record in loaded.records]
         return Loaded(mine, loaded.unreadable)
+
+    @property
+    def signed(self) -> bool:
+        """Whether what is read is surely ours."""
+        return self._records.signer.signs
+
+    def keep_aside(self, record: Record, why: str) -> None:
+        """Neither act on a record nor delete it, and tell why."""
+        self._records.keep_aside(record, why)
 
     def adopt(self, record: Record) -> None:
         """Look after a record that was loaded."""

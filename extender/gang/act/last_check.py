@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from extender.gang.incremental.gangs import Gangs
-from extender.gang.plan.validity import present, unit_problem, victim_problem
+from extender.gang.incremental.protection import Protections
+from extender.gang.plan.validity import (
+    covered_by_budget,
+    present,
+    unit_problem,
+    victim_problem,
+)
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
-from extender.model.settings import PlanSettings
+from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
 
@@ -47,16 +53,23 @@ class LastCheck:
         self,
         snapshot: Callable[[], Snapshot],
         gangs: KeptGangs,
-        settings: PlanSettings,
+        settings: Settings,
     ) -> None:
         self._snapshot = snapshot
         self._gangs = gangs
-        self._settings = settings
+        self._protections = Protections(settings)
 
     def of_victim(self, victim: Victim, priority: int, *, alone: bool) -> str:
         """Return why the pod must not go now, "" when it may; see validity.victim_problem."""
         snapshot = self._snapshot()
-        return victim_problem(victim, priority, snapshot, self._gangs, self._settings, alone=alone)
+        return victim_problem(
+            victim, priority, snapshot, self._gangs, self._protections, alone=alone
+        )
+
+    def budgeted(self, victims: Iterable[Victim], priority: int) -> frozenset[str]:
+        """Return the uids of victims to evict through the Eviction API: a budget speaks for them
+        and counts against this priority."""
+        return covered_by_budget(victims, self._snapshot(), self._protections, priority)
 
     def gang_of(self, victim: Victim) -> Gang | None:
         """Return the gang a victim belongs to now: the same object while that is unchanged."""
@@ -71,4 +84,4 @@ class LastCheck:
         ``shown`` has evictions that are on their way as well: who is left of its gang is judged
         by that. Making it costs a walk over the cluster; take one for all units.
         """
-        return unit_problem(victims, priority, shown, self._gangs, self._settings)
+        return unit_problem(victims, priority, shown, self._gangs, self._protections)

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from extender.kube.api import KubeApi
-from extender.kube.errors import Unavailable
+from extender.kube.client import json_of
 
 ASKED = "podgroup-extender.io/asked-replica"
 """Annotation: the replica that kube-scheduler asks although another one holds the lease."""
@@ -116,21 +114,11 @@ class LeaseStore:
         }
         async for lines in self._api.batches(self._base, params, idle_seconds=WATCH_SECONDS + 30):
             for line in lines:
-                event = _document(line)
+                event = json_of(line)
                 if event.get("type") in ("ADDED", "MODIFIED") and isinstance(
                     event.get("object"), dict
                 ):
                     yield event["object"]
 
     async def _send(self, method: str, path: str, body: Object | None) -> Object:
-        return _document(await self._api.request(method, path, body=body, timeout=self._timeout))
-
-
-def _document(body: bytes) -> Object:
-    try:
-        document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unavailable(0, "Malformed", f"the answer is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise Unavailable(0, "Malformed", "the answer is not a JSON object")
-    return document
+        return json_of(await self._api.request(method, path, body=body, timeout=self._timeout))

@@ -1,35 +1,40 @@
 """What pods, their owners and kube-scheduler are told in the course of a plan.
 
-Nominations, wake-ups and events. The seats do not rest on any of it (they are held in the
-filter verb), so a failure is passed over; but a nomination that is not cleared makes
-kube-scheduler keep room free for nobody, so clearing is tried until it is done.
+Wake-ups and events; nominations have a file of their own. The seats do not rest on any of it
+(they are held in the filter verb), so a failure is passed over.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 import structlog
 
-from extender.gang.act.background import Background
+from extender.gang.act.background import Background, each
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.evictions import Unit
+from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import Notifier
-from extender.model.objects import GangKey, Pod
-from extender.model.plan import Victim
+from extender.gang.act.owner_warnings import OwnerWarnings, words_of
+from extender.gang.act.records import Aside
+from extender.gang.act.unit import Unit
+from extender.model.objects import Pod
+from extender.model.plan import Refusal, Victim
 from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
 WAKE_PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
 """Seconds after the seats open at which members without a node are woken again."""
-CLEAR_PAUSE = 0.5
-LONGEST_CLEAR_PAUSE = 30.0
 MAX_TOLD = 64
 """Members that get an event of their own; the rest of a big gang can read theirs."""
+MAX_WARNED = 4
+"""Members of a refused gang that get an event: they all wait for the same."""
 MAX_HELD_BACK = 4096
+RECORD_ASIDE = "PlanRecordKeptAside"
+MAP = "ConfigMap"
 CONCURRENCY = 32
 """Hints under way at a time: those of a gang of thousands must not crowd evictions out."""
 
@@ -46,58 +51,18 @@ class Notices:
         background: Background,
     ) -> None:
         self._notifier = notifier
-        self._book = book
         self._snapshot = snapshot
         self._clocks = clocks
+        self.warnings = OwnerWarnings(clocks.monotonic)
         self._spawn = background.spawn
         self._held_back: dict[str, Pod] = {}
         """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
-        self._clearing: set[str] = set()
         self._gate = asyncio.Semaphore(CONCURRENCY)
+        self.nominations = Nominations(
+            notifier, book, snapshot, background, self._gate, CONCURRENCY
+        )
 
-    # -- nominations, wake-ups ------------------------------------------------------------
-
-    async def nominate(self, pod: Pod, node: str) -> None:
-        """Write a member's seat into status.nominatedNodeName."""
-        async with self._gate:
-            await self._notifier.nominate(pod, node)
-        flight = self._book.of_member(pod.uid)
-        if flight is None or flight.seats.get(pod.uid) != node:
-            self.clear_nominations([pod])  # the plan was over before the write was done
-
-    def clear_nominations(self, pods: Iterable[Pod]) -> None:
-        """Clear status.nominatedNodeName of members that have no seat, until it is done."""
-        for pod in pods:
-            if pod.uid not in self._clearing:
-                self._clearing.add(pod.uid)
-                self._spawn(self._clear(pod))
-
-    async def _clear(self, pod: Pod) -> None:
-        pause = CLEAR_PAUSE
-        try:
-            while self._book.of_member(pod.uid) is None and pod.uid in self._snapshot().pending:
-                if await self._notifier.nominate(pod, ""):
-                    return
-                await asyncio.sleep(pause)
-                pause = min(LONGEST_CLEAR_PAUSE, pause * 2)
-        finally:
-            self._clearing.discard(pod.uid)
-
-    def clear_orphans(self, starts_whole: Callable[[GangKey], bool], keys: Keys) -> None:
-        """Clear nominations of waiting gang members that no plan here has made.
-
-        kube-scheduler never nominates a member (preempt answers it with no node), so it is
-        what a life before has left.
-        """
-        orphans = [
-            pod
-            for pod in self._snapshot().pending.values()
-            if pod.nominated
-            and self._book.of_member(pod.uid) is None
-            and (key := keys(pod)) is not None
-            and starts_whole(key)
-        ]
-        self.clear_nominations(orphans)
+    # -- wake-ups -------------------------------------------------------------------------
 
     async def wake_members(self, flight: Flight) -> None:
         """Make kube-scheduler try members again, now and some times more until they sit."""
@@ -107,17 +72,19 @@ class Notices:
                 await asyncio.sleep(left)
             if flight.over or not flight.seats:
                 return
-            moment = self._clocks.wall()
-            await asyncio.gather(
-                *(
-                    self._wake(flight.pods[uid], node, moment)
-                    for uid, node in list(flight.seats.items())
-                )
-            )
+            await self._wake_each([flight.pods[uid] for uid in flight.seats], flight.seats)
 
-    async def _wake(self, pod: Pod, node: str, moment: float) -> None:
-        async with self._gate:
-            await self._notifier.wake(pod, node, moment)
+    async def _wake_each(self, pods: Sequence[Pod], seats: Mapping[str, str] | None) -> None:
+        """Wake pods; members only while they have a seat, uid -> node in ``seats``."""
+        moment = self._clocks.wall()
+
+        async def one(pod: Pod) -> None:
+            async with self._gate:
+                node = "" if seats is None else seats.get(pod.uid)
+                if node is not None:
+                    await self._notifier.wake(pod, node, moment)
+
+        await each(pods, CONCURRENCY, one)
 
     def held_back(self, pod: Pod) -> None:
         """Remember a pod of no gang that a seat kept off a node."""
@@ -130,10 +97,9 @@ class Notices:
 
     def wake_held_back(self) -> None:
         """Wake the pods of no gang that a seat has kept waiting."""
-        moment = self._clocks.wall()
         waiting, self._held_back = self._held_back, {}
-        for pod in waiting.values():
-            self._spawn(self._wake(pod, "", moment))
+        if waiting:
+            self._spawn(self._wake_each(list(waiting.values()), None))
 
     # -- events ---------------------------------------------------------------------------
 
@@ -160,20 +126,50 @@ class Notices:
             pod=f"{victim.namespace}/{victim.name}",
             why=why,
         )
-        for each in list(unit.victims.values())[:MAX_TOLD]:
-            self._event(each, "GangBroken", note, "Warning")
+        for left_over in list(unit.victims.values())[:MAX_TOLD]:
+            self._event(left_over, "GangBroken", note, "Warning")
         members = [] if flight is None else list(flight.pods.values())
         for pod in members[:MAX_TOLD]:
-            self._spawn(
-                self._notifier.event(
-                    pod.uid, pod.namespace, pod.name, "PreemptionIncomplete", note, "Warning"
-                )
-            )
+            self._event(pod, "PreemptionIncomplete", note, "Warning")
 
-    def _event(self, victim: Victim, reason: str, note: str, kind: str = "Normal") -> None:
-        self._spawn(
-            self._notifier.event(victim.uid, victim.namespace, victim.name, reason, note, kind)
+    def refused(self, refusal: Refusal) -> None:
+        """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
+        words = words_of(refusal)
+        if words is None:
+            return
+        reason, note = words
+        members = self._snapshot().members.get(refusal.gang, ())
+        waiting = (pod for pod in members if not pod.node and not pod.deleting)
+        for pod in islice(waiting, MAX_WARNED):
+            self._event(pod, reason, note, "Warning")
+
+    def record_aside(self, namespace: str, aside: Aside) -> None:
+        """Warn of a plan record that is not taken for one."""
+        note = (
+            f"This ConfigMap looks like a record of a plan in flight, but {aside.why}. Nothing is "
+            "done with it, and it is not deleted; if no plan of an earlier version was in flight, "
+            "find out who wrote it"
         )
+        uid = aside.uid or aside.name
+        if self.warnings.due(uid, RECORD_ASIDE):
+            self._spawn(self._write(uid, namespace, aside.name, RECORD_ASIDE, note, about=MAP))
+
+    def _event(self, pod: Victim | Pod, reason: str, note: str, kind: str = "Normal") -> None:
+        if kind != "Warning" or self.warnings.due(pod.uid, reason):
+            self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note, kind))
+
+    async def _write(
+        self,
+        uid: str,
+        namespace: str,
+        name: str,
+        reason: str,
+        note: str,
+        kind: str = "Warning",
+        about: str = "Pod",
+    ) -> None:
+        async with self._gate:
+            await self._notifier.event(uid, namespace, name, reason, note, kind, about)
 
     def _tell_members(self, flight: Flight) -> None:
         victims = flight.plan.victims
@@ -184,9 +180,4 @@ class Notices:
             f"{flight.plan.proof}: {names}{more}"
         )
         for pod in list(flight.pods.values())[:MAX_TOLD]:
-            self._spawn(
-                self._notifier.event(pod.uid, pod.namespace, pod.name, "GangPreempting", note)
-            )
-
-
-Keys = Callable[[Pod], GangKey | None]
+            self._event(pod, "GangPreempting", note)

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from extender.gang.act.evictor import rfc3339
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound
+from extender.kube.gate import hint
 from extender.model.objects import Pod
 
 SEAT_ANNOTATION = "podgroup-extender.io/seat"
@@ -63,8 +64,12 @@ class Notifier:
         reason: str,
         note: str,
         kind: str = "Normal",
+        about: str = "Pod",
     ) -> None:
-        """Record a core/v1 Event on a pod. Its name repeats for the same reason and note."""
+        """Record a core/v1 Event on an object of kind ``about``.
+
+        Its name repeats for the same reason and note.
+        """
         now = self._wall()
         digest = hashlib.sha256(f"{pod_uid}{reason}{note}".encode()).hexdigest()[:12]
         body = {
@@ -73,7 +78,7 @@ class Notifier:
             "metadata": {"name": f"{name[:200]}.{digest}{int(now):x}"},
             "involvedObject": {
                 "apiVersion": "v1",
-                "kind": "Pod",
+                "kind": about,
                 "namespace": namespace,
                 "name": name,
                 "uid": pod_uid,
@@ -93,10 +98,11 @@ class Notifier:
 
     async def _try(self, what: str, verb: str, path: str, body: dict[str, Any]) -> bool:
         try:
-            if verb == "patch":
-                await self._client.patch(path, body, kind="merge")
-            else:
-                await self._client.create(path, body)
+            with hint():
+                if verb == "patch":
+                    await self._client.patch(path, body, kind="merge")
+                else:
+                    await self._client.create(path, body)
         except (NotFound, Conflict):
             return True  # the pod went away meanwhile: there is nobody left to tell
         except ApiError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 
 from msgspec import Struct
 
@@ -18,6 +19,8 @@ from extender.model.plan import Hold
 
 OFFER_SECONDS = 4.0
 """How long a node that was offered to a pod counts as possibly taken by it."""
+FORGOTTEN = 128
+"""How many old offers are forgotten with each new one, at most."""
 BLIND_SECONDS = 2.0
 """For how long after the start it is not known what a life before has offered."""
 NOBODY = GangKey("offer", "", "")
@@ -51,8 +54,9 @@ class Offers:
         now = self._now()
         self._made.pop(pod.uid, None)
         self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, now)
-        oldest = next(iter(self._made))
-        if now - self._made[oldest].time > OFFER_SECONDS:
+        for oldest in list(islice(self._made, FORGOTTEN)):
+            if now - self._made[oldest].time <= OFFER_SECONDS:
+                break
             del self._made[oldest]
 
     def settled(self, uid: str) -> None:

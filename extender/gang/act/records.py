@@ -10,6 +10,8 @@ Rules
   has lost the lease and changes nothing (``Superseded``).
 - A record that could not be deleted is deleted later, again and again (``sweep``): a plan that
   was reported as ended must not come back to life.
+- What cannot be read, or is not surely ours (extender.gang.act.signature), is kept aside: told,
+  never acted on, never deleted.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.evictor import answered
 from extender.gang.act.record import Record, pack, unpack
+from extender.gang.act.signature import Signer, digest_of
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from extender.model.errors import ExtenderError, InvalidInput
@@ -39,11 +42,14 @@ PART_LABEL = "podgroup-extender.io/plan-part"
 GANG_ANNOTATION = "podgroup-extender.io/gang"
 EPOCH_ANNOTATION = "podgroup-extender.io/epoch"
 PARTS_ANNOTATION = "podgroup-extender.io/parts"
+SIGNATURE_ANNOTATION = "podgroup-extender.io/signature"
 READ_BACKS = 3
 READ_BACK_PAUSE = 0.1
 WRITE_SECONDS = 3.0
 """How long a new record's write may take before it is read back: a gang waits for it."""
 PAGE = 50
+MOST_ASIDE = 1000
+"""Records kept aside that are told one by one."""
 
 
 class Superseded(ExtenderError):  # noqa: N818 - what has happened, not a fault of this call
@@ -56,14 +62,34 @@ class Loaded(Struct, frozen=True):
     records: list[Record]
     """Readable ones, youngest first."""
     unreadable: list[str]
-    """Names of ConfigMaps that cannot be read, left alone."""
+    """Names of ConfigMaps that cannot be read or are not surely ours, kept aside."""
+
+
+class Aside(Struct, frozen=True):
+    """A ConfigMap that looks like a plan record and is not taken for one."""
+
+    name: str
+    uid: str
+    why: str
 
 
 class Records:
     """Reads and writes plan records in one namespace. One writer a record at a time."""
 
-    def __init__(self, client: KubeApi, namespace: str) -> None:
+    def __init__(
+        self,
+        client: KubeApi,
+        namespace: str,
+        signer: Signer | None = None,
+    ) -> None:
         self._client = client
+        self.signer = signer or Signer()
+        self.told: Callable[[Aside], None] = lambda aside: None
+        """Called once for each record that is kept aside."""
+        self.aside: dict[str, Aside] = {}
+        """Name -> a record that is kept aside, as long as it is there."""
+        self._digests: dict[str, bytes] = {}
+        """Record name -> digest of its parts, as written or read."""
         self._base = f"/api/v1/namespaces/{quote(namespace)}/configmaps"
         self.namespace = namespace
         self._parts: dict[str, int] = {}
@@ -76,7 +102,7 @@ class Records:
 
         When that is unclear to the end, the record counts as doomed: ``sweep`` deletes it.
         """
-        documents = documents_of(record)
+        documents = self._documents(record)
         self._parts[record.name] = len(documents)
         try:
             for document in reversed(documents):
@@ -114,7 +140,7 @@ class Records:
         form stays then, which a later life compares with the cluster anyway. A record that is
         gone is written anew.
         """
-        documents = documents_of(record)
+        documents = self._documents(record)
         if len(documents) == 1:
             await self._replace(documents[0], record.epoch)
 
@@ -146,7 +172,11 @@ class Records:
         path = f"{self._base}/{record.name}"
         there = await self._client.get(path)
         meta = dict(there.get("metadata") or {})
-        meta["annotations"] = {**(meta.get("annotations") or {}), EPOCH_ANNOTATION: str(epoch)}
+        annotations = {**(meta.get("annotations") or {}), EPOCH_ANNOTATION: str(epoch)}
+        if self.signer.signs:
+            digest = self._digests[record.name]
+            annotations[SIGNATURE_ANNOTATION] = self.signer.sign(record.name, epoch, digest)
+        meta["annotations"] = annotations
         await self._client.replace(path, {**there, "metadata": meta})
         return replace(record, epoch=epoch)
 
@@ -173,6 +203,7 @@ class Records:
             await self._delete(f"{path}-{part}")
         self._doomed.discard(name)
         self._parts.pop(name, None)
+        self._digests.pop(name, None)
 
     async def _delete(self, path: str) -> None:
         try:
@@ -190,16 +221,28 @@ class Records:
         for name in sorted(self._doomed):
             if name not in live():
                 await self._sweep_one(name, epoch)
-        for item in await self._list(LABEL):
-            name = str(item.get("metadata", {}).get("name", ""))
-            if name not in live() and _epoch(item) <= epoch and _readable(item):
-                log.warning("a plan record without a plan is deleted", config_map=name)
-                await self._sweep_one(name, epoch)
-        for item in await self._list(PART_LABEL):
-            name = str(item.get("metadata", {}).get("name", ""))
-            owner = str(item.get("metadata", {}).get("labels", {}).get(PART_LABEL, ""))
-            if owner not in live() and _epoch(item) <= epoch:
-                await self._delete(f"{self._base}/{name}")
+        items = await self._list(LABEL)
+        parts = await self._list(PART_LABEL)
+        found = {_name(item) for item in items}
+        self.aside = {name: aside for name, aside in self.aside.items() if name in found}
+        for item in items:
+            name = _name(item)
+            if name in live() or name in self.aside or _epoch(item) > epoch:
+                continue
+            if not _readable(item):
+                self._keep_aside(item, "it holds no plan")
+                continue
+            if self.signer.signs and name not in self._digests:
+                why = self._read(item, _parts_of(name, parts))[1]
+                if why:
+                    self._keep_aside(item, why)
+                    continue
+            log.warning("a plan record without a plan is deleted", config_map=name)
+            await self._sweep_one(name, epoch)
+        for item in parts:
+            owner = _owner(item)
+            if owner not in live() and owner not in self.aside and _epoch(item) <= epoch:
+                await self._delete(f"{self._base}/{_name(item)}")
 
     async def _sweep_one(self, name: str, epoch: int) -> None:
         try:
@@ -209,35 +252,58 @@ class Records:
 
     async def load(self) -> Loaded:
         """Return every record there is. Raises ApiError."""
-        parts: dict[str, dict[int, bytes]] = {}
-        for item in await self._list(PART_LABEL):
-            meta = item.get("metadata", {})
-            owner = str(meta.get("labels", {}).get(PART_LABEL, ""))
-            number = str(meta.get("name", "")).rpartition("-")[2]
-            if number.isdecimal():
-                parts.setdefault(owner, {})[int(number)] = _data(item)
+        parts = await self._list(PART_LABEL)
+        items = await self._list(LABEL)
         records: list[Record] = []
-        unreadable: list[str] = []
-        for item in await self._list(LABEL):
-            name = str(item.get("metadata", {}).get("name", ""))
-            found = {0: _data(item), **parts.get(name, {})}
-            count = _parts(item)
-            try:
-                if found.keys() < set(range(count)):
-                    raise InvalidInput(f"{count - len(found)} parts of the record are missing")
-                record = unpack([found[number] for number in range(count)])
-                if record.name != name:
-                    raise InvalidInput(f"the record belongs to {record.name}")
-            except InvalidInput as error:
-                log.error(
-                    "an unreadable plan record is left alone", config_map=name, why=str(error)
-                )
-                unreadable.append(name)
+        for item in items:
+            name = _name(item)
+            record, why = self._read(item, _parts_of(name, parts))
+            if record is None or why:
+                self._keep_aside(item, why)
                 continue
-            self._parts[name] = count
+            self._parts[name] = _parts(item)
             records.append(replace(record, epoch=_epoch(item)))
         records.sort(key=lambda record: (-record.epoch, -record.made, record.id))
-        return Loaded(records, unreadable)
+        return Loaded(records, [_name(item) for item in items if _name(item) in self.aside])
+
+    def _read(self, item: dict[str, Any], parts: dict[int, bytes]) -> tuple[Record | None, str]:
+        """Return the record of a first part, and why it must not be used ("": it may be)."""
+        name, count = _name(item), _parts(item)
+        found = {**parts, 0: _data(item)}
+        try:
+            if found.keys() < set(range(count)):
+                raise InvalidInput(f"{count - len(found)} parts of the record are missing")
+            whole = [found[number] for number in range(count)]
+            digest = digest_of(whole)
+            why = self.signer.problem(name, _epoch(item), digest, _signature(item))
+            if why:
+                return None, why
+            record = unpack(whole)
+            if record.name != name:
+                raise InvalidInput(f"the record belongs to {record.name}")
+        except (InvalidInput, KeyError) as error:
+            return None, str(error)
+        self._digests[name] = digest
+        return record, ""
+
+    def keep_aside(self, record: Record, why: str) -> None:
+        """Leave a record that was read alone from now on: it asks for what it must not."""
+        self._keep_aside({"metadata": {"name": record.name}}, why)
+
+    def _keep_aside(self, item: dict[str, Any], why: str) -> None:
+        name = _name(item)
+        if name in self.aside or len(self.aside) >= MOST_ASIDE:
+            return
+        aside = Aside(name, str(item.get("metadata", {}).get("uid", "")), why)
+        self.aside[name] = aside
+        log.error("a plan record is kept aside: nothing is done with it", config_map=name, why=why)
+        self.told(aside)
+
+    def _documents(self, record: Record) -> list[dict[str, Any]]:
+        documents = documents_of(record, self.signer)
+        if self.signer.signs:
+            self._digests[record.name] = digest_of(_data(each) for each in documents)
+        return documents
 
     async def _list(self, label: str) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
@@ -253,13 +319,21 @@ class Records:
                 return items
 
 
-def documents_of(record: Record) -> list[dict[str, Any]]:
+def documents_of(record: Record, signer: Signer | None = None) -> list[dict[str, Any]]:
     """Return the ConfigMaps that hold a record, the first part first."""
     parts = pack(record)
+    signature = "" if signer is None else signer.sign(record.name, record.epoch, digest_of(parts))
     documents = []
     for number, data in enumerate(parts):
         name = record.name if number == 0 else f"{record.name}-{number}"
         state = "in-flight" if record.finishing is None else "finishing"
+        annotations = {
+            GANG_ANNOTATION: str(record.plan.gang),
+            EPOCH_ANNOTATION: str(record.epoch),
+            PARTS_ANNOTATION: str(len(parts)),
+        }
+        if signature and number == 0:
+            annotations[SIGNATURE_ANNOTATION] = signature
         documents.append(
             {
                 "apiVersion": "v1",
@@ -267,16 +341,35 @@ def documents_of(record: Record) -> list[dict[str, Any]]:
                 "metadata": {
                     "name": name,
                     "labels": {LABEL: state} if number == 0 else {PART_LABEL: record.name},
-                    "annotations": {
-                        GANG_ANNOTATION: str(record.plan.gang),
-                        EPOCH_ANNOTATION: str(record.epoch),
-                        PARTS_ANNOTATION: str(len(parts)),
-                    },
+                    "annotations": annotations,
                 },
                 "binaryData": {"plan": base64.b64encode(data).decode()},
             }
         )
     return documents
+
+
+def _name(item: dict[str, Any]) -> str:
+    return str(item.get("metadata", {}).get("name", ""))
+
+
+def _owner(item: dict[str, Any]) -> str:
+    """The record that a further part says it belongs to."""
+    return str((item.get("metadata", {}).get("labels") or {}).get(PART_LABEL, ""))
+
+
+def _parts_of(name: str, items: list[dict[str, Any]]) -> dict[int, bytes]:
+    """Further parts of one record, by number."""
+    found: dict[int, bytes] = {}
+    for item in items:
+        number = _name(item).rpartition("-")[2]
+        if _owner(item) == name and _name(item) == f"{name}-{number}" and number.isdecimal():
+            found[int(number)] = _data(item)
+    return found
+
+
+def _signature(item: dict[str, Any]) -> str:
+    return str((item.get("metadata", {}).get("annotations") or {}).get(SIGNATURE_ANNOTATION, ""))
 
 
 def _annotation(item: dict[str, Any], name: str) -> int:

@@ -1,7 +1,8 @@
 """What a new life does with the plan records of the one before.
 
 A record permits, it does not promise: the plan is compared with the cluster as it is now and
-goes on only if it still holds. What cannot be dropped is a unit of which a part has gone by
+goes on only if it still holds. One that asks for what no plan of ours could is kept aside
+(extender.gang.act.record_check). What cannot be dropped is a unit of which a part has gone by
 our hand; it is finished in any case. Which victims have gone and which members are bound is
 read from the cluster.
 """
@@ -19,6 +20,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.record import Record
+from extender.gang.act.record_check import Gangs, doubt, priority_of
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, of_plan
 from extender.model.plan import Victim
@@ -35,21 +37,25 @@ class Recovery:
         flights: Flights,
         keeper: RecordKeeper,
         snapshot: Callable[[], Snapshot],
+        gangs: Gangs,
         clocks: Clocks,
         decide: Callable[[Decision], None],
     ) -> None:
         self._flights = flights
         self._keeper = keeper
         self._snapshot = snapshot
+        self._gangs = gangs
         self._clocks = clocks
         self._decide = decide
 
     async def run(self) -> None:
         """Resume what holds, finish what has begun, drop the rest. Raises ApiError."""
         loaded = await self._keeper.load()
-        for name in loaded.unreadable:
-            log.error("an unreadable plan record is left alone", config_map=name)
         for record in loaded.records:  # youngest first: an older plan may rest on what it ended
+            why = doubt(record, self._snapshot(), self._gangs, signed=self._keeper.signed)
+            if why:
+                self._keeper.keep_aside(record, why)
+                continue
             self._keeper.adopt(record)
             self._take_in(record)
 
@@ -115,6 +121,8 @@ class Recovery:
             left = [v for v in unit if present(v, snapshot)]
             gone = len(left) < len(unit) or any(_leaves(v, snapshot) for v in left)
             if gone and any(not _leaves(v, snapshot) for v in left):
+                priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
+                record = replace(record, plan=replace(plan, priority=priority))
                 self._flights.finish(record, left, [v.uid for v in left if _leaves(v, snapshot)])
 
     def _close(self, record: Record, why: str, outcome: Outcome = Outcome.GAVE_UP) -> None:

@@ -35,7 +35,7 @@ class RefusedSeats:
         """
         if flight.state is not State.OPEN:
             return
-        flight.answered.discard(pod.uid)
+        self._book.not_coming(flight, [pod.uid])
         for other, node in flight.seats.items():
             twin = flight.pods[other]
             if other in flight.missed and node in others and _alike(twin, pod):

@@ -63,4 +63,4 @@ class Sweeper:
             gang = self._gangs.resolve(key, snapshot)
             return gang.starts_whole and not gang.problems
 
-        self._notices.clear_orphans(starts_whole, self._gangs.member_key)
+        self._notices.nominations.clear_orphans(starts_whole, self._gangs.member_key)

@@ -16,6 +16,7 @@ from extender.gang.act.leadership import Alone, Leadership
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.offers import BLIND_SECONDS
 from extender.gang.act.records import Records
+from extender.gang.act.signature import Signer
 from extender.gang.act.source import Source
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
@@ -37,6 +38,7 @@ def coordinate(
     resolver: Resolver,
     namespace: str,
     *,
+    record_key: bytes = b"",
     clocks: Clocks | None = None,
     random: random_module.Random | None = None,
     leadership: Leadership | None = None,
@@ -49,7 +51,8 @@ def coordinate(
 ) -> Coordinator:
     """Return a coordinator that acts through ``client``.
 
-    ``namespace`` is where plan records are kept; ``evicted`` is told how each eviction ended
+    ``namespace`` is where plan records are kept, ``record_key`` what they are signed with (b"":
+    they are not); ``evicted`` is told how each eviction ended
     ("evicted", "gone", "refused"), ``failed`` of each best-effort write that did not work.
     ``blind_seconds``: for how long after the start a life before may have offered nodes.
     All waiting goes through the running event loop; ``sleep`` is how evictions that failed wait.
@@ -59,7 +62,7 @@ def coordinate(
         source,
         settings,
         resolver,
-        Records(client, namespace),
+        Records(client, namespace, Signer(record_key)),
         Evictor(
             client, settings.eviction, sleep=sleep, rng=random, wall=clocks.wall, ended=evicted
         ),

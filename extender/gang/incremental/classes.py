@@ -9,6 +9,7 @@ from extender.fit.view import ClusterView
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.quantity import format_resource
+from extender.model.texts import some
 
 PER_POD_LABELS = frozenset(
     {
@@ -27,6 +28,9 @@ PER_POD_LABELS = frozenset(
         "ray-node-type",
     }
 )
+
+MOST_TOLD = 8
+"""Resources of a class that are named."""
 
 
 def classes_of(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], ...]:
@@ -75,7 +79,8 @@ def allowed_nodes(
 
 def class_name(group: tuple[Pod, ...]) -> str:
     """Return the class in words: an example, how many, what one asks for."""
-    wants = ", ".join(format_resource(n, a) for n, a in group[0].requests if n != "pods")
+    asked = [(n, a) for n, a in group[0].requests if n != "pods"]
+    wants = some([format_resource(n, a) for n, a in asked[:MOST_TOLD]], MOST_TOLD, len(asked))
     return (
         f"{group[0].name} and {len(group) - 1} like it ({wants})"
         if len(group) > 1

@@ -45,5 +45,7 @@ class Gangs:
         """Return the gang as it is in the snapshot of the last ``renew``."""
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = self._resolver.resolve(key, self._snapshot)
+            found = self._resolver.resolve(key, self._snapshot)
+            if key in self._members:  # else nothing would ever tell that it can be forgotten
+                self._kept[key] = found
         return found

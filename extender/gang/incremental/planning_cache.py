@@ -101,7 +101,8 @@ class PlanningCache:
         dirty |= self._take_budgets(snapshot)
         self.victim_costs.renew(nodes)
         self.gangs.renew(snapshot)
-        dirty |= self.preemptability.renew(self.gangs, self.guards, now, snapshot.unevictable)
+        dirty |= self.preemptability.renew(self.gangs, self.guards, snapshot)
+        dirty |= self._of_namespaces(differing(last.namespaces, snapshot.namespaces), snapshot)
         if snapshot.unevictable is not last.unevictable:
             either = {**last.unevictable, **snapshot.unevictable}
             dirty |= {
@@ -118,13 +119,22 @@ class PlanningCache:
                 if self._young or any(pod.deleting for pod in pods)
             }
         self._last, self.now = snapshot, now
+        self._bring_up(dirty)
+        return changed
+
+    def face(self, asked: int) -> None:
+        """Judge everybody by what a preemptor of priority ``asked`` may do."""
+        dirty = self.preemptability.face(asked)
+        if dirty:
+            self._bring_up(dirty)
+
+    def _bring_up(self, dirty: set[str]) -> None:
         try:
             self._put(dirty, self.census)
         except OverflowError:
             # Amounts beyond what the compiled census takes: go on in plain Python.
             self.census = Census()
-            self._put(nodes, self.census)
-        return changed
+            self._put(self._last.nodes, self.census)
 
     def classes(self, pending: tuple[Pod, ...]) -> Classes:
         """Return classes_of these members, of the gangs asked for last at once."""
@@ -215,6 +225,11 @@ class PlanningCache:
         changed = {namespace for namespace, _ in set(self.guards.entries) ^ set(budgets)}
         if self.guards.entries != tuple(budgets):
             self.guards = SelectorIndex(budgets)
+        return self._of_namespaces(changed, snapshot)
+
+    @staticmethod
+    def _of_namespaces(changed: set[str], snapshot: Snapshot) -> set[str]:
+        """Return the nodes with pods of these namespaces."""
         if not changed:
             return set()
         return {

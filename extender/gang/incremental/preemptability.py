@@ -1,14 +1,19 @@
 """Which bound pods may go, at what priority of the preemptor, and as part of what.
 
-Promise 4 lives here: a pod of equal or higher priority, a protected pod, or a
-gang that holds one of these never goes. What a pod's end needs is the same for
-every preemptor but for the priority it must have; who stays for which reason is
-told in words, so that a refusal can name who stands in the way.
+Promise 4 lives here: a pod of equal or higher priority, or one that something shields
+(extender.gang.incremental.protection), does not go. What a pod's end needs is said as one number,
+the priority that a preemptor must exceed; who stays for which reason is told in words, so that a
+refusal can name who stands in the way.
+
+A gang that goes whole is one unit as long as its pods go at one priority. Where they differ, the
+unit is everybody of it who may go for the preemptor that asks, all of them together: one shielded
+or more urgent pod stays by itself and does not shield the others. Such a unit counts as its
+lowest pod, so that one urgent pod does not make a gang costly either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
 from math import inf
 from typing import NamedTuple
 
@@ -16,11 +21,12 @@ from msgspec import Struct
 
 from extender.fit.selector_index import SelectorIndex
 from extender.gang.incremental.gangs import Gangs
-from extender.gang.incremental.victims import Candidate, ElasticCandidate, leaves_in_time, protected
+from extender.gang.incremental.protection import Protections, Shield, oldest_start
+from extender.gang.incremental.victims import Candidate, ElasticCandidate, leaves_in_time
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings
-from extender.model.snapshot import EMPTY
+from extender.model.snapshot import Snapshot
 from extender.search.census import FREE, STAYS
 
 NEVER = "preemptionPolicy of the gang is Never"
@@ -36,12 +42,17 @@ class GangPreemptability(Struct, frozen=True):
     since: float
     until: float
     """Holds for since <= now < until."""
-    stays: str = ""
-    """Why the whole gang stays, whoever asks."""
-    stayer: str = ""
-    """Uid of the pod that makes it stay, when it is one pod."""
-    stayer_name: str = ""
+    floor: int = FREE
+    """No pod of it goes below this: what the group states, or a shield for the whole gang."""
+    shield: Shield | None = None
+    """The shield for the whole gang behind ``floor``."""
+    shielded: str = ""
+    """Name of the pod that has it."""
     whole: Candidate | None = None
+    together: frozenset[str] = frozenset()
+    """Uids of the pods in ``whole``."""
+    tiers: tuple[int, ...] = ()
+    """Where pods of a gang that goes whole go at different priorities: these, ascending."""
     elastic: ElasticCandidate | None = None
 
 
@@ -61,33 +72,33 @@ class Preemptability:
     """Preemptability; what gangs rest on is looked at again when it changes."""
 
     def __init__(self, settings: Settings) -> None:
+        self.protections = Protections(settings)
         self._plan = settings.plan
         self._seats = settings.seats
         self._gangs: Gangs | None = None
         self._guards = SelectorIndex()
+        self._snapshot = Snapshot(generation=-1)
         self._kept: dict[GangKey, GangPreemptability] = {}
+        self._tiered: set[GangKey] = set()
+        """Gangs whose unit depends on who asks."""
+        self._asked = STAYS
         self._last_number = -1
-        self._unevictable: Mapping[str, str] = EMPTY
         self.by_number: dict[int, GangPreemptability] = {}
 
-    def renew(
-        self,
-        gangs: Gangs,
-        guards: SelectorIndex,
-        now: float,
-        unevictable: Mapping[str, str] = EMPTY,
-    ) -> set[str]:
+    def renew(self, gangs: Gangs, guards: SelectorIndex, snapshot: Snapshot) -> set[str]:
         """Take a new state of the gangs; return the nodes whose pods' preemptability may differ.
 
-        ``guards``: which disruption budgets speak for a pod. Pods that became ``unevictable``
-        or are so no more are the caller's to look up.
+        ``guards``: which disruption budgets speak for a pod. Pods that became unevictable or are
+        so no more, and pods in namespaces with other labels, are the caller's to look up.
         """
         self._gangs = gangs
         same, self._guards = guards is self._guards, guards
+        last, self._snapshot = self._snapshot, snapshot
+        same = same and snapshot.namespaces is last.namespaces
+        now = snapshot.now
         changed: set[str] = set()
-        refused = set(self._unevictable.items()) ^ set(unevictable.items())
+        refused = set(last.unevictable.items()) ^ set(snapshot.unevictable.items())
         touched = {uid for uid, _ in refused}
-        self._unevictable = unevictable
         for key, old in list(self._kept.items()):
             gang = gangs[key]
             if (
@@ -97,10 +108,28 @@ class Preemptability:
                 and not (touched and any(pod.uid in touched for pod in gang.members))
             ):
                 continue
-            changed.update(pod.node for pod in (*old.gang.members, *gang.members) if pod.node)
-            del self._kept[key]
-            del self.by_number[old.number]
+            self._forget(key, changed)
+            changed.update(pod.node for pod in gang.members if pod.node)
         return changed
+
+    def face(self, asked: int) -> set[str]:
+        """Judge gangs by what a preemptor of priority ``asked`` may do to them.
+
+        Returns the nodes whose pods' preemptability differs from what was asked about last.
+        """
+        changed: set[str] = set()
+        before, self._asked = self._asked, asked
+        for key in list(self._tiered):
+            tiers = self._kept[key].tiers
+            if bisect_left(tiers, before) != bisect_left(tiers, asked):
+                self._forget(key, changed)
+        return changed
+
+    def _forget(self, key: GangKey, changed: set[str]) -> None:
+        old = self._kept.pop(key)
+        self._tiered.discard(key)
+        del self.by_number[old.number]
+        changed.update(pod.node for pod in old.gang.members if pod.node)
 
     def of_gang(self, key: GangKey, now: float) -> GangPreemptability:
         """Return what may be done to the gang; ``renew`` must have been called."""
@@ -110,6 +139,8 @@ class Preemptability:
             self._last_number += 1
             found = self._judge(self._gangs[key], now)
             self._kept[key] = self.by_number[found.number] = found
+            if found.tiers:
+                self._tiered.add(key)
         return found
 
     def of_pod(self, pod: Pod, key: GangKey | None, now: float) -> Leave:
@@ -118,36 +149,37 @@ class Preemptability:
         if pod.deleting:
             return self._leaving(pod, gang, now)
         if gang is None:
-            why, until = self._protected(pod, now)
-            return Leave(STAYS if why else pod.priority, until, None, False)
-        if gang.stays:
-            return Leave(STAYS, gang.until, gang, False)
-        if gang.whole is not None:
+            priority, until = self._alone(pod, self._shields(pod))
+            return Leave(priority, until, None, False)
+        if gang.whole is not None and pod.uid in gang.together:
             return Leave(gang.whole.priority, gang.until, gang, True)
-        why, until = self._protected(pod, now)
-        most = STAYS if why else max(pod.priority, gang.gang.victim_priority)
-        return Leave(most, min(until, gang.until), gang, False)
+        started = oldest_start(gang.gang) if gang.gang.goes_whole else None
+        priority, until = self._alone(pod, self._shields(pod, started), gang.floor)
+        return Leave(priority, min(until, gang.until), gang, False)
 
     def why_stays(self, pod: Pod, key: GangKey | None, preemptor: Gang, now: float) -> str:
         """Return in words why the pod does not go for this preemptor; "" when it goes."""
         asked = preemptor.preemptor_priority
         if pod.deleting:
             return "" if leaves_in_time(pod, now, self._plan, self._seats) else NOT_IN_TIME
-        least = pod.priority
-        if key is not None:
-            verdict = self.of_gang(key, now)
-            if verdict.stays:
-                if verdict.stayer in ("", pod.uid):
-                    return verdict.stays
-                return _together(verdict, verdict.stayer_name, verdict.stays)
-            least = max(least, verdict.gang.victim_priority)
-            if verdict.whole is not None and verdict.whole.priority >= asked > least:
-                higher = max(verdict.whole.pods, key=lambda member: member.priority)
-                return _together(verdict, higher.name, _too_high(higher.priority, asked))
+        least, started = pod.priority, None
+        verdict = None if key is None else self.of_gang(key, now)
+        if verdict is not None:
+            gang = verdict.gang
+            if not gang.problems:
+                least = max(least, gang.victim_priority)
+            started = oldest_start(gang) if gang.goes_whole else None
         if least >= asked:
-            return _too_high(least, asked)
-        why, _ = self._protected(pod, now)
-        return why or ("" if preemptor.preempts else NEVER)
+            return f"priority {least} is not below {asked}"
+        for shield in self._shields(pod, started):
+            if asked < shield.below:
+                return shield.why
+        if verdict is not None and verdict.shield is not None and asked < verdict.shield.below:
+            return (
+                f"its gang {verdict.gang.key} goes whole or stays, "
+                f"and {verdict.shielded} stays: {verdict.shield.why}"
+            )
+        return "" if preemptor.preempts else NEVER
 
     def _leaving(self, pod: Pod, gang: GangPreemptability | None, now: float) -> Leave:
         moments = (
@@ -158,59 +190,67 @@ class Preemptability:
         in_time = leaves_in_time(pod, now, self._plan, self._seats)
         return Leave(FREE if in_time else STAYS, until, gang, False)
 
-    def _protected(self, pod: Pod, now: float) -> tuple[str, float]:
-        """Why the pod stays, "" when it need not, and until when that holds at least."""
-        refused = self._unevictable.get(pod.uid)
-        if refused is not None:
-            return f"its eviction was refused: {refused}", inf
-        why = protected(pod, self._plan, now)
-        if self._plan.pdb_policy == "respect":
-            budgets = len(self._guards.matching(pod.namespace, pod.labels))
-            if budgets > 1:
-                return f"{budgets} disruption budgets match it: the Eviction API refuses it", inf
-        if why is None:
-            return "", inf
-        if protected(pod, self._plan, inf) is None:
-            return why, pod.started + self._plan.min_runtime_seconds
-        return why, inf
+    def _shields(self, pod: Pod, started: float | None = None) -> list[Shield]:
+        budgets = len(self._guards.matching(pod.namespace, pod.labels))
+        return self.protections.shields(pod, self._snapshot, budgets=budgets, started=started)
+
+    def _alone(self, pod: Pod, shields: list[Shield], floor: int = FREE) -> tuple[int, float]:
+        """At what priority the pod by itself goes, and until when that holds at least."""
+        priority, until = max(pod.priority, floor), inf
+        for shield in shields:
+            # A shield against preemptors below N is as good as a priority of N - 1.
+            priority = max(priority, shield.below if shield.below >= STAYS else shield.below - 1)
+            until = min(until, shield.until)
+        return priority, until
 
     def _judge(self, victim: Gang, now: float) -> GangPreemptability:
         number = self._last_number
         if victim.problems:
-            why = f"its gang {victim.key} has a problem: {victim.problems[0]}"
-            return GangPreemptability(victim, number, now, inf, stays=why)
-        bound = victim.bound
+            # What the gang would be is not known: single pods, each of its own priority.
+            return GangPreemptability(victim, number, now, inf)
+        bound, floor = victim.bound, victim.victim_priority
         if not victim.goes_whole:
             surplus = len(bound) - victim.min_count
             # A gang below its quorum is broken already: taking more of it breaks nothing,
             # and its members lose nothing together.
-            elastic = (
-                ElasticCandidate(victim.key, surplus, victim.victim_priority)
-                if surplus >= 0
-                else None
-            )
-            return GangPreemptability(victim, number, now, inf, elastic=elastic)
-        for pod in bound:
-            stays, until = self._protected(pod, now)
-            if stays:
-                # What stays for its youth tells its age, so it is judged anew each time.
-                until = inf if until == inf else now
-                return GangPreemptability(victim, number, now, until, stays, pod.uid, pod.name)
+            elastic = ElasticCandidate(victim.key, surplus, floor) if surplus >= 0 else None
+            return GangPreemptability(victim, number, now, inf, floor, elastic=elastic)
+        started = oldest_start(victim)
+        shields = [(pod, self._shields(pod, started)) for pod in bound]
+        shield, shielded = None, ""
+        for pod, found in shields:
+            for each in found:
+                if each.gang and (shield is None or each.below > shield.below):
+                    shield, shielded = each, pod.name
+        if shield is not None:
+            floor = max(floor, shield.below if shield.below >= STAYS else shield.below - 1)
+        leaves = {pod.uid: self._alone(pod, found, floor) for pod, found in shields}
+        until = min(until for _, until in leaves.values())
+        tiers = tuple(sorted({priority for priority, _ in leaves.values()}))
+        least = tiers[0]
+        base = GangPreemptability(victim, number, now, until, floor, shield, shielded)
+        if least >= STAYS:
+            return base
+        most = max(least + 1, self._asked)
+        goes = [pod for pod in bound if leaves[pod.uid][0] < most]
         broken_already = any(member.deleting and member.disrupted for member in victim.members)
         whole = Candidate(
             uid=str(victim.key),
-            pods=tuple(sorted(bound, key=lambda pod: pod.uid)),
-            priority=max((victim.victim_priority, *(pod.priority for pod in bound))),
+            pods=tuple(sorted(goes, key=lambda pod: pod.uid)),
+            priority=least,
             gang=victim.key,
             whole=True,
             breaks_gang=not broken_already,
         )
-        return GangPreemptability(victim, number, now, inf, whole=whole)
-
-
-def _together(verdict: GangPreemptability, name: str, why: str) -> str:
-    return f"its gang {verdict.gang.key} goes whole or stays, and {name} stays: {why}"
-
-
-def _too_high(priority: int, asked: int) -> str:
-    return f"priority {priority} is not below {asked}"
+        return GangPreemptability(
+            victim,
+            number,
+            now,
+            until,
+            floor,
+            shield,
+            shielded,
+            whole,
+            frozenset(pod.uid for pod in goes),
+            tiers if len(tiers) > 1 else (),
+        )

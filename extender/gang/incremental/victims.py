@@ -1,4 +1,4 @@
-"""Victim units, what protects a pod from being one, and what its end costs."""
+"""Victim units, and what their end costs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,10 @@ from msgspec import Struct
 from extender.model.objects import GangKey, Node, Pod, Requests
 from extender.model.settings import PlanSettings, SeatSettings
 
-OPT_OUT_LABELS = {
-    "quota.scheduling.koordinator.sh/preemptible": "false",
-    "scheduling.koordinator.sh/disable-preemptible": "true",
-    "kai.scheduler/preemptibility": "non-preemptible",
-}
-OPT_OUT_ANNOTATIONS = {
-    "podgroup-extender.io/protected": "true",
-    "volcano.sh/preemptable": "false",
-    "yunikorn.apache.org/allow-preemption": "false",
-}
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-"""On what the API server shows of a static pod: to delete it ends nothing on the node."""
 CHECKPOINT_ANNOTATION = "podgroup-extender.io/last-checkpoint"
+
+MOST_TIME = 64
+"""Characters of a time; an annotation may have 256 KiB."""
 
 
 class Candidate(Struct, frozen=True):
@@ -46,33 +37,6 @@ class ElasticCandidate(Struct, frozen=True):
     gang: GangKey
     surplus: int
     priority: int
-
-
-def protected(pod: Pod, settings: PlanSettings, now: float) -> str | None:
-    """Return why the pod must never be a victim, or None."""
-    if pod.namespace in settings.protected_namespaces:
-        return f"namespace {pod.namespace} is protected"
-    if MIRROR_ANNOTATION in pod.annotations or (pod.owner is not None and pod.owner.kind == "Node"):
-        return "a static pod cannot be evicted through the API"
-    if (
-        pod.owner is not None
-        and pod.owner.kind == "DaemonSet"
-        and not settings.evict_daemon_set_pods
-    ):
-        return "a DaemonSet's pod comes back to its node"
-    # Asked of every pod, and hardly any has one of the keys.
-    if not OPT_OUT_LABELS.keys().isdisjoint(pod.labels):
-        for key, value in OPT_OUT_LABELS.items():
-            if pod.labels.get(key) == value:
-                return f"label {key}={value}"
-    if pod.annotations:
-        for key, value in OPT_OUT_ANNOTATIONS.items():
-            if pod.annotations.get(key) == value:
-                return f"annotation {key}={value}"
-    age = now - pod.started
-    if settings.min_runtime_seconds and pod.started and age < settings.min_runtime_seconds:
-        return f"runs for {age:.0f} s, less than minRuntimeSeconds"
-    return None
 
 
 def leaves_in_time(pod: Pod, now: float, plan: PlanSettings, seats: SeatSettings) -> bool:
@@ -121,7 +85,7 @@ def _share(requests: Requests, allocatable: Requests) -> int:
 
 def _checkpoint(annotations: Mapping[str, str]) -> float:
     text = annotations.get(CHECKPOINT_ANNOTATION, "")
-    if not text:
+    if not text or len(text) > MOST_TIME:
         return 0.0
     try:
         moment = datetime.fromisoformat(text)

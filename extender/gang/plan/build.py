@@ -294,6 +294,8 @@ class Build:
         costs = CostLevels(self._order, priorities, self._snapshot, self._planning.victim_costs)
         budgets = self._snapshot.budgets if gathered.candidates else ()
         guards = self._planning.guards
+        protections = self._planning.preemptability.protections
+        asked = self._gang.preemptor_priority
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
         subjects: list[Candidate | Pod | GangKey] = []
@@ -339,7 +341,7 @@ class Build:
                 Budget(
                     name=f"{budget.namespace}/{budget.name}",
                     allowed=max(0, budget.allowed),
-                    hard=self._settings.plan.pdb_policy == "respect",
+                    hard=protections.budget_counts(budget.namespace, asked, self._snapshot),
                     level=costs.budget_level,
                 )
                 for budget in budgets

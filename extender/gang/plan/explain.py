@@ -7,12 +7,19 @@ from collections.abc import Sequence
 
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Built
+from extender.model import texts
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
+from extender.model.texts import some
 from extender.search.census import FREE
 from extender.search.problem import Infeasible
+
+MOST_CLASSES = 16
+MOST_GANGS = 64
+MOST_LINE = 2048
+"""Bytes of one line: what is told is kept, sent and read, however much there would be to say."""
 
 
 def victim_reason(pod: Pod, unit: Candidate, used_nodes: set[str]) -> str:
@@ -29,7 +36,7 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
     problem = built.problem
     lines = [
         f"{gang.key} (priority {gang.preemptor_priority}) wants {problem.need} seats: "
-        + ", ".join(f"{cls.count} x {cls.name}" for cls in problem.classes)
+        + some([f"{cls.count} x {cls.name}" for cls in problem.classes], MOST_CLASSES)
     ]
     lines += gang.notes
     if not plan.victims and not plan.waits_for and not plan.takes_over:
@@ -50,7 +57,7 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
         singles = sum(1 for victim in plan.victims if not victim.gang)
         if singles:
             parts.append(f"{singles} single pods")
-        lines.append(f"evicts {len(plan.victims)} pods: " + ", ".join(parts))
+        lines.append(f"evicts {len(plan.victims)} pods: " + some(parts, MOST_GANGS))
     if plan.waits_for:
         lines.append(f"waits for {len(plan.waits_for)} pods that terminate already")
     for key in plan.takes_over:
@@ -64,7 +71,7 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
             "not checked here but by kube-scheduler when members are seated: "
             + ", ".join(unmodelled)
         )
-    return tuple(lines)
+    return tuple(texts.cut(line, MOST_LINE) for line in lines)
 
 
 def _wish_line(gang: Gang, built: Built, plan: Plan) -> str:
@@ -113,7 +120,7 @@ def explain_refusal(
     return Refusal(
         gang=gang.key,
         code="infeasible",
-        message=message,
-        details=(*gang.notes, *stays),
+        message=texts.cut(message, MOST_LINE),
+        details=tuple(texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays)),
         generation=snapshot.generation,
     )

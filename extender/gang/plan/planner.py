@@ -26,7 +26,7 @@ from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Build, Built
-from extender.gang.plan.explain import explain_plan, explain_refusal, victim_reason
+from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal, victim_reason
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.validity import present
 from extender.groups.resolver import Resolver
@@ -35,6 +35,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import cut
 from extender.search import leading
 from extender.search.problem import Infeasible, Limits, Solution, Vector
 from extender.search.solver import solve
@@ -86,6 +87,7 @@ class Planner:
         if early is not None:
             return early
         view = self.see(snapshot)
+        self._planning.face(gang.preemptor_priority)
         others = [hold for hold in holds if hold.gang != gang.key]
         others += nominated_seats(gang, snapshot, {hold.uid for hold in others})
         struck: dict[str, frozenset[str]] = dict(masks or {})
@@ -165,7 +167,7 @@ class Planner:
             )
 
         if gang.problems:
-            return refusal("conflict", "; ".join(gang.problems))
+            return refusal("conflict", cut("; ".join(gang.problems), MOST_LINE))
         if gang.missing == 0:
             return refusal("not-needed", f"all {gang.min_count} members of the quorum have a node")
         if not gang.complete:

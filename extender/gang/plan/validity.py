@@ -20,11 +20,10 @@ from typing import Protocol
 
 from extender.fit.selectors import matches
 from extender.fit.static import static_allowed
-from extender.gang.incremental.victims import protected
+from extender.gang.incremental.protection import Protections, oldest_start
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Victim
-from extender.model.settings import PlanSettings
 from extender.model.snapshot import Snapshot
 
 
@@ -84,7 +83,7 @@ def victim_problem(
     priority: int,
     snapshot: Snapshot,
     resolver: Resolves,
-    settings: PlanSettings,
+    protections: Protections,
     *,
     alone: bool = False,
 ) -> str:
@@ -96,23 +95,27 @@ def victim_problem(
     pod = present(victim, snapshot)
     if pod is None or pod.deleting:
         return ""
-    least = pod.priority
     key = resolver.member_key(pod)
-    gang = None
-    if key is not None:
-        gang = resolver.resolve(key, snapshot)
-        if not alone and gang.problems:
-            return f"its gang {gang.key} has a problem: {gang.problems[0]}"
-        if not gang.problems:
-            least = max(least, gang.victim_priority)
-    if least >= priority:
-        return f"its priority {least} is not below {priority}"
-    why = protected(pod, settings, snapshot.now) or snapshot.unevictable.get(pod.uid)
-    if why is not None:
+    gang = None if key is None else resolver.resolve(key, snapshot)
+    why = _pod_problem(pod, gang, priority, snapshot, protections)
+    if why:
         return why
     if not alone and gang is not None and victim.unit != str(gang.key) and gang.goes_whole:
         return f"its gang {gang.key} now goes as a whole"
     return ""
+
+
+def _pod_problem(
+    pod: Pod, gang: Gang | None, priority: int, snapshot: Snapshot, protections: Protections
+) -> str:
+    """Return why this pod itself stays for a preemptor of this priority, "" when it need not."""
+    least, started = pod.priority, None
+    if gang is not None and not gang.problems:
+        least = max(least, gang.victim_priority)
+        started = oldest_start(gang) if gang.goes_whole else None
+    if least >= priority:
+        return f"its priority {least} is not below {priority}"
+    return protections.why(pod, snapshot, priority, started=started)
 
 
 def unit_problem(
@@ -120,12 +123,16 @@ def unit_problem(
     priority: int,
     snapshot: Snapshot,
     resolver: Resolves,
-    settings: PlanSettings,
+    protections: Protections,
 ) -> str:
-    """Return why a unit of which nobody has gone must not be evicted now, "" when it may be."""
+    """Return why a unit of which nobody has gone must not be evicted now, "" when it may be.
+
+    A member of its gang that is not in the unit stays for a reason of its own, or the unit
+    has grown.
+    """
     victims = list(victims)
     for victim in victims:
-        why = victim_problem(victim, priority, snapshot, resolver, settings)
+        why = victim_problem(victim, priority, snapshot, resolver, protections)
         if why:
             return f"{victim.namespace}/{victim.name}: {why}"
     known = {victim.uid for victim in victims}
@@ -133,10 +140,27 @@ def unit_problem(
         pod = present(victim, snapshot)
         key = None if pod is None or not victim.unit else resolver.member_key(pod)
         if key is not None:
-            extra = [p for p in resolver.resolve(key, snapshot).bound if p.uid not in known]
-            if extra:
-                return f"{extra[0].key} has joined the gang {victim.unit}, which goes whole"
+            gang = resolver.resolve(key, snapshot)
+            for extra in gang.bound:
+                if extra.uid in known:
+                    continue
+                why = _pod_problem(extra, gang, priority, snapshot, protections)
+                if not why:
+                    return f"{extra.key} has joined the gang {victim.unit}, which goes whole"
+            why = _gang_shield(gang, priority, snapshot, protections)
+            if why:
+                return f"{victim.unit} goes whole or stays, and {why}"
             break
+    return ""
+
+
+def _gang_shield(gang: Gang, priority: int, snapshot: Snapshot, protections: Protections) -> str:
+    """Return which pod keeps all of its gang from going at this priority, and why, or ""."""
+    started = oldest_start(gang)
+    for pod in gang.bound:
+        for shield in protections.shields(pod, snapshot, started=started):
+            if shield.gang and priority < shield.below:
+                return f"{pod.name} stays: {shield.why}"
     return ""
 
 
@@ -148,12 +172,17 @@ def present(victim: Victim, snapshot: Snapshot) -> Pod | None:
     return None
 
 
-def covered_by_budget(victims: Iterable[Victim], snapshot: Snapshot) -> frozenset[str]:
-    """Return the uids of victims that a PodDisruptionBudget covers."""
+def covered_by_budget(
+    victims: Iterable[Victim], snapshot: Snapshot, protections: Protections, priority: int
+) -> frozenset[str]:
+    """Return the uids of victims that a PodDisruptionBudget covers, as far as it counts against
+    a preemptor of this priority."""
     found = set()
     for victim in victims if snapshot.budgets else ():
         pod = present(victim, snapshot)
-        if pod is not None and any(
+        if pod is None or not protections.budget_counts(pod.namespace, priority, snapshot):
+            continue
+        if any(
             budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
             for budget in snapshot.budgets
         ):

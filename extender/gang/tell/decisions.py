@@ -1,18 +1,28 @@
-"""The last decisions, kept for the debug API. Bounded in number."""
+"""The last decisions, kept for the debug API. Bounded in number and in bytes."""
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+from cachetools import LRUCache
 from msgspec import Struct
 
+from extender.gang.tell.ring import Ring
 from extender.model.objects import GangKey
 from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim
 from extender.model.snapshot import Snapshot
+
+REFUSAL_BYTES = 4 * 1024 * 1024
+DECISION_BYTES = 64 * 1024 * 1024
+MOST_GANGS = 4096
+"""Gangs whose last decision is remembered, so that its repetition is not kept."""
+BARE_BYTES = 800
+PERSON_BYTES = 400
 
 
 class Outcome(StrEnum):
@@ -93,15 +103,24 @@ class Question(Struct, frozen=True):
 
 
 class Decisions:
-    """A ring of decisions, newest first. A repeated refusal replaces the one before it.
+    """The last decisions, newest first. A repeated refusal is not kept twice.
 
-    The questions behind the last few searches are kept whole (snapshots share
-    what did not change between them), to be downloaded and replayed.
+    Refusals have a ring of their own: there may be many a second, and a tenant can cause as many
+    as it likes; what was planned, evicted, done and given up stays readable beside them. The
+    questions behind the last few searches are kept whole (snapshots share what did not change
+    between them), to be downloaded and replayed: the last ones, and the last that led to a plan.
     """
 
     def __init__(self, size: int = 512, questions: int = 16) -> None:
-        self._ring: deque[Decision] = deque(maxlen=size)
-        self._questions: deque[Question] = deque(maxlen=questions)
+        self._refusals: Ring[Decision] = Ring(size, REFUSAL_BYTES)
+        self._real: Ring[Decision] = Ring(size, DECISION_BYTES)
+        self._questions: deque[Question] = deque(maxlen=questions // 2)
+        self._planned: deque[Question] = deque(maxlen=questions // 2)
+        self._last: LRUCache[str, tuple[str, str, str]] = LRUCache(MOST_GANGS)
+        """Gang -> outcome, code and message of its last decision."""
+        self._number = 0
+        self.forgotten: Counter[str] = Counter()
+        """"refusal" or "decision" -> how many made room for later ones."""
 
     def searched(self, question: Question) -> None:
         """Keep what a search was given."""
@@ -109,30 +128,62 @@ class Decisions:
 
     def question(self, generation: int) -> Question | None:
         """Return the last question asked on a snapshot of this generation."""
-        for question in self._questions:
+        for question in (*self._questions, *self._planned):
             if question.snapshot.generation == generation:
                 return question
         return None
 
     def add(self, decision: Decision) -> bool:
         """Keep a decision; return False when it only repeats the gang's last one."""
-        if decision.outcome is Outcome.REFUSAL:
-            for kept in self._ring:
-                if kept.gang == decision.gang:
-                    if (kept.outcome, kept.code, kept.message) == (
-                        decision.outcome,
-                        decision.code,
-                        decision.message,
-                    ):
-                        return False
+        refused = decision.outcome is Outcome.REFUSAL
+        said = (decision.outcome, decision.code, decision.message)
+        if refused and self._last.get(decision.gang) == said:
+            return False
+        self._last[decision.gang] = said
+        if decision.outcome is Outcome.PLAN:
+            for question in self._questions:
+                if question.snapshot.generation == decision.generation and (
+                    str(question.gang) == decision.gang
+                ):
+                    self._planned.appendleft(question)
                     break
-        self._ring.appendleft(decision)
+        self._number += 1
+        ring, kind = (self._refusals, "refusal") if refused else (self._real, "decision")
+        gone = ring.add(self._number, decision, _namespace(decision.gang), _size(decision))
+        if gone:
+            self.forgotten[kind] += gone
         return True
 
+    @property
+    def size(self) -> int:
+        """Estimated bytes of what is kept, questions aside."""
+        return self._refusals.size + self._real.size
+
     def __iter__(self) -> Iterator[Decision]:
-        return iter(list(self._ring))
+        numbered = heapq.merge(
+            self._refusals.newest_first(),
+            self._real.newest_first(),
+            key=lambda entry: entry[0],
+            reverse=True,
+        )
+        return iter([decision for _, decision in numbered])
 
     def to_json(self) -> list[Any]:
         """Return JSON-able values, newest first."""
-        built: list[Any] = msgspec.to_builtins(list(self._ring))
+        built: list[Any] = msgspec.to_builtins(list(self))
         return built
+
+
+def _namespace(gang: str) -> str:
+    return gang.partition(":")[2].partition("/")[0]
+
+
+def _size(decision: Decision) -> int:
+    """Estimate a decision's bytes; seats and victims are some hundred each."""
+    people = len(decision.victims) + len(decision.seats) + len(decision.waits_for)
+    return (
+        BARE_BYTES
+        + len(decision.message)
+        + sum(map(len, decision.explanation))
+        + PERSON_BYTES * people
+    )

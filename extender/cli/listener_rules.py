@@ -1,0 +1,50 @@
+"""Rules on who reaches our listeners; the first one also decides whether serve starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.cli.catalogue import broken
+from extender.cli.findings import Finding
+from extender.model.errors import InvalidInput
+from extender.model.settings import ServerSettings
+from extender.server.addresses import is_loopback
+from extender.server.rules import health_rules, is_open, verbs_rules
+
+
+def require_closed(server: ServerSettings, allowed: bool) -> None:
+    """Raise InvalidInput when strangers could call the verbs and nobody said twice that they may.
+
+    ``allowed`` is the command line's word, ``server.allow_open_port`` the configuration's.
+    """
+    if is_open(server) and not (allowed and server.allow_open_port):
+        raise InvalidInput(
+            f"{_open(server)}: whoever reaches the port could ask for evictions. Listen on "
+            "127.0.0.1, or set server.clientCaFile and server.allowedNames; to serve like this "
+            "all the same, set server.allowOpenPort and give --allow-open-port",
+            "server.host",
+        )
+
+
+def listener_findings(server: ServerSettings, source: str) -> Iterator[Finding]:
+    """What ``check`` says about the listeners of one configuration."""
+    if is_open(server):
+        yield broken("open-port", f"{source}: server.host", _open(server))
+    elif server.client_ca_file and not server.allowed_names:
+        yield broken("any-certificate", f"{source}: server.allowedNames", "is empty")
+    shared = not is_loopback(server.host)
+    rules = verbs_rules(server)
+    if server.health_port is not None:
+        shared = shared or not is_loopback(server.health_host or server.host)
+        rules = health_rules(server)
+    if server.open_metrics and shared:
+        yield broken("open-metrics", f"{source}: server.openMetrics", "is true")
+    if not rules.encrypted and "token" in (rules.metrics, rules.debug):
+        pages = "/metrics" if rules.debug != "token" else "/metrics and /debug"
+        place = "healthPort" if server.health_port is not None else "host"
+        yield broken("plain-tokens", f"{source}: server.{place}", f"shows {pages} without TLS")
+
+
+def _open(server: ServerSettings) -> str:
+    lacking = "server.allowedNames is empty" if server.client_ca_file else "no certificate is asked"
+    return f"is {server.host!r}, and {lacking}"

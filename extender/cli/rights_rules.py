@@ -1,0 +1,125 @@
+"""Rules on what our accounts may do: the rights that this program uses, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from extender.cli.catalogue import broken
+from extender.cli.documents import Document, kind_of
+from extender.cli.findings import Finding
+from extender.cli.workloads import at, items, name_of, namespace_of, workloads
+
+Rights = Mapping[tuple[str, str], frozenset[str]]
+"""(API group, resource) -> verbs."""
+
+
+def _rights(*lines: tuple[str, str, str]) -> Rights:
+    return {(group, name): frozenset(verbs.split()) for group, name, verbs in lines}
+
+
+CLUSTER_RIGHTS = _rights(
+    ("", "nodes", "list watch"),
+    ("", "namespaces", "list watch"),
+    ("policy", "poddisruptionbudgets", "list watch"),
+    ("scheduling.k8s.io", "priorityclasses", "list watch"),
+    ("scheduling.k8s.io", "podgroups", "list watch"),
+    ("scheduling.x-k8s.io", "podgroups", "list watch"),
+    ("", "pods", "get list watch patch delete"),
+    ("", "pods/status", "patch"),
+    ("", "pods/eviction", "create"),
+    ("", "events", "create"),
+)
+"""In every namespace. tests/packaging compares manifests/rbac.yaml with this."""
+
+OWN_RIGHTS = _rights(
+    ("", "configmaps", "get list create update delete"),
+    ("coordination.k8s.io", "leases", "create get watch update"),
+)
+"""In the namespace of the plan records."""
+
+ADMINISTRATORS = ("cluster-admin", "admin", "edit")
+"""Roles that every cluster has, with rights to create pods and read Secrets."""
+
+SCHEDULERS = ("system:kube-scheduler", "system:volume-scheduler")
+
+CROWDS = ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
+
+USER = "podgroup-extender"
+"""Whom a static pod comes in as."""
+
+
+def rights_findings(documents: Sequence[Document]) -> Iterator[Finding]:
+    """Findings on bindings of our accounts, and on the roles that they name."""
+    pods = [each for each in workloads(documents) if each.extender is not None]
+    accounts = {
+        (each.namespace, str(each.pod.get("serviceAccountName", "default"))) for each in pods
+    } or {(USER, USER)}
+    beside = any(len(each.containers) > 1 for each in pods)
+    roles = {
+        (kind_of(d), name_of(d.value)): d
+        for d in documents
+        if kind_of(d) in ("Role", "ClusterRole")
+    }
+    done: set[int] = set()
+    for binding in documents:
+        kind = kind_of(binding)
+        if kind not in ("RoleBinding", "ClusterRoleBinding"):
+            continue
+        subjects = items(binding.value, "subjects")
+        if not any(_is_ours(subject, binding.value, accounts) for subject in subjects):
+            continue
+        place = f"{binding.source}: {kind} {name_of(binding.value)}"
+        reference = at(binding.value, "roleRef")
+        role = str(reference.get("name", ""))
+        if role in ADMINISTRATORS:
+            yield broken("rights-admin", place, f"binds {role}", role=role)
+        if role in SCHEDULERS and pods and not beside:
+            yield broken("shared-account", place, f"gives the extender's account {role} too")
+        for subject in subjects:
+            crowd = str(subject.get("name", ""))
+            if subject.get("kind") == "Group" and crowd.startswith(CROWDS):
+                yield broken("rights-for-all", place, f"includes the group {crowd}")
+        found = roles.get((str(reference.get("kind", "")), role))
+        if found is not None and id(found) not in done:
+            done.add(id(found))
+            yield from _rules(found, kind == "ClusterRoleBinding")
+
+
+def unbound(documents: Sequence[Document]) -> bool:
+    """Whether pods of ours are among the documents, but nothing that gives them rights."""
+    pods = [each for each in workloads(documents) if each.extender is not None]
+    return bool(pods) and not any(kind_of(d) == "ClusterRole" for d in documents)
+
+
+def _is_ours(
+    subject: dict[str, Any], binding: dict[str, Any], accounts: set[tuple[str, str]]
+) -> bool:
+    name = str(subject.get("name", ""))
+    match subject.get("kind"):
+        case "ServiceAccount":
+            return (str(subject.get("namespace", namespace_of(binding))), name) in accounts
+        case "User":
+            return name == USER
+        case "Group":
+            return name.startswith(CROWDS) and at(binding, "roleRef").get("name") == USER
+    return False
+
+
+def _rules(document: Document, everywhere: bool) -> Iterator[Finding]:
+    """A role grants nothing that is not used."""
+    place = f"{document.source}: {kind_of(document)} {name_of(document.value)}"
+    used = CLUSTER_RIGHTS if everywhere else OWN_RIGHTS
+    for position, rule in enumerate(items(document.value, "rules")):
+        where = f"{place}: rules[{position}]"
+        verbs = {str(verb) for verb in rule.get("verbs") or []}
+        for group in rule.get("apiGroups") or []:
+            for resource in rule.get("resources") or []:
+                if "*" in (group, resource) or "*" in verbs:
+                    what = (
+                        f"{'/'.join(filter(None, (group, resource)))}: {', '.join(sorted(verbs))}"
+                    )
+                    yield broken("rights-wildcard", where, f"grants {what}")
+                elif more := verbs - used.get((str(group), str(resource)), frozenset()):
+                    problem = f"grants {', '.join(sorted(more))} on {resource}"
+                    yield broken("rights-beyond", where, problem)

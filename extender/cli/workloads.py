@@ -1,0 +1,108 @@
+"""What ``check`` reads of Kubernetes manifests: our pods among them, and what selects them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from extender.cli.documents import Document, kind_of
+
+CONTAINER = "extender"
+"""Our container's name in the manifests."""
+
+TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job")
+
+
+class Workload(Struct, frozen=True):
+    """A Pod, or what makes pods from a template."""
+
+    place: str
+    """``file: Kind name``."""
+    kind: str
+    namespace: str
+    labels: dict[str, Any]
+    """Of the pods."""
+    spec: dict[str, Any]
+    """Of the object."""
+    pod: dict[str, Any]
+    """Spec of the pods."""
+
+    @property
+    def containers(self) -> list[dict[str, Any]]:
+        """Every container, sidecars and init containers first."""
+        return [
+            each for field in ("initContainers", "containers") for each in items(self.pod, field)
+        ]
+
+    @property
+    def extender(self) -> dict[str, Any] | None:
+        """The container that is this program."""
+        return next((each for each in self.containers if each.get("name") == CONTAINER), None)
+
+    @property
+    def on_host_network(self) -> bool:
+        """Whether the pods have the node's addresses; no NetworkPolicy governs those."""
+        return self.pod.get("hostNetwork") is True
+
+
+def workloads(documents: Sequence[Document]) -> Iterator[Workload]:
+    """Every pod and pod template."""
+    for document in documents:
+        kind, value = kind_of(document), document.value
+        if kind != "Pod" and kind not in TEMPLATED:
+            continue
+        template = value if kind == "Pod" else at(value, "spec", "template")
+        yield Workload(
+            place=f"{document.source}: {kind} {name_of(value)}",
+            kind=kind,
+            namespace=namespace_of(value),
+            labels=at(template, "metadata", "labels"),
+            spec=at(value, "spec"),
+            pod=at(template, "spec"),
+        )
+
+
+def selects(selector: dict[str, Any], labels: dict[str, Any]) -> bool:
+    """Whether a LabelSelector matches; the empty one matches all."""
+    if any(labels.get(key) != value for key, value in at(selector, "matchLabels").items()):
+        return False
+    return all(_holds(term, labels) for term in items(selector, "matchExpressions"))
+
+
+def _holds(term: dict[str, Any], labels: dict[str, Any]) -> bool:
+    key, values = str(term.get("key")), term.get("values") or []
+    match term.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False
+
+
+def name_of(value: dict[str, Any]) -> str:
+    """The object's name, "" without one."""
+    return str(at(value, "metadata").get("name", ""))
+
+
+def namespace_of(value: dict[str, Any]) -> str:
+    """The object's namespace; "default" where the manifest leaves it out."""
+    return str(at(value, "metadata").get("namespace", "default"))
+
+
+def at(value: Any, *path: str) -> dict[str, Any]:
+    """Return the mapping at a path, an empty one when there is none."""
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The mappings of a list under a key; what is no mapping is left out."""
+    found = value.get(key)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

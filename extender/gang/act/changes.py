@@ -1,0 +1,86 @@
+"""Searches for another plan in the place of one that does not hold any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from extender.gang.act.background import Background
+from extender.gang.act.book import Flight, State
+from extender.gang.act.flights import Flights
+from extender.gang.act.planner_thread import Masks
+from extender.gang.act.turns import Turns
+from extender.gang.plan.single import SINGLE, single_gang
+from extender.gang.tell.decisions import Outcome
+from extender.model.plan import Refusal
+
+ANSWERED_SECONDS = 3.0
+"""How long members that were given their seat are waited for before a plan is changed."""
+LOOK_SECONDS = 0.1
+
+
+class Changes:
+    """Changes plans, ``max_replans`` times each. ``stale()`` says why nothing can be decided."""
+
+    def __init__(
+        self,
+        flights: Flights,
+        turns: Turns,
+        background: Background,
+        max_replans: int,
+        stale: Callable[[], str | None],
+    ) -> None:
+        self._flights = flights
+        self._turns = turns
+        self._spawn = background.spawn
+        self._max_replans = max_replans
+        self._stale = stale
+
+    def begin(self, flight: Flight, why: str, masks: Masks | None = None) -> None:
+        """Stop what can be stopped of a plan, and search for another one."""
+        if flight.over or flight.state is State.CHANGING:
+            return
+        self._flights.change(flight)
+        self._spawn(self._change(flight, why, masks or {}))
+
+    async def _change(self, flight: Flight, why: str, masks: Masks) -> None:
+        await self._answered_sit(flight)
+        while not flight.over:
+            # On an old picture nothing is decided, also when it got old in the queue.
+            if self._stale() is not None or not await self._changed(flight, why, masks):
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _changed(self, flight: Flight, why: str, masks: Masks) -> bool:
+        """Put another plan in its place, or end it; False when the cache is stale."""
+        async with self._turns.lock:
+            if flight.over:
+                return True
+            if flight.replans >= self._max_replans:
+                why += f", and the plan was changed {flight.replans} times already"
+                self._flights.end(flight, Outcome.GAVE_UP, why, penal=True)
+                return True
+            single = None
+            if flight.key.dialect == SINGLE:
+                single = single_gang(next(iter(flight.pods.values())))
+            try:
+                result = await self._turns.plan(flight.key, "loop", None, single, masks, flight)
+            except Exception:
+                self._flights.end(flight, Outcome.GAVE_UP, f"{why}; the search failed", penal=True)
+                raise
+            if isinstance(result, Refusal):
+                if result.code == "stale":
+                    return False
+                why += f", and there is no other plan: {result.message}"
+                # A gang that is whole, or gone, needs no penalty; one that cannot fit waits.
+                self._flights.end(
+                    flight, Outcome.GAVE_UP, why, penal=result.code in ("infeasible", "changed")
+                )
+        return True
+
+    async def _answered_sit(self, flight: Flight) -> None:
+        """Wait a moment for members that were given a seat: they are bound there, or ask again."""
+        for _ in range(round(ANSWERED_SECONDS / LOOK_SECONDS)):
+            if not (flight.answered or flight.presumed) or flight.over:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+        self._flights.book.not_coming(flight, flight.answered)

@@ -1,0 +1,121 @@
+"""Does a plan in flight hold on the newest state, with all that we know beyond the cache?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from extender.gang.act.book import Book, Flight
+from extender.gang.act.evictions import Evictions
+from extender.gang.act.expectations import shown_in
+from extender.gang.act.last_check import KeptGangs, LastCheck
+from extender.gang.act.offers import Offers
+from extender.gang.act.unit import Unit
+from extender.gang.plan.single import SINGLE, single_gang
+from extender.gang.plan.validity import member_problem, present, quick_problem
+from extender.model.gang import Gang
+from extender.model.plan import Victim
+from extender.model.snapshot import Snapshot
+
+
+class Comparison:
+    """Compares; changes nothing. ``snapshot`` gives the newest state."""
+
+    def __init__(
+        self,
+        book: Book,
+        snapshot: Callable[[], Snapshot],
+        gangs: KeptGangs,
+        check: LastCheck,
+        evictions: Evictions,
+        offers: Offers,
+    ) -> None:
+        self._book = book
+        self._snapshot = snapshot
+        self._gangs = gangs
+        self._check = check
+        self._evictions = evictions
+        self._offers = offers
+
+    def shown(self) -> Snapshot:
+        """Return the newest snapshot with what we know beyond it."""
+        return shown_in(
+            self._snapshot(),
+            self._evictions.expected(),
+            self._evictions.refusals.unevictable(),
+            self._gangs.member_key,
+        )
+
+    def problem(self, flight: Flight) -> str:
+        """Return why the plan does not hold on the newest state, "" when it does."""
+        snapshot = self.shown()
+        gang = self._gang(flight, snapshot)
+        if gang is None or flight.seats.keys() - flight.pods.keys():
+            return f"members of {flight.key} are gone"
+        why = member_problem(flight.plan, gang, flight.seats)
+        if why:
+            return why
+        begun = {unit.name for unit in self._evictions.of_plan(flight.id)}
+        for name, victims in units_of(flight.victims.values()).items():
+            if name not in begun:
+                why = self._check.of_unit(victims, flight.plan.priority, snapshot)
+                if why:
+                    return why
+        why = self.stays(flight)
+        if why:
+            return why
+        plan = flight.plan
+        ends = {str(key) for key in (flight.key, *plan.takes_over)}
+        ends |= {victim.gang for victim in plan.victims}
+        holds = [hold for hold in self._book.holds() if str(hold.gang) not in ends]
+        going = {*flight.victims, *flight.waits}
+        return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
+
+    def stays(self, flight: Flight) -> str:
+        """Return who of those waited for does not go after all, "" when all do."""
+        snapshot = self._snapshot()
+        for victim in flight.waits.values():
+            pod = present(victim, snapshot)
+            if pod is not None and not pod.deleting and not self._evictions.takes(victim.uid):
+                return f"{pod.key} was about to go and is not any more"
+        return ""
+
+    def _gang(self, flight: Flight, snapshot: Snapshot) -> Gang | None:
+        if flight.key.dialect == SINGLE:
+            pods = [snapshot.pending[uid] for uid in flight.seats if uid in snapshot.pending]
+            return single_gang(pods[0]) if pods else None
+        return self._gangs.resolve(flight.key, snapshot)
+
+    def grown(self, unit: Unit) -> str:
+        """Return why an untouched gang, if it has changed since it was compared last, stays."""
+        first = next(iter(unit.victims.values()), None)
+        if first is None or not first.unit:
+            return ""
+        gang = self._check.gang_of(first)
+        if gang is unit.compared:
+            return ""
+        unit.compared = gang
+        return self._check.of_unit(unit.victims.values(), unit.priority, self.shown())
+
+    def crowded(self, flight: Flight) -> bool:
+        """Whether pods that came to a seat's node, or were offered it, may be in the way."""
+        if flight.doubted:
+            return True  # tick compares the plan in a moment
+        if self._offers.unknown(flight.held):
+            return True
+        nodes = set(flight.seats.values())
+        offered = self._offers.in_the_way(flight.held, nodes, flight.plan.priority)
+        if not offered:
+            return False
+        others = [hold for hold in self._book.holds() if hold.gang != flight.key]
+        going = {*flight.victims, *flight.waits}
+        return bool(
+            quick_problem(flight.seats, flight.pods, self.shown(), going, [*others, *offered])
+        )
+
+
+def units_of(victims: Iterable[Victim]) -> dict[str, list[Victim]]:
+    """Return victims by what goes together, in the order given."""
+    units: dict[str, list[Victim]] = {}
+    for victim in victims:
+        units.setdefault(victim.unit or victim.uid, []).append(victim)
+    return units

@@ -1,0 +1,199 @@
+"""One pod's eviction, tried until the pod goes or nobody wants it any more.
+
+Each request is checked at the last moment against the present objects (promise 4) and against
+the lease. An answer that says neither yes nor no (a timeout, a 5xx, a lost connection) is read
+back. A request that was lost sight of may still arrive: its unit is watched for a while.
+
+What the API server refuses for good is told (``Listener.eviction_refused``), remembered so that
+the next plan takes somebody else, and tried again now and then as long as the unit is touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from extender.gang.act.evictor import FIRST_PAUSE, Evictor, Removal, passing, unclear
+from extender.gang.act.last_check import LastCheck
+from extender.gang.act.leadership import Leadership
+from extender.gang.act.refusals import Refusals
+from extender.gang.act.unit import Fate, Listener, Unit
+from extender.kube.errors import ApiError
+from extender.model.plan import Victim
+
+log = structlog.get_logger("gang")
+
+REFUSED_PAUSE = 30.0
+"""How often a refusal that was told already is asked for again."""
+LOOK_SECONDS = 1.0
+"""How often it is looked for meanwhile."""
+WATCH_SECONDS = 60.0
+"""How long a request that was lost sight of may still arrive (the client's own limit is 30 s)."""
+
+
+class Driver:
+    """Evicts single pods of units.
+
+    ``touch(unit)`` is told when a pod of it goes by our hand, ``let_go(unit)`` is asked to end
+    one that is released and untouched, once nobody may still go. ``rest`` is how to wait
+    without keeping others waiting.
+    """
+
+    def __init__(
+        self,
+        evictor: Evictor,
+        check: LastCheck,
+        leadership: Leadership,
+        monotonic: Callable[[], float],
+        listener: Listener,
+        refusals: Refusals,
+        refused_seconds: float,
+        touch: Callable[[Unit], None],
+        let_go: Callable[[Unit], None],
+        rest: Callable[[Awaitable[None]], Awaitable[None]],
+    ) -> None:
+        self._evictor = evictor
+        self._check = check
+        self._leadership = leadership
+        self._now = monotonic
+        self._listener = listener
+        self._refusals = refusals
+        self._refused_seconds = refused_seconds
+        self._touch = touch
+        self._let_go = let_go
+        self._rest = rest
+
+    def wanted(self, unit: Unit, victim: Victim) -> bool:
+        """Whether somebody still has to ask for the pod's eviction."""
+        there = unit.fates.get(victim.uid, Fate.ACCEPTED) is not Fate.ACCEPTED
+        return there and (unit.touched or not unit.released)
+
+    async def drive(self, unit: Unit, victim: Victim) -> None:
+        """Look after one victim until nobody has to any more."""
+        while True:
+            try:
+                await self._persist(unit, victim)
+                doubtful = self._now() < unit.doubtful_until
+                self._let_go(unit)
+            except Exception:  # a defect must not leave a unit gone in part
+                log.exception("an eviction is begun again", pod=victim.name)
+                await self._rest(self._evictor.pause(1.0))
+                continue
+            if self.wanted(unit, victim):
+                continue  # another pod of its unit went after all
+            unknown = unit.fates.get(victim.uid) is Fate.ASKED
+            if not unit.released or unit.touched or not (doubtful or unknown):
+                return
+            await self._rest(asyncio.sleep(LOOK_SECONDS))
+            if unknown:
+                await self._read_back(unit, victim)
+
+    async def _persist(self, unit: Unit, victim: Victim) -> None:
+        """Try until the pod goes or nobody wants it any more."""
+        uid, pause, noes = victim.uid, FIRST_PAUSE, 0
+        told = told_broken = False
+        began = self._now()
+        while self.wanted(unit, victim):
+            why, error = self._check.of_victim(victim, unit.priority, alone=unit.touched), None
+            if not why:
+                answer = await self._send(unit, victim)
+                if answer is True or unit.fates.get(uid) is Fate.ACCEPTED:
+                    return
+                if isinstance(answer, ApiError):
+                    error, why = answer, str(answer)
+            if not self.wanted(unit, victim):
+                return
+            noes += bool(why) and (error is None or not passing(error))
+            lasting = noes >= self._evictor.attempts or (
+                self._now() - began > self._refused_seconds
+            )
+            if why and error is None and not unit.touched:
+                lasting = True  # our own check: the plan does not hold any more
+            if why and lasting and not (told_broken if unit.touched else told):
+                told, told_broken = True, unit.touched
+                self._refuse(unit, victim, why, error)
+            longest = REFUSED_PAUSE if unit.error else 5.0
+            await self._rest(self._evictor.pause(pause, error, longest))
+            pause = min(pause * 2, REFUSED_PAUSE)
+
+    async def _send(self, unit: Unit, victim: Victim) -> bool | ApiError:
+        """Send one request; return True when the pod goes, False when none was sent."""
+        uid = victim.uid
+
+        def allowed() -> bool:
+            return (
+                self._leadership.acts
+                and self.wanted(unit, victim)
+                and not self._check.of_victim(victim, unit.priority, alone=unit.touched)
+                and (unit.touched or self._listener.still_holds(unit))
+            )
+
+        def asking() -> None:
+            unit.fates[uid] = Fate.ASKED
+
+        mark = "" if uid in unit.marked else unit.message
+        unit.marked.add(uid)
+        try:
+            removal = await self._evictor.remove(
+                victim,
+                budgeted=uid in unit.budgeted,
+                mark=mark,
+                allowed=allowed,
+                asking=asking,
+            )
+        except ApiError as error:
+            if not unclear(error):
+                self._not_done(unit, uid)
+                return error
+            unit.doubtful_until = self._now() + WATCH_SECONDS
+            return await self._read_back(unit, victim) or error
+        if removal is None:
+            return False
+        if removal is Removal.ACCEPTED:
+            self._accepted(unit, victim)
+        elif uid in unit.fates:
+            # Gone without us: room is free, and nothing was broken by our hand.
+            unit.fates[uid] = Fate.ACCEPTED
+            self._listener.eviction_sent(unit, victim)
+        return True
+
+    def _not_done(self, unit: Unit, uid: str) -> None:
+        if unit.fates.get(uid) is Fate.ASKED:  # else it was seen going meanwhile
+            unit.fates[uid] = Fate.WAITING
+
+    async def _read_back(self, unit: Unit, victim: Victim) -> bool:
+        """Look what became of a request with an unclear answer; return whether the pod goes.
+
+        As long as that cannot be read either, the pod may go at any moment (Fate.ASKED).
+        """
+        try:
+            goes = await self._evictor.leaving(victim)
+        except ApiError:
+            return False
+        if goes:
+            self._accepted(unit, victim)
+        else:
+            self._not_done(unit, victim.uid)
+        return goes
+
+    def _accepted(self, unit: Unit, victim: Victim) -> None:
+        if victim.uid in unit.fates:
+            unit.fates[victim.uid] = Fate.ACCEPTED
+        self._refusals.forget(victim.uid)
+        self._touch(unit)
+        if unit.error and not any(fate is Fate.REFUSED for fate in unit.fates.values()):
+            unit.error = ""
+        self._listener.eviction_sent(unit, victim)
+
+    def _refuse(self, unit: Unit, victim: Victim, why: str, error: ApiError | None) -> None:
+        """Tell that a pod cannot be evicted; the next plan takes somebody else."""
+        if unit.fates.get(victim.uid) is Fate.WAITING:
+            unit.fates[victim.uid] = Fate.REFUSED
+        unit.error = f"{victim.namespace}/{victim.name}: {why}"
+        if error is not None:
+            budgeted = victim.uid in unit.budgeted
+            self._refusals.note(victim.uid, why, error, budgeted=budgeted)
+        self._evictor.refused()
+        self._listener.eviction_refused(unit, victim, why)

@@ -1,0 +1,132 @@
+"""The first step of a flight and the last: seats are held, and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from extender.gang.act.book import Book, Flight, State, seats_of
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.evictions import Evictions
+from extender.gang.act.keeper import RecordKeeper
+from extender.gang.act.notices import Notices
+from extender.gang.act.offers import Offers
+from extender.gang.plan.validity import present
+from extender.gang.tell.decisions import Decision, Outcome
+from extender.model.objects import GangKey
+from extender.model.snapshot import Snapshot
+
+
+class Lifetimes:
+    """Takes flights into the book and out of it.
+
+    ``ended(flight, done, penal)`` is told of each end. ``snapshot`` is the cluster as it is.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        snapshot: Callable[[], Snapshot],
+        evictions: Evictions,
+        keeper: RecordKeeper,
+        notices: Notices,
+        offers: Offers,
+        clocks: Clocks,
+        decide: Callable[[Decision], None],
+        ended: Callable[[Flight, bool, bool], None],
+    ) -> None:
+        self._book = book
+        self._snapshot = snapshot
+        self._evictions = evictions
+        self._keeper = keeper
+        self._notices = notices
+        self._offers = offers
+        self._clocks = clocks
+        self._decide = decide
+        self._ended = ended
+        self._wanted: dict[str, set[GangKey]] = {}
+        """Uid of a victim or waited-for pod -> plans that want it gone."""
+
+    def enter(self, flight: Flight) -> Flight:
+        """Hold the seats, and count the room of those who go as promised."""
+        snapshot = self._snapshot()
+        bound = snapshot.bound
+        # Who left since the flight was drafted will not be told of again.
+        flight.victims = {u: v for u, v in flight.victims.items() if present(v, snapshot)}
+        flight.waits = {u: v for u, v in flight.waits.items() if present(v, snapshot)}
+        going = {**flight.victims, **flight.waits}
+        flight.held = self._clocks.monotonic()
+        self._book.open_flight(
+            flight,
+            [
+                (pod.node, pod.uid, pod.requests)
+                for victim in going.values()
+                for pod in bound.get(victim.node, ())
+                if pod.uid == victim.uid
+            ],
+        )
+        for uid in going:
+            self._wanted.setdefault(uid, set()).add(flight.key)
+        return flight
+
+    def leave(self, flight: Flight) -> None:
+        """Take the flight out of the book: untouched units stay, touched ones are finished."""
+        if flight.over:
+            return
+        flight.enter(State.ENDED, self._clocks.monotonic())
+        for uid in sorted(flight.answered & flight.seats.keys()):
+            # On its way to a seat that nobody holds any more.
+            self._offers.note(flight.pods[uid], [flight.seats[uid]])
+        self._book.close(flight.key)
+        for victim in (*flight.plan.victims, *flight.plan.waits_for):
+            wanted = self._wanted.get(victim.uid)
+            if wanted is None:
+                continue
+            wanted.discard(flight.key)
+            if not wanted:
+                del self._wanted[victim.uid]
+                self._book.pod_left(victim.node, victim.uid)
+        self._evictions.release(flight.id)
+        self._keeper.over(flight.id, self._evictions.of_plan)
+
+    def end(
+        self, flight: Flight, outcome: Outcome, message: str, *, penal: bool = False, code: str = ""
+    ) -> None:
+        """Close a plan: seats back, record dropped, those kept waiting woken.
+
+        ``penal``: the plan failed by itself, so the gang's next one has to wait.
+        """
+        if flight.over:
+            return
+        held = seats_of(flight)
+        self.leave(flight)
+        owed = sum(len(unit.unsent) for unit in self._evictions.of_plan(flight.id) if unit.touched)
+        if owed:
+            message += f"; {owed} evictions of units that have gone in part are still finished"
+        self._decide(
+            Decision(
+                time=self._clocks.wall(),
+                gang=str(flight.key),
+                verb="loop",
+                outcome=outcome,
+                code=code,
+                message=message,
+                victims=flight.plan.victims,
+                seats=flight.plan.seats if outcome is Outcome.DONE else held,
+                seconds=self._clocks.monotonic() - flight.started,
+            )
+        )
+        self._ended(flight, outcome is Outcome.DONE, penal)
+        if flight.plan.victims or flight.plan.waits_for:
+            self._notices.nominations.clear([flight.pods[seat.uid] for seat in held])
+        self._notices.wake_held_back()
+
+    def wanting(self, uid: str) -> list[Flight]:
+        """Return the plans that want this pod gone."""
+        found = [self._book.get(key) for key in self._wanted.get(uid, ())]
+        return [flight for flight in found if flight is not None]
+
+    def gone(self, uid: str) -> list[Flight]:
+        """Return the plans that wanted this pod gone; it is."""
+        found = self.wanting(uid)
+        self._wanted.pop(uid, None)
+        return found

@@ -1,0 +1,114 @@
+"""status.nominatedNodeName of members: written when a plan acts, cleared when it is over.
+
+A hint only, but one that is not cleared makes kube-scheduler keep room free for nobody, so
+clearing is tried until it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from extender.gang.act.background import Background, each
+from extender.gang.act.book import Book, Flight
+from extender.gang.act.notifier import Notifier
+from extender.model.objects import GangKey, Pod
+from extender.model.snapshot import Snapshot
+
+CLEAR_PAUSE = 0.5
+LONGEST_CLEAR_PAUSE = 5.0
+CLEARING = 8
+"""How many are cleared at a time."""
+
+Keys = Callable[[Pod], GangKey | None]
+
+
+class Nominations:
+    """Writes and clears them. ``snapshot`` gives the newest state, ``gate`` bounds all hints."""
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        book: Book,
+        snapshot: Callable[[], Snapshot],
+        background: Background,
+        gate: asyncio.Semaphore,
+        at_a_time: int,
+    ) -> None:
+        self._notifier = notifier
+        self._book = book
+        self._snapshot = snapshot
+        self._spawn = background.spawn
+        self._gate = gate
+        self._at_a_time = at_a_time
+        self._queue: deque[Pod] = deque()
+        self._clearing: set[str] = set()
+        """Uids that are queued or just being cleared."""
+        self._busy = 0
+
+    async def write(self, flight: Flight) -> None:
+        """Write each member's seat."""
+
+        async def one(uid: str) -> None:
+            node = flight.seats.get(uid)
+            if node is None or flight.over:
+                return
+            async with self._gate:
+                await self._notifier.nominate(flight.pods[uid], node)
+            holder = self._book.of_member(uid)
+            if holder is None or holder.seats.get(uid) != node:
+                self.clear([flight.pods[uid]])  # the plan was over before the write was done
+
+        await each(list(flight.seats), self._at_a_time, one)
+
+    def clear(self, pods: Iterable[Pod]) -> None:
+        """Clear the nominations of members that have no seat, until it is done."""
+        for pod in pods:
+            if pod.uid not in self._clearing:
+                self._clearing.add(pod.uid)
+                self._queue.append(pod)
+        for _ in range(min(len(self._queue), CLEARING - self._busy)):
+            self._busy += 1
+            self._spawn(self._clear_queued())
+
+    async def _clear_queued(self) -> None:
+        pause = CLEAR_PAUSE
+        try:
+            while self._queue:
+                pod = self._queue.popleft()
+                if await self._cleared(pod):
+                    pause = CLEAR_PAUSE
+                    continue
+                # Others first: it may be this pod alone that cannot be written.
+                self._clearing.add(pod.uid)
+                self._queue.append(pod)
+                await asyncio.sleep(pause)
+                pause = min(LONGEST_CLEAR_PAUSE, pause * 2)
+        finally:
+            self._busy -= 1
+
+    async def _cleared(self, pod: Pod) -> bool:
+        """Clear one, or find that nothing is left to clear; False when it has to be tried again."""
+        try:
+            if self._book.of_member(pod.uid) is not None or pod.uid not in self._snapshot().pending:
+                return True
+            async with self._gate:
+                return await self._notifier.nominate(pod, "")
+        finally:
+            self._clearing.discard(pod.uid)
+
+    def clear_orphans(self, starts_whole: Callable[[GangKey], bool], keys: Keys) -> None:
+        """Clear nominations of waiting gang members that no plan here has made.
+
+        kube-scheduler never nominates a member (preempt answers it with no node), so it is
+        what a life before has left.
+        """
+        self.clear(
+            pod
+            for pod in self._snapshot().pending.values()
+            if pod.nominated
+            and self._book.of_member(pod.uid) is None
+            and (key := keys(pod)) is not None
+            and starts_whole(key)
+        )

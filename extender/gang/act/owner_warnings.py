@@ -1,0 +1,65 @@
+"""Warning events to owners: at most one a minute an object, whatever happens to it.
+
+An event is a write to the API server that a tenant can cause by what it creates; told again and
+again it costs more than what it tells of. What was withheld is counted, and the next one that is
+told says what is true then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from cachetools import TTLCache
+
+from extender.model.plan import Refusal
+
+PAUSE_SECONDS = 60.0
+MOST_OBJECTS = 16_384
+"""Objects remembered as told; beyond it nobody new is warned until the minute of some is over."""
+
+WORDS = {
+    "conflict": (
+        "GangNeedsRepair",
+        "This pod's gang is not scheduled until its definition is repaired: {why}",
+    ),
+    "infeasible": (
+        "GangDoesNotFit",
+        "This pod's gang starts as a whole, and there is no room for all of it now: {why}",
+    ),
+    "penalty": (
+        "GangGaveUp",
+        "A place was found for this pod's gang, but it could not be taken: {why}",
+    ),
+}
+"""Code of a refusal that an owner should see -> reason of the event, and what it says."""
+
+
+class OwnerWarnings:
+    """Who was warned lately, and how often somebody was or was not."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._told: TTLCache[str, bool] = TTLCache(MOST_OBJECTS, PAUSE_SECONDS, timer=monotonic)
+        self.told: Counter[str] = Counter()
+        """Reason -> Warning events sent."""
+        self.withheld: Counter[str] = Counter()
+        """Reason -> Warning events not sent, because the object had one a moment ago."""
+
+    def due(self, uid: str, reason: str) -> bool:
+        """Whether an object may get a Warning event now; counts it either way."""
+        self._told.expire()
+        if uid in self._told or len(self._told) >= MOST_OBJECTS:
+            self.withheld[reason] += 1
+            return False
+        self._told[uid] = True
+        self.told[reason] += 1
+        return True
+
+
+def words_of(refusal: Refusal) -> tuple[str, str] | None:
+    """Return reason and text of the event about a refusal; None where no owner need know."""
+    words = WORDS.get(refusal.code)
+    if words is None:
+        return None
+    reason, text = words
+    return reason, text.format(why=refusal.message)

@@ -1,0 +1,55 @@
+"""Evictions that were lately refused for good: the next plan takes somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from extender.gang.act.evictor import passing, unclear
+from extender.gang.incremental.protection import BUDGET_REFUSED
+from extender.kube.errors import ApiError
+from extender.model.snapshot import EMPTY
+
+REFUSAL_SECONDS = 120.0
+"""For how long other victims are taken after a right, a webhook or a rule said no ..."""
+BUDGET_SECONDS = 60.0
+"""... and after a disruption budget did, which may change its mind at any moment."""
+
+
+class Refusals:
+    """Remembered refusals by pod uid. ``monotonic`` gives seconds."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._now = monotonic
+        self._refused: dict[str, tuple[str, float]] = {}
+        """uid -> why its eviction was refused, and until when that is remembered."""
+        self._shown: Mapping[str, str] = EMPTY
+        self.version = 0
+        """Grows when what ``unevictable`` returns changes."""
+
+    def unevictable(self) -> Mapping[str, str]:
+        """Return uid -> reason of pods whose eviction was lately refused for good.
+
+        The same object as before while nothing changed; see Snapshot.unevictable.
+        """
+        now = self._now()
+        present = {uid: why for uid, (why, until) in self._refused.items() if now < until}
+        if len(present) < len(self._refused):
+            self._refused = {uid: self._refused[uid] for uid in present}
+        if present != self._shown:
+            self._shown = present or EMPTY
+            self.version += 1
+        return self._shown
+
+    def note(self, uid: str, why: str, error: ApiError, *, budgeted: bool) -> None:
+        """Remember what the API server said; an unclear answer is no refusal.
+
+        ``budgeted``: the Eviction API was asked, so what passes by itself is a budget's no.
+        """
+        if not unclear(error):
+            seconds = BUDGET_SECONDS if passing(error) else REFUSAL_SECONDS
+            told = f"{BUDGET_REFUSED}{why}" if budgeted and passing(error) else why
+            self._refused[uid] = (told, self._now() + seconds)
+
+    def forget(self, uid: str) -> None:
+        """The pod goes after all, or is gone."""
+        self._refused.pop(uid, None)

@@ -1,0 +1,117 @@
+"""What the cache reports of victims, members and others, and which flights it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.evictions import Evictions
+from extender.gang.act.last_check import KeptGangs
+from extender.gang.act.lifetimes import Lifetimes
+from extender.gang.act.notices import Notices
+from extender.gang.act.offers import Offers
+from extender.gang.tell.decisions import Outcome
+from extender.model.objects import Pod
+
+log = structlog.get_logger("gang")
+
+
+class Sightings:
+    """Takes pod events in.
+
+    ``advance(flight)`` is asked to look at what a flight still waits for; ``replan(flight, why)``
+    for another plan.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        gangs: KeptGangs,
+        evictions: Evictions,
+        lifetimes: Lifetimes,
+        notices: Notices,
+        offers: Offers,
+        clocks: Clocks,
+        advance: Callable[[Flight], None],
+        replan: Callable[[Flight, str], None],
+    ) -> None:
+        self._book = book
+        self._gangs = gangs
+        self._evictions = evictions
+        self._lifetimes = lifetimes
+        self._notices = notices
+        self._offers = offers
+        self._clocks = clocks
+        self._advance = advance
+        self._replan = replan
+
+    def observe(self, old: Pod | None, new: Pod | None) -> None:
+        """Take note of one pod event (None: it did not, or does not, exist)."""
+        if new is None or new.finished:
+            if old is not None or new is not None:
+                self._gone(old or new)  # type: ignore[arg-type]
+            return
+        if new.deleting and not (old and old.deleting):
+            self._evictions.going(new.uid)
+            self._leaving(new)
+        if new.node and not (old and old.node):
+            self._bound(new)
+
+    def _leaving(self, pod: Pod) -> None:
+        key = self._gangs.member_key(pod)
+        own = None if key is None else self._book.get(key)
+        if own is not None:
+            own.doubted = True  # with a member that sat gone, the others may be too few
+        for flight in self._lifetimes.wanting(pod.uid):
+            if pod.uid in flight.victims:
+                flight.sent.add(pod.uid)
+                self._advance(flight)
+        self._member_lost(pod)
+
+    def _gone(self, pod: Pod) -> None:
+        if not pod.deleting:
+            self._leaving(pod)
+        self._evictions.gone(pod.uid)
+        for flight in self._lifetimes.gone(pod.uid):
+            flight.victims.pop(pod.uid, None)
+            flight.waits.pop(pod.uid, None)
+            self._advance(flight)
+        self._book.pod_left(pod.node, pod.uid)
+        self._notices.gone(pod)
+        self._offers.settled(pod.uid)
+        self._member_lost(pod)
+
+    def _member_lost(self, pod: Pod) -> None:
+        flight = self._book.of_member(pod.uid)
+        if flight is not None:
+            why = f"member {pod.key} went away before it was bound"
+            self._lifetimes.end(flight, Outcome.GAVE_UP, why)
+
+    def _bound(self, pod: Pod) -> None:
+        self._notices.gone(pod)
+        self._offers.settled(pod.uid)
+        flight = self._book.of_member(pod.uid)
+        for hold in self._book.holds_on(pod.node):
+            other = self._book.get(hold.gang)
+            if other is not None and other is not flight:
+                other.doubted = True
+        if flight is None:
+            return
+        seat = flight.seats.get(pod.uid)
+        if seat != pod.node:
+            log.warning("member bound elsewhere", pod=pod.key, node=pod.node, seat=seat)
+        self._book.seat_taken(pod.uid)
+        if flight.seats and flight.state in (State.PLANNED, State.EVICTING, State.WAITING):
+            self._replan(flight, f"member {pod.key} has a node before the seats are open")
+            return
+        if not flight.seats:
+            took = self._clocks.monotonic() - flight.started
+            self._lifetimes.end(
+                flight,
+                Outcome.DONE,
+                f"all {len(flight.plan.seats)} members are bound {took:.1f} s after the plan, "
+                f"{len(flight.plan.victims)} pods were evicted",
+            )

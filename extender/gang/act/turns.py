@@ -1,0 +1,212 @@
+"""One search at a time: the question, the search, the comparison of its answer, the seats.
+
+Searching is serialised by a lock, so two gangs are never planned against the same free room;
+the lock is held for nothing but the search and the comparison of its answer with the newest
+state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from extender.gang.act.book import Book, Flight
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.evidence import Evidence
+from extender.gang.act.flights import Flights
+from extender.gang.act.planner_thread import Masks, PlannerThread
+from extender.gang.act.source import Source
+from extender.gang.act.waiting import Version, Waiting
+from extender.gang.plan.single import SINGLE, single_gang
+from extender.gang.plan.validity import unchanged
+from extender.gang.tell.decisions import (
+    Decision,
+    Decisions,
+    Outcome,
+    Question,
+    of_plan,
+    of_refusal,
+)
+from extender.groups.resolver import Resolver
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.plan import Plan, Refusal
+from extender.model.snapshot import Snapshot
+
+COMPARISONS = 3
+"""How often a gang is searched for anew because the cluster changed meanwhile."""
+NEVER = (-1, -1, -1)
+"""A version that is never the present one."""
+
+
+class Turns:
+    """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only.
+
+    ``stale()`` says why nothing can be decided now: asked before and after each search, which
+    may have waited for others.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        source: Source,
+        resolver: Resolver,
+        evidence: Evidence,
+        waiting: Waiting,
+        planner_thread: PlannerThread,
+        flights: Flights,
+        clocks: Clocks,
+        decisions: Decisions,
+        decide: Callable[[Decision], None],
+        stale: Callable[[], str | None],
+    ) -> None:
+        self.lock = asyncio.Lock()
+        self._book = book
+        self._source = source
+        self._resolver = resolver
+        self._evidence = evidence
+        self._waiting = waiting
+        self._planner_thread = planner_thread
+        self._flights = flights
+        self._clocks = clocks
+        self._decisions = decisions
+        self._decide = decide
+        self._stale = stale
+
+    def version(self) -> Version:
+        """Return what an answer rests on; another one when it may be another answer."""
+        refusals = self._flights.evictions.refusals
+        refusals.unevictable()  # some refusals may just have been forgotten
+        return (self._source.generation, self._book.version, refusals.version)
+
+    async def plan(
+        self,
+        key: GangKey,
+        verb: str,
+        offered: Masks | None,
+        single: Gang | None,
+        masks: Masks,
+        before: Flight | None = None,
+    ) -> Flight | Refusal:
+        """Search, compare with the newest state, hold the seats. ``lock`` must be held.
+
+        ``before`` is the gang's plan that the new one takes the place of.
+        """
+        for _ in range(COMPARISONS):
+            stale = self._stale()
+            if stale is not None:
+                return self._refuse(
+                    Refusal(gang=key, code="stale", message=stale), NEVER, verb, 0.0
+                )
+            snapshot = self._flights.shown()
+            version = self.version()
+            gang = single or self._resolver.resolve(key, snapshot)
+            waits = self._unseen(gang) if before else self._must_wait(gang)
+            if waits is not None:
+                return self._refuse(waits, version, verb, 0.0)
+            began = self._clocks.monotonic()
+            struck = self._struck(gang, snapshot, masks)
+            answer = await self.search(gang, snapshot, struck, offered)
+            seconds = self._clocks.monotonic() - began
+            if isinstance(answer, Refusal):
+                # The list may be older than the snapshot: not a reason to stay with the answer.
+                return self._refuse(answer, version if not offered else NEVER, verb, seconds)
+            draft = self._flights.draft(
+                answer,
+                replans=0 if before is None else before.replans + 1,
+                started=None if before is None else before.started,
+            )
+            why = self._stale() or await self._outdated(draft, gang, snapshot)
+            if before is not None and before.over:
+                why = "its plan ended while another one was searched for"
+                return self._refuse(
+                    Refusal(gang=key, code="changed", message=why), NEVER, verb, seconds
+                )
+            if not why:
+                return self._commit(draft, verb, seconds)
+        refusal = Refusal(
+            gang=key, code="changed", message=f"the cluster changes faster than it is read: {why}"
+        )
+        return self._refuse(refusal, NEVER, verb, seconds)
+
+    def _struck(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> dict[str, frozenset[str]]:
+        struck = dict(masks)
+        for uid, names in self._evidence.masks(gang, snapshot.nodes).items():
+            struck[uid] = struck.get(uid, frozenset()) | names
+        return struck
+
+    def _must_wait(self, gang: Gang) -> Refusal | None:
+        return self._waiting.must_wait(gang) or self._unseen(gang)
+
+    def _unseen(self, gang: Gang) -> Refusal | None:
+        pod = self._evidence.unseen(gang)
+        if pod is None or gang.problems or not gang.complete:
+            return None
+        kinds = ", ".join(pod.shape.unmodelled)
+        return Refusal(
+            gang=gang.key,
+            code="unseen",
+            message=f"{pod.name} uses {kinds}, and kube-scheduler has not said lately "
+            "which nodes it accepts for it",
+        )
+
+    async def search(
+        self, gang: Gang, snapshot: Snapshot, masks: Masks, offered: Masks | None
+    ) -> Plan | Refusal:
+        """Ask the planner, and remember the question. ``lock`` must be held."""
+        holds = tuple(self._book.holds())
+        self._decisions.searched(Question(gang.key, snapshot, holds, masks, dict(offered or {})))
+        return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
+
+    async def _outdated(self, draft: Flight, gang: Gang, snapshot: Snapshot) -> str:
+        """Return why a plan made on ``snapshot`` does not hold now, "" when it does."""
+        newest = self._flights.shown()
+        plan = draft.plan
+        if not unchanged(plan, gang.key, snapshot, newest):
+            present = self._gang_now(gang, newest)
+            going = (*draft.victims.values(), *draft.waits.values())
+            taken = {*plan.takes_over, gang.key}
+            holds = [hold for hold in self._book.holds() if hold.gang not in taken]
+            why = await self._planner_thread.check(present, draft.seats, going, newest, holds)
+            if why:
+                return why
+        return self._takes_from_binding(draft) or self._flights.problem(draft)
+
+    def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
+        """Return the gang as it is in a newer snapshot."""
+        if gang.key.dialect != SINGLE:
+            return self._resolver.resolve(gang.key, snapshot)
+        uid = gang.members[0].uid
+        return single_gang(snapshot.pending[uid]) if uid in snapshot.pending else gang
+
+    def _takes_from_binding(self, draft: Flight) -> str:
+        """Seats and members of a gang that is being seated are left alone until it sits."""
+        broken = {victim.gang for victim in draft.plan.victims}
+        for other in self._book:
+            wanted = other.key in draft.plan.takes_over or str(other.key) in broken
+            if wanted and other.binding and other.key != draft.key:
+                return f"the members of {other.key} are just taking their seats"
+        return ""
+
+    def _commit(self, draft: Flight, verb: str, seconds: float) -> Flight:
+        """Hold the seats; from here on the flight goes on by itself."""
+        plan = draft.plan
+        broken = {victim.gang for victim in plan.victims}
+        for other in self._book:
+            if other.key == draft.key:
+                self._flights.leave(other)
+            elif other.key in plan.takes_over:
+                why = f"its seats go to the more urgent {plan.gang}"
+                self._flights.end(other, Outcome.GAVE_UP, why)
+            elif str(other.key) in broken:
+                why = f"its members go for the more urgent {plan.gang}"
+                self._flights.end(other, Outcome.GAVE_UP, why)
+        self._waiting.planned(plan.gang)
+        self._decide(of_plan(plan, time=self._clocks.wall(), verb=verb, seconds=seconds))
+        self._flights.begin(draft)
+        return draft
+
+    def _refuse(self, refusal: Refusal, version: Version, verb: str, seconds: float) -> Refusal:
+        self._waiting.refuse(refusal, version, seconds)
+        self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
+        return refusal

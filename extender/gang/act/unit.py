@@ -1,0 +1,84 @@
+"""What is known of a victim unit that is being evicted, and who is told how that goes."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+from msgspec import Struct, field
+
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.plan import Victim
+
+
+class Fate(Enum):
+    """What is known of one victim's eviction."""
+
+    WAITING = "waiting"
+    """Nothing was sent, or the pod was found unharmed after what was sent."""
+    ASKED = "asked"
+    """A request is on its way, or its answer was unclear: the pod may go at any moment."""
+    ACCEPTED = "accepted"
+    """The API server has said yes."""
+    REFUSED = "refused"
+    """The API server, or our own last check, keeps saying no."""
+
+
+class Unit(Struct, kw_only=True):
+    """A victim unit that is being evicted."""
+
+    plan_id: str
+    preemptor: GangKey
+    priority: int
+    """The plan's; nobody at or above it goes."""
+    name: str
+    """The gang that goes whole as text, or the pod's uid."""
+    whole: bool
+    """Its pods go together, or not at all."""
+    victims: dict[str, Victim]
+    """uid -> victim not yet seen gone."""
+    fates: dict[str, Fate]
+    budgeted: frozenset[str]
+    message: str
+    touched: bool = False
+    doubtful_until: float = 0.0
+    """Until when a request that was lost sight of may still arrive."""
+    released: bool = False
+    """Its plan is over."""
+    error: str = ""
+    """Why it cannot be finished now."""
+    marked: set[str] = field(default_factory=set)
+    """Victims that have their condition DisruptionTarget, or were to get it."""
+    compared: Gang | None = None
+    """The gang when its extent was last compared; another object when that changed."""
+    queued: set[str] = field(default_factory=set)
+    """Victims that wait for their turn."""
+    driven: set[str] = field(default_factory=set)
+    """Victims a task looks after."""
+
+    @property
+    def owed(self) -> bool:
+        """Whether the unit may have gone in part by our hand: it cannot be forgotten."""
+        return self.touched or self.doubtful_until > 0 or Fate.ASKED in self.fates.values()
+
+    @property
+    def unsent(self) -> tuple[Victim, ...]:
+        """Victims that are there and whose eviction is not accepted."""
+        return tuple(v for uid, v in self.victims.items() if self.fates[uid] is not Fate.ACCEPTED)
+
+
+class Listener(Protocol):
+    """Who is told how evictions go."""
+
+    def still_holds(self, unit: Unit) -> bool:
+        """Whether the plan of an untouched unit holds on the newest state."""
+
+    def eviction_sent(self, unit: Unit, victim: Victim) -> None:
+        """The API server has accepted one eviction."""
+
+    def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
+        """One eviction is refused for good. A touched unit is broken until it is finished."""
+
+    def unit_ended(self, unit: Unit) -> None:
+        """All pods of the unit are gone, or it is let go of untouched."""

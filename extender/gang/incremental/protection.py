@@ -1,0 +1,153 @@
+"""What keeps a pod from being a victim other than its priority, and against whom it counts.
+
+Three kinds: what the administrator has set (protected namespaces, a least run time, static
+pods), what the API server has refused lately, and what the pod's owner has asked for. The last
+counts as far as the administrator's policy lets it (extender.model.policy), and never against
+system-critical priorities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import NamedTuple
+
+from extender.fit.selectors import matches
+from extender.model.gang import Gang
+from extender.model.objects import LabelSelector, Pod
+from extender.model.policy import (
+    BUDGET,
+    DAEMON_SET,
+    KEYS,
+    OPT_OUT_ANNOTATIONS,
+    OPT_OUT_LABELS,
+    SYSTEM_CRITICAL,
+    OptOutRule,
+)
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from extender.search.census import STAYS
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+"""On what the API server shows of a static pod: to delete it ends nothing on the node. An owner
+of kind Node alone says nothing: whoever creates a pod may write that."""
+BUDGET_REFUSED = "a disruption budget refuses it: "
+"""How a remembered refusal begins that came from a budget."""
+
+Labels = Mapping[str, str]
+
+
+class Shield(NamedTuple):
+    """One reason for a pod to stay."""
+
+    why: str
+    below: int
+    """Counts against preemptors of a priority below this; STAYS: against everybody."""
+    until: float = inf
+    """Holds until then (excluded) at least."""
+    gang: bool = False
+    """In a gang that goes whole, the whole gang stays with it."""
+
+
+class Protections:
+    """Answers for one configuration. Keeps nothing of the cluster."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._plan = settings.plan
+        self._rules = {key: settings.policy.rule(key) for key in KEYS}
+        self._selectors: dict[str, LabelSelector | None] = {
+            key: None if rule.namespaces is None else rule.namespaces.selector()
+            for key, rule in self._rules.items()
+        }
+
+    def shields(
+        self,
+        pod: Pod,
+        snapshot: Snapshot,
+        *,
+        budgets: int = 0,
+        started: float | None = None,
+    ) -> list[Shield]:
+        """Return why the pod stays, but for its priority; hardly any pod has a reason.
+
+        ``budgets``: how many disruption budgets match it. ``started``: since when what it
+        belongs to runs; its own start if not given.
+        """
+        found: list[Shield] = []
+        plan = self._plan
+        if pod.namespace in plan.protected_namespaces:
+            found.append(Shield(f"namespace {pod.namespace} is protected", STAYS, gang=True))
+        if pod.annotations and MIRROR_ANNOTATION in pod.annotations:
+            found.append(Shield("a static pod cannot be evicted through the API", STAYS))
+        if plan.min_runtime_seconds:
+            since = pod.started if started is None else started
+            age = snapshot.now - since
+            if since and age < plan.min_runtime_seconds:
+                why = f"runs for {age:.0f} s, less than minRuntimeSeconds"
+                found.append(Shield(why, STAYS, since + plan.min_runtime_seconds))
+        refused = snapshot.unevictable.get(pod.uid) if snapshot.unevictable else None
+        if refused is not None:
+            below = STAYS
+            if refused.startswith(BUDGET_REFUSED):
+                below = self._below(BUDGET, pod.namespace, snapshot)
+            why = f"its eviction was refused: {refused}"
+            found.append(Shield(why, below, gang=True))
+        if budgets > 1 and plan.pdb_policy == "respect":
+            why = f"{budgets} disruption budgets match it: the Eviction API refuses it"
+            found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))
+        if (
+            pod.owner is not None
+            and pod.owner.kind == "DaemonSet"
+            and not plan.evict_daemon_set_pods
+        ):
+            why = "a DaemonSet's pod comes back to its node"
+            found.append(self._opted(DAEMON_SET, pod, snapshot, why))
+        # Asked of every pod, and hardly any has one of the keys.
+        if not OPT_OUT_LABELS.keys().isdisjoint(pod.labels):
+            for key, value in OPT_OUT_LABELS.items():
+                if pod.labels.get(key) == value:
+                    found.append(self._opted(key, pod, snapshot, f"label {key}={value}"))
+        if pod.annotations and not OPT_OUT_ANNOTATIONS.keys().isdisjoint(pod.annotations):
+            for key, value in OPT_OUT_ANNOTATIONS.items():
+                if pod.annotations.get(key) == value:
+                    found.append(self._opted(key, pod, snapshot, f"annotation {key}={value}"))
+        return [shield for shield in found if shield.below > -SYSTEM_CRITICAL]
+
+    def why(
+        self,
+        pod: Pod,
+        snapshot: Snapshot,
+        asked: int,
+        *,
+        budgets: int = 0,
+        started: float | None = None,
+    ) -> str:
+        """Return why the pod stays for a preemptor of priority ``asked``, "" when it need not."""
+        for shield in self.shields(pod, snapshot, budgets=budgets, started=started):
+            if asked < shield.below:
+                return shield.why
+        return ""
+
+    def budget_counts(self, namespace: str, asked: int, snapshot: Snapshot) -> bool:
+        """Whether a preemptor of priority ``asked`` may not exceed the namespace's budgets."""
+        return self._plan.pdb_policy == "respect" and asked < self._below(
+            BUDGET, namespace, snapshot
+        )
+
+    def _opted(self, key: str, pod: Pod, snapshot: Snapshot, why: str) -> Shield:
+        rule: OptOutRule = self._rules[key]
+        below = self._below(key, pod.namespace, snapshot)
+        return Shield(why, below, gang=rule.shields == "gang")
+
+    def _below(self, key: str, namespace: str, snapshot: Snapshot) -> int:
+        """Below which priority preemptors are kept off; least of all where it does not count."""
+        selector = self._selectors[key]
+        labels: Labels = snapshot.namespaces.get(namespace) or {}
+        if selector is None or not matches(selector, labels):
+            return -SYSTEM_CRITICAL
+        return self._rules[key].preemptors_below
+
+
+def oldest_start(gang: Gang) -> float:
+    """Return since when a gang that goes whole runs: one pod that came later is not its youth."""
+    return min((pod.started for pod in gang.bound if pod.started), default=0.0)

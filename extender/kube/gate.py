@@ -1,0 +1,131 @@
+"""How many writes the API server gets from us at a time, and which go first.
+
+A gang of 1,000 members is 1,000 nominations and as many events; an eviction, or the record that
+has to be there before it, must not wait behind them. Reads are not counted: there is one watch a
+resource, and what else is read has bounds of its own. The lease is not either: a term must not
+end because there is much to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from enum import IntEnum
+from itertools import count
+
+from extender.model.settings import ApiSettings
+
+
+class Urgency(IntEnum):
+    """What goes first, most urgent first."""
+
+    ACT = 0
+    """Evictions, marks, records."""
+    HINT = 1
+    """Events, nominations, wake-ups, reviews of tokens: nothing else waits for them."""
+
+
+_urgency: ContextVar[Urgency] = ContextVar("urgency", default=Urgency.ACT)
+
+
+@contextmanager
+def hint() -> Iterator[None]:
+    """Send what is written inside as a hint."""
+    token = _urgency.set(Urgency.HINT)
+    try:
+        yield
+    finally:
+        _urgency.reset(token)
+
+
+class Gate:
+    """Lets writes through; one event loop only.
+
+    Hints get half of the connections at most. Up to one second's worth of requests may go at
+    once after a pause.
+    """
+
+    def __init__(self, settings: ApiSettings) -> None:
+        self._free = {
+            Urgency.ACT: settings.connections,
+            Urgency.HINT: settings.connections // 2,
+        }
+        self._per_second = settings.requests_per_second
+        self._tokens = settings.requests_per_second
+        self._filled = 0.0
+        self._waiting: list[tuple[Urgency, int, asyncio.Future[None]]] = []
+        self._order = count()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @asynccontextmanager
+    async def place(self, method: str, path: str) -> AsyncIterator[None]:
+        """Hold a place for one request."""
+        if method == "GET" or "/leases" in path:
+            yield
+            return
+        urgency = _urgency.get()
+        await self._enter(urgency)
+        try:
+            yield
+        finally:
+            self._leave(urgency)
+
+    def waiting(self) -> Mapping[str, float]:
+        """Return how many requests wait for a place, by urgency."""
+        counts = {urgency.name.lower(): 0.0 for urgency in Urgency}
+        for urgency, _, future in self._waiting:
+            counts[urgency.name.lower()] += not future.done()
+        return counts
+
+    async def _enter(self, urgency: Urgency) -> None:
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (urgency, next(self._order), future))
+        self._admit()
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                self._leave(urgency)
+            raise
+
+    def _leave(self, urgency: Urgency) -> None:
+        self._free[Urgency.ACT] += 1
+        if urgency is Urgency.HINT:
+            self._free[Urgency.HINT] += 1
+        self._admit()
+
+    def _admit(self) -> None:
+        """Let through whoever may go, the most urgent first."""
+        while self._waiting:
+            urgency, _, future = self._waiting[0]
+            if not future.done():
+                if not (self._free[Urgency.ACT] and self._free[urgency]) or not self._token():
+                    return
+                self._free[Urgency.ACT] -= 1
+                if urgency is Urgency.HINT:
+                    self._free[Urgency.HINT] -= 1
+                future.set_result(None)
+            heapq.heappop(self._waiting)
+
+    def _token(self) -> bool:
+        """Take one request of this second's; else see to it that the next one is noticed."""
+        if not self._per_second:
+            return True
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._tokens += (now - self._filled) * self._per_second
+        self._tokens = min(self._tokens, self._per_second)
+        self._filled = now
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return True
+        if self._timer is None:
+            self._timer = loop.call_later((1 - self._tokens) / self._per_second, self._tick)
+        return False
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._admit()

@@ -1,0 +1,25 @@
+"""Messages that many get to read, cut to a length that many can be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MOST_BYTES = 256
+"""Of one message: kube-scheduler is sent one for each node, and repeats them in events."""
+END = "..."
+
+
+def cut(text: str, most: int = MOST_BYTES) -> str:
+    """Return the text, or as much of its beginning as fits into ``most`` bytes of UTF-8."""
+    if len(text) <= most // 4:
+        return text
+    data = text.encode(errors="replace")
+    if len(data) <= most:
+        return text
+    return data[: most - len(END)].decode(errors="ignore") + END
+
+
+def some(parts: Sequence[str], most: int = 3, of: int | None = None, by: str = ", ") -> str:
+    """Return a few parts as one text, and how many more there are of ``of`` in all."""
+    left = (len(parts) if of is None else of) - most
+    return by.join(parts[:most]) + (f" and {left} more" if left > 0 else "")

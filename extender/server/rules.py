@@ -1,0 +1,62 @@
+"""What a listener shows, and to whom.
+
+Loopback is for the processes beside us: kube-scheduler, and whoever may forward a port into the
+pod. Everywhere else the verbs want a certificate of a known name, and people a token that the API
+server knows and allows (as kube-rbac-proxy asks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from extender.model.settings import ServerSettings
+from extender.server.addresses import is_loopback
+
+Shown = Literal["open", "token", "off"]
+TOKENS_NEED_TLS = "tokens are read over TLS only (server.tlsCertFile)"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Of one listener. ``token``: to callers whom the API server allows it."""
+
+    verbs: bool = True
+    names: frozenset[str] = frozenset()
+    """Callers of the verbs show a certificate with one of these; empty: nobody has to."""
+    metrics: Shown = "open"
+    debug: Shown = "open"
+    encrypted: bool = False
+
+
+def verbs_rules(settings: ServerSettings) -> Rules:
+    """Of the listener on ``host`` and ``port``."""
+    return _rules(settings, settings.host, verbs=True)
+
+
+def health_rules(settings: ServerSettings) -> Rules:
+    """Of the listener on ``health_host`` and ``health_port``."""
+    return _rules(settings, settings.health_host or settings.host, verbs=False)
+
+
+def _rules(settings: ServerSettings, host: str, *, verbs: bool) -> Rules:
+    metrics: Shown
+    debug: Shown
+    if is_loopback(host):
+        metrics, debug = "open", "off" if settings.debug is False else "open"
+    else:
+        metrics = "open" if settings.open_metrics else "token"
+        debug = "token" if settings.debug else "off"
+    return Rules(
+        verbs=verbs,
+        names=frozenset(settings.allowed_names),
+        metrics=metrics,
+        debug=debug,
+        encrypted=bool(settings.tls_cert_file),
+    )
+
+
+def is_open(settings: ServerSettings) -> bool:
+    """Whether strangers can call the verbs."""
+    known = bool(settings.client_ca_file and settings.allowed_names)
+    return not known and not is_loopback(settings.host)

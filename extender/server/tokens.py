@@ -1,0 +1,111 @@
+"""Whether the API server knows a token, and allows its bearer to read a page.
+
+TokenReview, then SubjectAccessReview on the path (nonResourceURLs), as kube-rbac-proxy does it.
+Fails closed: no answer of the API server is a no. Answers are kept for a short while, so that a
+scraper costs two requests a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import structlog
+from cachetools import TTLCache
+from msgspec import Struct
+
+from extender.kube.api import KubeApi
+from extender.kube.errors import ApiError
+from extender.kube.gate import hint
+
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+KEPT_ALLOWED_SECONDS = 60.0
+KEPT_REFUSED_SECONDS = 10.0
+REVIEW_SECONDS = 5.0
+AT_ONCE = 4
+"""Reviews at the same time: a flood of invented tokens must not become one of requests."""
+MAX_KEPT = 1024
+MAX_TOKEN = 16 * 1024
+
+
+class Verdict(Struct, frozen=True):
+    """What came of a review."""
+
+    status: int
+    """200; 401: not a known token; 403: known, not allowed; 503: the API server cannot be asked."""
+    message: str = ""
+
+
+ALLOWED = Verdict(200)
+UNKNOWN = Verdict(401, "a bearer token that the API server knows is needed")
+
+
+class Tokens:
+    """Reviews bearers; one event loop only."""
+
+    def __init__(self, client: KubeApi, timer: Callable[[], float] = monotonic) -> None:
+        self._client = client
+        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._allowed: TTLCache[tuple[bytes, str], Verdict] = TTLCache(
+            MAX_KEPT, KEPT_ALLOWED_SECONDS, timer
+        )
+        self._refused: TTLCache[tuple[bytes, str], Verdict] = TTLCache(
+            MAX_KEPT, KEPT_REFUSED_SECONDS, timer
+        )
+
+    async def review(self, authorization: bytes | None, path: str) -> Verdict:
+        """Say whether the bearer of an Authorization header may get ``path``."""
+        kind, _, token = (authorization or b"").partition(b" ")
+        token = token.strip()
+        if kind.lower() != b"bearer" or not 0 < len(token) <= MAX_TOKEN or not token.isascii():
+            return UNKNOWN
+        key = (hashlib.sha256(token).digest(), path)
+        known = self._allowed.get(key) or self._refused.get(key)
+        if known is not None:
+            return known
+        try:
+            async with asyncio.timeout(REVIEW_SECONDS), self._gate:
+                with hint():
+                    verdict = await self._ask(token.decode(), path)
+        except (ApiError, TimeoutError) as error:
+            why = str(error) or "no answer in time"
+            structlog.get_logger().warning("a token cannot be reviewed", path=path, error=why)
+            return Verdict(503, f"the API server cannot be asked about the token: {why}")
+        (self._allowed if verdict.status == 200 else self._refused)[key] = verdict
+        return verdict
+
+    async def _ask(self, token: str, path: str) -> Verdict:
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token},
+        }
+        status = _status(await self._client.create(TOKEN_REVIEWS, review))
+        if status.get("authenticated") is not True:
+            return UNKNOWN
+        user = status.get("user") or {}
+        spec = {
+            "user": user.get("username", ""),
+            "uid": user.get("uid", ""),
+            "groups": user.get("groups") or [],
+            "extra": user.get("extra") or {},
+            "nonResourceAttributes": {"path": path, "verb": "get"},
+        }
+        access = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": spec,
+        }
+        status = _status(await self._client.create(ACCESS_REVIEWS, access))
+        if status.get("allowed") is True and status.get("denied") is not True:
+            return ALLOWED
+        return Verdict(403, f"{spec['user']} may not get {path}: a ClusterRole with it is needed")
+
+
+def _status(answer: dict[str, Any]) -> dict[str, Any]:
+    status = answer.get("status")
+    return status if isinstance(status, dict) else {}

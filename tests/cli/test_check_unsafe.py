@@ -1,0 +1,535 @@
+"""``check`` lets every shipped installation pass, and no unsafe change to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from extender.cli.manifest_catalogue import MANIFEST_RULES
+from tests.cli.installations import DEPLOYMENT, SECOND, STATIC, WAYS, Installation, Object
+
+Change = Callable[[Installation], object]
+
+EVERY = (SECOND, STATIC, DEPLOYMENT)
+IN_CLUSTER = (SECOND, DEPLOYMENT)
+
+ACCEPTED = {
+    SECOND: {
+        "warning image-tag",  # A digest is known only once an image was built and pushed.
+        "hint shared-account",  # A pod has one account.
+        "hint egress-anywhere",  # The API server's address is each cluster's own.
+        "hint open-metrics",  # Behind the NetworkPolicy, for Prometheus.
+    },
+    STATIC: {"warning image-tag"},
+    DEPLOYMENT: {
+        "warning image-tag",
+        "warning ignorable-filter",  # Or its own pod could never be placed again.
+        "warning example-address",  # Of the control plane, to be written by who installs.
+        "hint egress-anywhere",
+    },
+}
+"""What is said about the manifests as they are."""
+
+
+def on_pod(**values: Any) -> Change:
+    """Change the pod's spec; None removes a key."""
+    return lambda installation: put(installation.pod, values)
+
+
+def on_container(path: str = "", **values: Any) -> Change:
+    """Change the extender's container, or a mapping in it."""
+
+    def change(installation: Installation) -> None:
+        target = installation.extender
+        for step in filter(None, path.split(".")):
+            target = target[step]
+        put(target, values)
+
+    return change
+
+
+def put(target: Object, values: Object) -> None:
+    for key, value in values.items():
+        if value is None:
+            target.pop(key, None)
+        else:
+            target[key] = value
+
+
+def on_context(**values: Any) -> Change:
+    """Change what container and pod say in securityContext, together."""
+
+    def change(installation: Installation) -> None:
+        put(installation.pod.setdefault("securityContext", {}), dict.fromkeys(values))
+        put(installation.extender["securityContext"], values)
+
+    return change
+
+
+def on_policies(change: Callable[[Object], object]) -> Change:
+    """Change the spec of every NetworkPolicy."""
+
+    def apply(installation: Installation) -> None:
+        for policy in installation.objects("NetworkPolicy"):
+            change(policy["spec"])
+
+    return apply
+
+
+def on_budget(**values: Any) -> Change:
+    """Replace what the PodDisruptionBudget demands."""
+
+    def change(installation: Installation) -> None:
+        (budget,) = installation.objects("PodDisruptionBudget")
+        budget["spec"] = {"selector": budget["spec"]["selector"], **values}
+
+    return change
+
+
+def on_role(kind: str, change: Callable[[list[Object]], object]) -> Change:
+    """Change the rules of rbac.yaml's role."""
+
+    def apply(installation: Installation) -> None:
+        for role in installation.objects(kind):
+            if role["metadata"]["name"] == "podgroup-extender":
+                change(role["rules"])
+
+    return apply
+
+
+def on_entries(**values: Any) -> Change:
+    """Change kube-scheduler's entries."""
+
+    def change(installation: Installation) -> None:
+        for entry in installation.entries:
+            put(entry, values)
+
+    return change
+
+
+def on_settings(section: str, **values: Any) -> Change:
+    """Change the extender's own settings."""
+    return lambda installation: installation.configure(
+        lambda settings: put(settings.setdefault(section, {}), values)
+    )
+
+
+def bound_to(role: str) -> Change:
+    """One more binding of the extender's account."""
+
+    def change(installation: Installation) -> None:
+        (binding,) = [
+            each
+            for each in installation.objects("ClusterRoleBinding")
+            if each["metadata"]["name"] == "podgroup-extender"
+        ]
+        more = {**binding, "metadata": {"name": "more"}}
+        installation.add(more | {"roleRef": {**binding["roleRef"], "name": role}})
+
+    return change
+
+
+def for_group(name: str) -> Change:
+    """The extender's rights for a group."""
+
+    def change(installation: Installation) -> None:
+        for binding in installation.objects("ClusterRoleBinding"):
+            if binding["metadata"]["name"] == "podgroup-extender":
+                binding["subjects"].append({"kind": "Group", "name": name})
+
+    return change
+
+
+def on_neighbour(installation: Installation) -> None:
+    """Another workload under the extender's account."""
+    other = {"serviceAccountName": "podgroup-extender", "containers": [{"name": "web"}]}
+    metadata = {"name": "web", "namespace": "podgroup-extender"}
+    installation.add({"kind": "Pod", "metadata": metadata, "spec": other, "apiVersion": "v1"})
+
+
+def writable_host_path(installation: Installation) -> None:
+    for volume in installation.pod["volumes"]:
+        if volume["name"] in ("extender", "extender-config"):
+            volume.clear()
+            volume.update({"name": "host", "hostPath": {"path": "/etc/podgroup-extender"}})
+    for mount in installation.extender["volumeMounts"]:
+        if mount["name"] in ("extender", "extender-config"):
+            mount.update({"name": "host", "readOnly": False})
+
+
+def plain_calls(installation: Installation) -> None:
+    """kube-scheduler speaks HTTP to a server with a certificate."""
+    for entry in installation.entries:
+        entry["urlPrefix"] = entry["urlPrefix"].replace("https:", "http:")
+        entry.pop("tlsConfig")
+
+
+def arguments(old: str, new: str) -> Change:
+    """Replace a word of the extender's command line."""
+
+    def change(installation: Installation) -> None:
+        words = installation.extender["args"]
+        assert old in words
+        words[words.index(old)] = new
+
+    return change
+
+
+def case(name: str, ways: tuple[str, ...], change: Change, *expected: str) -> list[Any]:
+    """One unsafe change, in each of these ways, and ``severity rule`` of what must be found."""
+    return [pytest.param(way, change, set(expected), id=f"{name}, {way}") for way in ways]
+
+
+KUBECONFIG = "--kubeconfig=/etc/podgroup-extender/kubeconfig"
+EVERYBODY: Object = {"from": [{"namespaceSelector": {}}]}
+ANYWHERE: Object = {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}
+
+PODS = [
+    *case(
+        "privileged", EVERY, on_container("securityContext", privileged=True), "error privileged"
+    ),
+    *case("root", EVERY, on_context(runAsNonRoot=False, runAsUser=0), "error root-user"),
+    *case("user 0", EVERY, on_context(runAsNonRoot=True, runAsUser=0), "error root-user"),
+    *case("nothing about the user", EVERY, on_context(runAsNonRoot=None), "error root-user"),
+    *case(
+        "writable root",
+        EVERY,
+        on_container("securityContext", readOnlyRootFilesystem=None),
+        "error writable-root",
+    ),
+    *case(
+        "privilege escalation",
+        EVERY,
+        on_container("securityContext", allowPrivilegeEscalation=None),
+        "error privilege-escalation",
+    ),
+    *case(
+        "a capability",
+        EVERY,
+        on_container("securityContext.capabilities", add=["NET_ADMIN"]),
+        "error capabilities",
+    ),
+    *case(
+        "capabilities kept",
+        EVERY,
+        on_container("securityContext", capabilities=None),
+        "error capabilities",
+    ),
+    *case("no seccomp", EVERY, on_context(seccompProfile=None), "error seccomp"),
+    *case(
+        "seccomp off",
+        EVERY,
+        on_context(seccompProfile={"type": "Unconfined"}),
+        "error seccomp",
+    ),
+    *case("node's processes", EVERY, on_pod(hostPID=True), "error host-namespaces"),
+    *case("node's IPC", EVERY, on_pod(hostIPC=True), "error host-namespaces"),
+    *case("node's files", EVERY, writable_host_path, "error host-path"),
+    *case("low priority", EVERY, on_pod(priorityClassName="high"), "error priority-class"),
+    *case("no priority", EVERY, on_pod(priorityClassName=None), "error priority-class"),
+    *case("no limits", EVERY, on_container("resources", limits=None), "error no-memory-limit"),
+    *case("no requests", EVERY, on_container("resources", requests=None), "error no-memory-limit"),
+    *case(
+        "latest", EVERY, on_container(image="registry:5000/podgroup-extender"), "error image-latest"
+    ),
+    *case("default account", IN_CLUSTER, on_pod(serviceAccountName=None), "error default-account"),
+    *case("account of another pod", IN_CLUSTER, on_neighbour, "error shared-account"),
+    *case(
+        "kube-scheduler's rights too",
+        (DEPLOYMENT,),
+        bound_to("system:kube-scheduler"),
+        "error shared-account",
+    ),
+    *case(
+        "kube-scheduler's kubeconfig",
+        (STATIC,),
+        arguments(KUBECONFIG, "--kubeconfig=/etc/kubernetes/scheduler.conf"),
+        "error shared-account",
+    ),
+    *case(
+        "administrator's kubeconfig",
+        (STATIC,),
+        arguments(KUBECONFIG, "--kubeconfig=/etc/kubernetes/admin.conf"),
+        "error rights-admin",
+    ),
+    *case(
+        "token for everybody in the pod",
+        IN_CLUSTER,
+        on_pod(automountServiceAccountToken=None),
+        "warning token-everywhere",
+    ),
+    *case("node's network", (DEPLOYMENT,), on_pod(hostNetwork=True), "error host-network"),
+    *case(
+        "node's network for metrics", (SECOND,), on_pod(hostNetwork=True), "warning host-network"
+    ),
+    *case(
+        "open on the node's network",
+        (STATIC,),
+        on_settings("server", host="0.0.0.0"),
+        "error host-network",
+    ),
+]
+
+AROUND = [
+    *case(
+        "no NetworkPolicy",
+        IN_CLUSTER,
+        lambda i: i.drop("NetworkPolicy"),
+        "error no-network-policy",
+        "error no-egress-policy",
+    ),
+    *case(
+        "no egress policy",
+        IN_CLUSTER,
+        on_policies(lambda spec: spec.update(policyTypes=["Ingress"])),
+        "error no-egress-policy",
+    ),
+    *case(
+        "policy for others",
+        IN_CLUSTER,
+        on_policies(lambda spec: spec.update(podSelector={"matchLabels": {"app": "x"}})),
+        "error no-network-policy",
+        "error no-egress-policy",
+    ),
+    *case(
+        "everybody comes in",
+        IN_CLUSTER,
+        on_policies(lambda spec: spec.update(ingress=[{}])),
+        "error policy-open",
+    ),
+    *case(
+        "every namespace comes in",
+        IN_CLUSTER,
+        on_policies(lambda spec: spec.update(ingress=[EVERYBODY])),
+        "error policy-open",
+    ),
+    *case(
+        "out to everywhere",
+        IN_CLUSTER,
+        on_policies(lambda spec: spec.update(egress=[ANYWHERE])),
+        "error egress-open",
+    ),
+    *case("no budget", IN_CLUSTER, lambda i: i.drop("PodDisruptionBudget"), "error no-budget"),
+    *case("budget of nothing", IN_CLUSTER, on_budget(maxUnavailable=0), "error budget-blocks"),
+    *case("budget of all", IN_CLUSTER, on_budget(minAvailable=2), "error budget-blocks"),
+]
+
+RIGHTS = [
+    *case("cluster-admin", EVERY, bound_to("cluster-admin"), "error rights-admin"),
+    *case("edit", EVERY, bound_to("edit"), "error rights-admin"),
+    *case(
+        "every verb",
+        EVERY,
+        on_role("ClusterRole", lambda rules: rules[0].update(verbs=["*"])),
+        "error rights-wildcard",
+    ),
+    *case(
+        "every resource",
+        EVERY,
+        on_role("Role", lambda rules: rules[0].update(resources=["*"])),
+        "error rights-wildcard",
+    ),
+    *case(
+        "Secrets",
+        EVERY,
+        on_role("ClusterRole", lambda rules: rules[0]["resources"].append("secrets")),
+        "error rights-beyond",
+    ),
+    *case(
+        "making pods",
+        EVERY,
+        on_role(
+            "ClusterRole",
+            lambda rules: rules.append(
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
+            ),
+        ),
+        "error rights-beyond",
+    ),
+    *case("for everybody", EVERY, for_group("system:authenticated"), "error rights-for-all"),
+    *case(
+        "for every account", EVERY, for_group("system:serviceaccounts:work"), "error rights-for-all"
+    ),
+]
+
+CALLS = [
+    *case("fails open", EVERY, on_entries(ignorable=True), "error ignorable"),
+    *case("calls too short", EVERY, on_entries(httpTimeout="2s"), "error timeout-short"),
+    *case("calls too long", EVERY, on_entries(httpTimeout="5m"), "warning timeout-long"),
+    *case("no weight", EVERY, on_entries(weight=None), "error weight"),
+    *case(
+        "every node in full", EVERY, on_entries(nodeCacheCapable=None), "error node-cache-capable"
+    ),
+    *case("no preempt", EVERY, on_entries(preemptVerb=None), "error no-preempt"),
+    *case("no filter", EVERY, on_entries(filterVerb=None), "error no-filter"),
+    *case(
+        "no prioritize",
+        EVERY,
+        on_entries(prioritizeVerb=None, weight=None),
+        "warning no-prioritize",
+    ),
+    *case("binds", EVERY, on_entries(bindVerb="bind"), "error bind"),
+    *case(
+        "some pods only",
+        EVERY,
+        on_entries(managedResources=[{"name": "nvidia.com/gpu"}]),
+        "error managed-resources",
+    ),
+    *case(
+        "two that plan",
+        IN_CLUSTER,
+        on_settings("leadership", enabled=False),
+        "error two-planners",
+    ),
+]
+
+LISTENERS = [
+    *case(
+        "open to everybody",
+        (SECOND, STATIC),
+        on_settings("server", host="0.0.0.0"),
+        "error open-port",
+    ),
+    *case(
+        "open, told once",
+        (SECOND, STATIC),
+        on_settings("server", host="0.0.0.0", allowOpenPort=True),
+        "error open-port",
+    ),
+    *case(
+        "no TLS",
+        (DEPLOYMENT,),
+        on_settings(
+            "server", tlsCertFile=None, tlsKeyFile=None, clientCaFile=None, allowedNames=None
+        ),
+        "error open-port",
+        "error tls-mismatch",
+    ),
+    *case(
+        "no client CA",
+        (DEPLOYMENT,),
+        on_settings("server", clientCaFile=None, allowedNames=None),
+        "error open-port",
+    ),
+    *case(
+        "no allow-list",
+        (DEPLOYMENT,),
+        on_settings("server", allowedNames=None),
+        "error open-port",
+    ),
+    *case(
+        "debug for everybody, without TLS",
+        (SECOND,),
+        on_settings("server", debug=True),
+        "warning plain-tokens",
+    ),
+    *case(
+        "metrics for everybody",
+        (DEPLOYMENT,),
+        on_settings("server", openMetrics=True),
+        "hint open-metrics",
+    ),
+    *case(
+        "any certificate, on loopback",
+        (STATIC,),
+        on_settings("server", tlsCertFile="/c", tlsKeyFile="/k", clientCaFile="/ca"),
+        "warning any-certificate",
+    ),
+    *case("calls in plain text", (DEPLOYMENT,), plain_calls, "error tls-mismatch"),
+    *case(
+        "server not verified",
+        (DEPLOYMENT,),
+        on_entries(tlsConfig={"certFile": "/c", "keyFile": "/k"}, enableHTTPS=True),
+        "warning tls-ca",
+    ),
+    *case(
+        "no client certificate",
+        (DEPLOYMENT,),
+        on_entries(tlsConfig={"caFile": "/ca"}),
+        "error tls-client",
+    ),
+    *case(
+        "HTTPS on a plain address",
+        (SECOND, STATIC),
+        on_entries(enableHTTPS=True),
+        "error https-scheme",
+    ),
+    *case(
+        "probes where only loopback listens",
+        (SECOND,),
+        on_settings("server", healthHost="127.0.0.1"),
+        "error probe-unanswered",
+    ),
+    *case(
+        "probes without a listener",
+        (SECOND,),
+        on_settings("server", healthHost=None, healthPort=None),
+        "error probe-unanswered",
+    ),
+    *case(
+        "probes without a certificate",
+        (DEPLOYMENT,),
+        on_container("livenessProbe.httpGet", port="extender"),
+        "error probe-unanswered",
+    ),
+    *case(
+        "probes in plain text",
+        (DEPLOYMENT,),
+        on_container("startupProbe.httpGet", scheme=None),
+        "error probe-unanswered",
+    ),
+]
+
+CASES = [*PODS, *AROUND, *RIGHTS, *CALLS, *LISTENERS]
+
+
+def named(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """``severity rule`` of everything that is found."""
+    return {f"{each.severity} {each.rule}" for each in installation.check(monkeypatch)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_shipped_installation_passes(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert named(Installation(way), monkeypatch) == ACCEPTED[way]
+    assert not any(line.startswith("error") for line in ACCEPTED[way])
+
+
+@pytest.mark.parametrize(("way", "change", "expected"), CASES)
+def test_unsafe_change_is_found(
+    way: str, change: Change, expected: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation = Installation(way)
+    change(installation)
+    found = named(installation, monkeypatch)
+    assert found >= expected
+    assert not expected & ACCEPTED[way]
+
+
+def test_every_rule_on_manifests_is_broken_by_a_case() -> None:
+    broken = {line.split()[1] for each in CASES for line in each.values[-1]}
+    accepted = {line.split()[1] for lines in ACCEPTED.values() for line in lines}
+    assert set(MANIFEST_RULES) <= broken | accepted
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_digest_ends_the_warning_about_tags(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    installation = Installation(way)
+    for field in ("initContainers", "containers"):
+        for container in installation.pod.get(field, []):
+            container["image"] += "@sha256:" + "0" * 64
+    assert "warning image-tag" not in named(installation, monkeypatch)
+
+
+def test_addresses_end_the_remarks_about_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    installation = Installation(DEPLOYMENT)
+    for policy in installation.objects("NetworkPolicy"):
+        for rule in policy["spec"].get("ingress", []):
+            for peer in rule["from"]:
+                if "ipBlock" in peer:
+                    peer["ipBlock"]["cidr"] = "10.1.0.0/28"
+        for rule in policy["spec"].get("egress", []):
+            rule.setdefault("to", [{"ipBlock": {"cidr": "10.1.0.0/28"}}])
+    found = named(installation, monkeypatch)
+    assert not found & {"warning example-address", "hint egress-anywhere"}

@@ -1,0 +1,65 @@
+"""Seats are firm from the first member's answer to the last: no gang starts in part."""
+
+from __future__ import annotations
+
+from extender.gang.act.book import Flight
+from extender.gang.act.flights import ANSWER_SECONDS
+from tests.gang.rig import Rig
+
+
+async def seated(rig: Rig) -> tuple[Flight, str]:
+    """A gang of two on two free nodes, its first member on its way; return also its node."""
+    await rig.gang("high", 2, "high")
+    answer = await rig.filter("high-0", "n0", "n1")
+    assert len(answer.node_names) == 1
+    return next(iter(rig.coordinator.book)), answer.node_names[0]
+
+
+async def test_no_more_urgent_pod_comes_between_two_members_of_a_gang(rig: Rig) -> None:
+    flight, node = await seated(rig)
+    await rig.pod("urgent", cls="top")
+    answer = await rig.filter("urgent", "n0", "n1")
+    assert answer.node_names == []
+    assert f"held for {flight.key}" in answer.failed_and_unresolvable["n0"]
+    await rig.bind("high-0", node)
+    other = ({"n0", "n1"} - {node}).pop()
+    assert (await rig.filter("urgent", other)).node_names == []
+    assert (await rig.filter("high-1", other)).node_names == [other]
+    await rig.bind("high-1", other)
+    await rig.until(lambda: not len(rig.coordinator.book), "the gang sits")
+
+
+async def test_what_a_pod_was_told_before_the_first_answer_does_not_stand(rig: Rig) -> None:
+    await rig.pod("small", cls="top", cpu="1")
+    await rig.pod("urgent", cls="top")
+    await rig.gang("high", 2, "high")
+    await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+    assert (await rig.filter("small", "n0", "n1")).node_names == ["n0", "n1"]
+    await rig.bind("small", "n0")
+    flight = next(iter(rig.coordinator.book))
+    await rig.until(lambda: bool(rig.cached("small").node) and not flight.doubted, "it sits")
+    for name in ("n0", "n1"):
+        assert len((await rig.filter("high-0", "n0", "n1")).node_names) == 1
+        assert (await rig.filter("urgent", name)).node_names == []
+
+
+async def test_seats_of_members_that_went_nowhere_keep_nobody_more_urgent_away(rig: Rig) -> None:
+    flight, _ = await seated(rig)
+    await rig.pod("urgent", cls="top")
+    assert (await rig.filter("urgent", "n0", "n1")).node_names == []
+    before = rig.coordinator.book.version
+    flight.answered_at -= ANSWER_SECONDS
+    rig.coordinator.flights.tick()
+    assert rig.coordinator.book.version > before  # who was refused for it is answered anew
+    assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
+
+
+async def test_a_member_that_asks_again_before_the_seats_open_makes_them_firm_no_more(
+    rig: Rig,
+) -> None:
+    flight, _ = await seated(rig)
+    rig.coordinator.flights.change(flight)
+    before = rig.coordinator.book.version
+    assert (await rig.filter("high-0", "n0", "n1")).node_names == []
+    assert not flight.binding
+    assert rig.coordinator.book.version > before

@@ -1,0 +1,128 @@
+"""Writes to the API server: how many at a time, how many a second, which first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from extender.kube.client import KubeClient
+from extender.kube.gate import Gate, hint
+from extender.model.settings import ApiSettings
+
+
+class Server:
+    """Holds every write until it is let go; counts."""
+
+    def __init__(self) -> None:
+        self.going = asyncio.Event()
+        self.seen: list[str] = []
+        self.at_once = self.most = 0
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.seen.append(request.path)
+        if request.method != "GET":
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            await self.going.wait()
+            self.at_once -= 1
+        return web.json_response({})
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    double = Server()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", double.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    double.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield double
+    double.going.set()
+    await runner.cleanup()
+
+
+async def nominate(client: KubeClient, number: int) -> None:
+    with hint():
+        await client.patch(f"/hint/{number}", {})
+
+
+async def test_a_thousand_hints_leave_room_for_evictions(server: Server) -> None:
+    limits = ApiSettings(connections=8, requests_per_second=0)
+    async with await KubeClient.connect(server=server.url, limits=limits) as client:
+        hints = [asyncio.create_task(nominate(client, i)) for i in range(1000)]
+        while server.at_once < 4:
+            await asyncio.sleep(0.001)
+        evictions = [asyncio.create_task(client.delete(f"/pod/{i}")) for i in range(4)]
+        while server.at_once < 8:
+            await asyncio.sleep(0.001)
+        late = asyncio.create_task(client.delete("/pod/late"))
+        await asyncio.sleep(0)
+        assert client.gate.waiting() == {"act": 1.0, "hint": 996.0}
+        # Reads and the lease do not wait.
+        await client.get("/api")
+        lease = asyncio.create_task(client.replace("/leases/one", {}))
+        while "/leases/one" not in server.seen:
+            await asyncio.sleep(0.001)
+        server.going.set()
+        await asyncio.gather(*evictions, late, lease, *hints)
+        assert server.most == 9
+        after = server.seen[server.seen.index("/leases/one") + 1 :]
+        assert after[0] == "/pod/late", "before 996 hints that wait for longer"
+        assert client.gate.waiting() == {"act": 0.0, "hint": 0.0}
+
+
+async def test_who_gives_up_waiting_takes_no_place() -> None:
+    gate = Gate(ApiSettings(connections=8, requests_per_second=0))
+
+    async def hold(event: asyncio.Event) -> None:
+        async with gate.place("POST", "/x"):
+            await event.wait()
+
+    end = asyncio.Event()
+    held = [asyncio.create_task(hold(end)) for _ in range(8)]
+    waiting = [asyncio.create_task(hold(end)) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    held[0].cancel()
+    await asyncio.sleep(0)
+    waiting[1].cancel()  # just let in
+    await asyncio.gather(held[0], waiting[0], waiting[1], return_exceptions=True)
+    assert gate.waiting() == {"act": 0.0, "hint": 0.0}
+    end.set()
+    await asyncio.gather(*held[1:], waiting[2])
+    for _ in range(8):
+        held = [asyncio.create_task(hold(end)) for _ in range(8)]
+        await asyncio.gather(*held)
+
+
+async def test_requests_a_second() -> None:
+    loop = asyncio.get_running_loop()
+    gate = Gate(ApiSettings(connections=8, requests_per_second=200))
+
+    async def one(urgent: bool, done: list[bool]) -> None:
+        if urgent:
+            async with gate.place("DELETE", "/x"):
+                done.append(True)
+        else:
+            with hint():
+                async with gate.place("POST", "/x"):
+                    done.append(False)
+
+    done: list[bool] = []
+    began = loop.time()
+    await asyncio.gather(*(one(False, done) for _ in range(200)))  # a second's worth at once
+    hints = [asyncio.create_task(one(False, done)) for _ in range(20)]
+    await asyncio.sleep(0)
+    urgent = [asyncio.create_task(one(True, done)) for _ in range(20)]
+    await asyncio.gather(*hints, *urgent)
+    assert loop.time() - began >= 39 / 200, "the rest at its pace"
+    places = {True: 0, False: 0}
+    for place, kind in enumerate(done[200:]):
+        places[kind] += place
+    assert places[True] < places[False], "evictions first"

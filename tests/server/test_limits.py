@@ -1,0 +1,351 @@
+"""What a caller can make the server hold, and for how long. Over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from msgspec.structs import replace
+
+from extender.model.settings import ServerSettings
+from extender.server import budget
+from tests.server.doubles import Gate, Running, running
+from tests.server.test_tls import Files, status, trusting
+from tests.wire.documents import dump, filter_by_name
+
+QUESTION = dump(filter_by_name(["n1", "n2"]))
+HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+SHORT = ServerSettings(
+    port=0,
+    health_port=0,
+    max_body_bytes=64 * 1024,
+    max_bytes_in_flight=256 * 1024,
+    max_connections=16,
+    head_seconds=0.2,
+    body_seconds=0.2,
+)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Running]:
+    async with running(SHORT) as one:
+        yield one
+
+
+async def connect(site: Running) -> Streams:
+    return await asyncio.open_connection("127.0.0.1", site.server.port)
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, Any]]:
+    """Status and document of an answer after which the connection is closed."""
+    async with asyncio.timeout(10):
+        text = await reader.read()
+    head, _, body = text.partition(b"\r\n\r\n")
+    assert b"connection: close" in head.lower()
+    document: dict[str, Any] = json.loads(body)
+    assert document["error"]
+    return int(head.split()[1]), document
+
+
+async def refused(site: Running, reason: str) -> None:
+    """Wait until a refusal of this kind is counted."""
+    async with asyncio.timeout(10):
+        while f'refused_total{{reason="{reason}"}}' not in site.metrics.render("")[0].decode():
+            await asyncio.sleep(0.01)
+
+
+async def works(site: Running) -> None:
+    async with aiohttp.ClientSession() as web:
+        async with web.post(site.url("/filter"), data=QUESTION) as call:
+            assert call.status == 200
+        async with web.get(site.server.health_url + "/livez") as alive:
+            assert alive.status == 200
+
+
+class TestHead:
+    @pytest.mark.parametrize(
+        "start", [b"GET /livez HTTP/1.1\r\nX-Long: ", b"GET /", b"GET /livez HTTP/1.1\r\nX"]
+    )
+    async def test_an_endless_one(self, site: Running, start: bytes) -> None:
+        """The parser must not be fed it: the time to join its pieces grows with their square."""
+        reader, writer = await connect(site)
+        writer.write(start)
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 1 << 26 and not reader.at_eof():
+                writer.write(b"a" * 65536)
+                await writer.drain()
+                sent += 65536
+                if reader._buffer:  # type: ignore[attr-defined]
+                    break
+        assert sent < 1 << 26
+        assert (await reader.readline()).startswith(b"HTTP/1.1 431")
+        writer.close()
+        await refused(site, "head-size")
+        await works(site)
+
+    @pytest.mark.parametrize("headers", [[b"x: " + b"a" * 17_000], [b"x: 1"] * 4000])
+    async def test_a_large_one_in_one_piece(self, site: Running, headers: list[bytes]) -> None:
+        reader, writer = await connect(site)
+        writer.write(b"GET /livez HTTP/1.1\r\n" + b"\r\n".join(headers) + b"\r\n\r\n")
+        status, document = await answer(reader)
+        assert (status, "16384" in document["error"]) == (431, True)
+        writer.close()
+
+    async def test_one_within_the_limit_in_small_pieces(self, site: Running) -> None:
+        reader, writer = await connect(site)
+        for piece in (HEAD, b"x: " + b"a" * 15_000, b"\r\nContent-Le", b"ngth: 2\r\n\r\n{", b"}"):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.005)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 400"), "read, and no question"
+        writer.close()
+
+    @pytest.mark.parametrize("start", [b"P", HEAD, HEAD + b"Content-Length: 5\r\n"])
+    async def test_one_that_does_not_come(self, site: Running, start: bytes) -> None:
+        reader, writer = await connect(site)
+        writer.write(start)
+        status, document = await answer(reader)
+        assert (status, "head" in document["error"]) == (408, True)
+        writer.close()
+        await refused(site, "head-late")
+
+    async def test_one_that_does_not_come_after_an_answered_call(self, site: Running) -> None:
+        reader, writer = await connect(site)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"ok")
+        writer.write(b"GET /li")
+        assert (await answer(reader))[0] == 408
+        writer.close()
+
+    async def test_an_idle_connection_is_kept(self, site: Running) -> None:
+        """Go's client opens connections ahead, and must find them open when it asks."""
+        fresh, used = await connect(site), await connect(site)
+        used[1].write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        await used[0].readuntil(b"ok")
+        late = await connect(site)
+        late[1].write(b"x")
+        await answer(late[0])  # several rounds of looking after
+        for reader, writer in (fresh, used):
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+            writer.close()
+        late[1].close()
+
+
+class TestBody:
+    async def test_one_that_does_not_come(self, site: Running) -> None:
+        reader, writer = await connect(site)
+        writer.write(HEAD + b"Content-Length: 100\r\n\r\nhalf")
+        status, document = await answer(reader)
+        assert (status, document["where"]) == (408, "body")
+        writer.close()
+        await refused(site, "body-late")
+        assert site.server.app.budget.held == 0
+
+    async def test_one_that_nobody_wants_and_that_does_not_come(self, site: Running) -> None:
+        reader, writer = await connect(site)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+        await reader.readuntil(b"ok")
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionError):
+                while await reader.read(100):
+                    pass
+        writer.close()
+
+    async def test_bytes_of_all_bodies_are_bounded(
+        self, site: Running, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(budget, "SMALL", 1024)
+        callers = [await connect(site) for _ in range(8)]
+        head = HEAD + b"Content-Length: 65000\r\n\r\n"
+        for _, writer in callers:
+            writer.write(head + b" " * 60_000)
+            await writer.drain()
+        held = site.server.app.budget
+        found = await asyncio.gather(*(answer(reader) for reader, _ in callers))
+        assert {status for status, _ in found} == {503, 408}
+        assert held.held == 0
+        await refused(site, "bytes")
+        for _, writer in callers:
+            writer.close()
+
+    async def test_a_small_one_is_read_beside_huge_ones(
+        self, site: Running, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(budget, "SMALL", 1024)
+        app = site.server.app
+        app.budget.held = app.budget.limit * 3 // 4  # by others
+        async with aiohttp.ClientSession() as web:
+            async with web.post(site.url("/filter"), data=b" " * 2000) as call:
+                assert call.status == 503
+                assert call.headers["connection"] == "close"
+            async with web.post(site.url("/filter"), data=QUESTION) as call:
+                assert call.status == 200
+        app.budget.held = 0
+
+    @pytest.mark.parametrize(
+        "tail",
+        [
+            b"0\r\n" + b"x: 1\r\n" * 20_000,
+            b"0\r\nx: " + b"a" * 200_000,
+            b"1;" + b"e" * 200_000,
+        ],
+    )
+    async def test_framing_without_content(self, site: Running, tail: bytes) -> None:
+        reader, writer = await connect(site)
+        writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
+        with contextlib.suppress(ConnectionError):
+            for start in range(0, len(tail), 10_000):
+                writer.write(tail[start : start + 10_000])
+                await writer.drain()
+                await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionError):
+                while await reader.read(1000):
+                    pass
+        writer.close()
+        await refused(site, "framing")
+        await works(site)
+
+
+async def test_an_answer_that_is_not_read(site: Running) -> None:
+    site.source.pods = ["x" * 1000] * 60_000
+    _, writer = await connect(site)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(b"GET /debug/snapshot HTTP/1.1\r\nHost: x\r\n\r\n")
+    await refused(site, "answer-not-read")
+    await asyncio.wait_for(site.server.app.idle(), 10)
+    writer.close()
+
+
+async def test_requests_sent_ahead_are_few(site: Running) -> None:
+    gate = Gate()
+    site.verbs.hook = gate
+    reader, writer = await connect(site)
+    call = HEAD + b"Content-Length: %d\r\n\r\n" % len(QUESTION) + QUESTION
+    writer.write(call + b"GET /livez HTTP/1.1\r\n\r\n" * 500)
+    await gate.entered.wait()
+    await refused(site, "no-http")
+    assert len(site.server.app._calls) == 3
+    gate.opened.set()
+    text = await asyncio.wait_for(reader.read(), 10)
+    assert text.startswith(b"HTTP/1.1 200"), "the call under way is answered"
+    assert text.count(b"HTTP/1.1") <= 1 + 16
+    writer.close()
+
+
+class TestConnections:
+    async def test_more_than_there_are_places(self, site: Running) -> None:
+        """Half-open ones turn themselves over; who asks is served; health has its own."""
+        crowd = [await connect(site) for _ in range(40)]
+        for _, writer in crowd:
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"P")
+        await works(site)
+        await refused(site, "displaced")
+        for _, writer in crowd:
+            writer.close()
+
+    async def test_who_is_being_answered_is_not_displaced(self, site: Running) -> None:
+        gate = Gate()
+        site.verbs.hook = gate
+        call = HEAD + b"Content-Length: %d\r\n\r\n" % len(QUESTION) + QUESTION
+        asking = [await connect(site) for _ in range(16)]
+        for _, writer in asking:
+            writer.write(call)
+        while site.server.app.in_flight < 16:
+            await asyncio.sleep(0.01)
+        reader, writer = await connect(site)
+        status, document = await answer(reader)
+        assert (status, document["error"]) == (503, "too many connections")
+        writer.close()
+        livez = site.server.health_url + "/livez"
+        async with aiohttp.ClientSession() as web, web.get(livez) as alive:
+            assert alive.status == 200
+        gate.opened.set()
+        for reader, writer in asking:
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            writer.close()
+        await refused(site, "connections")
+
+    async def test_places_come_back(self, site: Running) -> None:
+        for _ in range(50):
+            reader, writer = await connect(site)
+            writer.write(b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 200")
+            writer.close()
+        assert 'reason="displaced"' not in site.metrics.render("")[0].decode()
+
+    async def test_a_crowd_of_handshakes(self, tmp_path: Any) -> None:
+        files = Files(tmp_path, ask_clients=True)
+        settings = replace(files.settings, max_connections=16, health_port=0, head_seconds=30.0)
+        async with running(settings) as site:
+            crowd = [await connect(site) for _ in range(40)]
+            known = trusting(files.authority, files.authority)
+            assert await status(site.url("/livez"), known) == 200
+            stranger = trusting(files.authority)
+            assert await status(site.server.health_url + "/livez", stranger) == 200
+            for _, writer in crowd:
+                writer.close()
+
+
+class TestHealthListener:
+    async def test_it_has_health_and_no_verbs(self, site: Running) -> None:
+        url = site.server.health_url
+        assert url != site.server.url
+        async with aiohttp.ClientSession() as web:
+            for path in ("/livez", "/healthz", "/readyz", "/readyz/caches", "/metrics", "/debug/"):
+                async with web.get(url + path) as page:
+                    assert page.status == 200, path
+            for verb in ("filter", "prioritize", "preempt"):
+                async with web.post(f"{url}/{verb}", data=QUESTION) as call:
+                    assert call.status == 404
+                    assert (await call.json())["verbs"] == []
+        assert not site.verbs.asked
+
+    async def test_it_answers_until_the_last_call_is_done(self) -> None:
+        gate = Gate()
+        async with running(ServerSettings(port=0, health_port=0)) as site:
+            site.verbs.hook = gate
+            async with aiohttp.ClientSession() as web:
+                call = asyncio.create_task(
+                    web.post(site.url("/filter"), data=QUESTION).__aenter__()
+                )
+                await gate.entered.wait()
+                site.stop.set()
+                async with web.get(site.server.health_url + "/livez") as alive:
+                    assert alive.status == 200
+                gate.opened.set()
+                assert (await call).status == 200
+
+
+async def test_memory_under_half_requests_is_bounded(
+    site: Running, scrape: Callable[[], str]
+) -> None:
+    """A thousand connections that begin a request and stop cost no more than the places do."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(20):
+            crowd = [await connect(site) for _ in range(50)]
+            for _, writer in crowd:
+                with contextlib.suppress(ConnectionError):
+                    writer.write(HEAD + b"x: " + b"a" * 10_000)
+            for _, writer in crowd:
+                writer.transport.abort()
+        await works(site)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 4_000_000
