@@ -64,6 +64,8 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None) -> Standing:
     elif bound + pending < least:
         state = "incomplete"
         why = f"{bound + pending} of {least} members exist"
+        if others := gang["members"] - bound - pending:
+            why += f", {others} more terminate or are gated"
     elif decision is not None and decision["outcome"] == "refusal":
         state, why = "refused", f"{decision['code']}: {decision['message']}"
     elif decision is not None and decision["outcome"] == "gave-up":

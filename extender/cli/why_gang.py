@@ -101,9 +101,7 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         more = f"; {beyond} members beyond the quorum wait for kube-scheduler" if beyond else ""
         return standing.why + more, NEXT_BY_CODE["not-needed"]
     if standing.state == "incomplete":
-        gated = standing.members - standing.bound - standing.pending
-        more = f", {gated} more are gated or terminate" if gated else ""
-        return standing.why + more, NEXT_BY_CODE["incomplete"]
+        return standing.why, NEXT_BY_CODE["incomplete"]
     decision = facts.last(standing.gang)
     if decision is not None and decision["outcome"] == "refusal":
         if "preemptionPolicy is Never" in decision["message"]:
