@@ -16,7 +16,7 @@ from extender.cli.live import (
     add_target,
     target_of,
 )
-from extender.cli.output import add_output
+from extender.cli.output import add_output, clean
 from extender.model.errors import InvalidInput
 
 STATUSES = (
@@ -45,7 +45,7 @@ def answered(args: argparse.Namespace, work: Callable[[Server], Awaitable[int]])
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
     except NoAnswer as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        print(f"error: {clean(str(problem))}", file=sys.stderr)
         return UNREACHED
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -28,6 +29,8 @@ class Table(Struct, frozen=True):
     title: str = ""
     indent: str = ""
 
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Part = str | Table
 """What an answer is made of: a line, or a table."""
@@ -63,14 +66,19 @@ def encoded(document: object, output: str) -> str:
 
 def note(text: str) -> None:
     """Tell what is no part of the answer."""
-    print(f"note: {text}", file=sys.stderr)
+    print(f"note: {clean(text)}", file=sys.stderr)
+
+
+def clean(text: str) -> str:
+    """Return a text without control characters: what a webhook or a name says moves no cursor."""
+    return _CONTROL.sub("?", text.replace("\n", " ").replace("\t", " "))
 
 
 def plain(table: Table) -> Iterator[str]:
     """Yield a table's lines; the last column is not padded."""
     if table.title:
         yield table.indent + table.title
-    lines = (table.columns, *table.rows)
+    lines = [[clean(cell) for cell in line] for line in (table.columns, *table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
     for line in lines:
         padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
@@ -81,14 +89,14 @@ def _show_parts(parts: Sequence[Part]) -> None:
     rich = _rich(sys.stdout)
     if rich is None:
         for part in parts:
-            print("\n".join(plain(part)) if isinstance(part, Table) else part)
+            print("\n".join(plain(part)) if isinstance(part, Table) else clean(part))
         return
     from rich.table import Table as RichTable
     from rich.text import Text
 
     for part in parts:
         if isinstance(part, str):
-            rich.print(Text(part, overflow="fold"))
+            rich.print(Text(clean(part), overflow="fold"))
             continue
         table = RichTable(
             title=part.title or None,
@@ -102,7 +110,7 @@ def _show_parts(parts: Sequence[Part]) -> None:
             # What is cut off could be what is looked for.
             table.add_column(name, overflow="fold")
         for row in part.rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(clean(cell)) for cell in row))
         rich.print(table)
 
 

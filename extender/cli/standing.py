@@ -19,7 +19,7 @@ FLIGHT_STATES = {
 """States of a plan in flight (gang.act.book.State) in words."""
 
 
-class Standing(Struct, frozen=True):
+class Standing(Struct, frozen=True, rename="camel"):
     """One gang's state; ``state`` is one word, ``why`` a sentence."""
 
     gang: str

@@ -62,6 +62,14 @@ def test_progress_is_on_standard_error_of_a_terminal_only(
     assert "working" in screen.getvalue()
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_no_text_moves_the_cursor(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    monkeypatch.setattr(sys, "stdout", screen := Terminal() if terminal else io.StringIO())
+    nasty = "a\x1b[2J\x07b\nc\x9b1m"
+    show([nasty, Table(("X",), ((nasty,),))], {}, "table")
+    assert screen.getvalue().count("a?[2J?b c?1m") == 2
+
+
 def test_documents_keep_their_order() -> None:
     assert encoded({"b": 1, "a": ("x",)}, "yaml") == "b: 1\na:\n- x"
     assert encoded({"b": 1, "a": ()}, "json").split() == ["{", '"b":', "1,", '"a":', "[]", "}"]
