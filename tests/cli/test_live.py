@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from extender.cli.main import main
 from tests.cli.live_bed import Live, free_port, pod, serving
 
 GANG = """
@@ -183,6 +184,41 @@ async def test_a_server_that_is_not_there_exits_with_three(live: Live) -> None:
     assert "/debug/" in err
 
 
+@pytest.mark.parametrize("given", ["option", "file", "environment"])
+async def test_a_token_is_shown_and_a_refusal_is_told(
+    given: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        shown.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        body = b'{"error":"\\u001b[2Jwho are you?"}'
+        head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        writer.write(head + body)
+        await writer.drain()
+        writer.close()
+
+    options = ["--token", "secret"] if given == "option" else []
+    if given == "file":
+        (tmp_path / "token").write_text("secret\n")
+        options = ["--token-file", str(tmp_path / "token")]
+    elif given == "environment":
+        monkeypatch.setenv("PODGROUP_EXTENDER_TOKEN", "secret")
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        status = await asyncio.to_thread(
+            main, ["seats", "--url", f"http://127.0.0.1:{port}", *options]
+        )
+    assert status == 3
+    err = capsys.readouterr().err
+    assert "403: ?[2Jwho are you? (on a shared listener: show a token" in err
+    assert all("Authorization: Bearer secret\r\n" in request for request in shown)
+    assert len(shown) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -199,7 +235,5 @@ async def test_a_server_that_is_not_there_exits_with_three(live: Live) -> None:
 async def test_bad_options_exit_with_two(
     options: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from extender.cli.main import main
-
     assert await asyncio.to_thread(main, ["gangs", *options]) == 2
     assert told in capsys.readouterr().err
