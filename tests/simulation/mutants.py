@@ -248,7 +248,7 @@ def _one_object() -> list[tuple[Any, str, Any]]:
 
 MUTANTS = (
     Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 93)),
-    Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (359, 420)),
+    Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (333,)),
     Mutant("silent-refusals", 3, ("unreported",), _silent_refusals, (261, 313)),
     Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (311, 734)),
     Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (100, 502)),
