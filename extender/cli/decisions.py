@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             raise InvalidInput("--limit must be 1 or more")
         found = [
             decision
-            for decision in (await server.document("/debug/decisions"))["decisions"]
+            for decision in await server.rows("decisions")
             if (args.gang is None or named(decision["gang"], args.gang))
             and (args.outcome is None or decision["outcome"] == args.outcome)
         ][: args.limit]

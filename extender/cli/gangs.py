@@ -32,13 +32,11 @@ def run(args: argparse.Namespace) -> int:
 
     async def work(server: Server) -> int:
         gangs, held, decisions = await asyncio.gather(
-            server.document("/debug/gangs"),
-            server.document("/debug/reservations"),
-            server.document("/debug/decisions"),
+            server.rows("gangs"), server.rows("reservations"), server.rows("decisions")
         )
         found = [
             standing
-            for standing in standings(gangs["gangs"], held["reservations"], decisions["decisions"])
+            for standing in standings(gangs, held, decisions)
             if (args.gang is None or named(standing.gang, args.gang))
             and (args.namespace is None or namespace_of(standing.gang) == args.namespace)
             and not (args.waiting and standing.state == "running")

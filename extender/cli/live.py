@@ -195,13 +195,17 @@ class Server:
             hint = " (is server.debug on, and is this the port that serves it?)"
         raise NoAnswer(f"{path}: {status}: {_error_of(body)}{hint}")
 
-    async def document(self, path: str, **query: object) -> Any:
-        """Return a debug page, decoded. Raises NoAnswer."""
+    async def rows(self, page: str, **query: object) -> list[dict[str, Any]]:
+        """Return the list that a debug page holds under its own name. Raises NoAnswer."""
+        path = f"/debug/{page}"
         asked = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in query.items())
         try:
-            return msgspec.json.decode(await self.ask(path + (f"?{asked}" if asked else "")))
-        except msgspec.DecodeError as problem:
-            raise NoAnswer(f"{path}: the answer is no JSON: {problem}") from problem
+            document = msgspec.json.decode(await self.ask(path + (f"?{asked}" if asked else "")))
+            return msgspec.convert(document[page], list[dict[str, Any]])
+        except (msgspec.DecodeError, msgspec.ValidationError, LookupError, TypeError) as problem:
+            raise NoAnswer(
+                f"{path}: no such list came, is this the extender? ({problem})"
+            ) from problem
 
     async def _get(self, path: str, received: Received) -> tuple[int, bytes]:
         where = self._target.url or f"pod {self._target.namespace}/{self._pod}"

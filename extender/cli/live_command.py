@@ -44,6 +44,11 @@ def answered(args: argparse.Namespace, work: Callable[[Server], Awaitable[int]])
     except InvalidInput as problem:
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
+    except KeyError as problem:
+        print(
+            f"error: the server's answer has no {problem}: is it of this version?", file=sys.stderr
+        )
+        return UNREACHED
     except NoAnswer as problem:
         print(f"error: {clean(str(problem))}", file=sys.stderr)
         return UNREACHED

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     async def work(server: Server) -> int:
         found = [
             plan
-            for plan in (await server.document("/debug/reservations"))["reservations"]
+            for plan in await server.rows("reservations")
             if args.gang is None or named(plan["gang"], args.gang)
         ]
         parts = [part for plan in found for part in _parts(plan)] or ["no seats are held"]

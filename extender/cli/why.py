@@ -60,11 +60,10 @@ async def stories(server: Server, name: str, namespace: str | None) -> list[Stor
     asked = f"{space}/{last}" if space else last
     pages = ("gangs", "reservations", "evictions", "decisions")
     *read, pods = await asyncio.gather(
-        *(server.document(f"/debug/{page}") for page in pages),
-        server.document("/debug/pods", name=asked),
+        *(server.rows(page) for page in pages), server.rows("pods", name=asked)
     )
-    facts = Facts(*(page[key] for page, key in zip(read, pages, strict=True)))
-    found = [] if is_key else [story_of_pod(pod, facts) for pod in pods["pods"]]
+    facts = Facts(*read)
+    found = [] if is_key else [story_of_pod(pod, facts) for pod in pods]
     for gang in facts.gangs:
         key = str(gang["gang"])
         if named(key, name) and namespace in (None, namespace_of(key)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -184,6 +184,47 @@ async def test_a_server_that_is_not_there_exits_with_three(live: Live) -> None:
     assert "/debug/" in err
 
 
+async def asked(answer: Callable[[str], tuple[str, str]], *arguments: str) -> int:
+    """Run a command against what answers a request (its head) with status line and body."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        status, body = answer((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        return await asyncio.to_thread(main, [*arguments, "--url", url])
+
+
+async def test_a_server_that_is_not_ready_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    def standby(request: str) -> tuple[str, str]:
+        if "/readyz" in request:
+            return "503 Service Unavailable", '{"error": "not ready: another replica leads"}'
+        return "200 OK", '{"reservations": []}'
+
+    assert await asked(standby, "seats") == 0
+    err = capsys.readouterr().err
+    assert "note: the server is not ready, what it says may be old: not ready: another" in err
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>", "[]", "{}", '{"gangs": 3}', '{"gangs": ["x"]}', '{"gangs": [{"gang": "x"}]}']
+)
+async def test_another_kind_of_server_is_told_apart(
+    body: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def other(request: str) -> tuple[str, str]:
+        empty = '{"decisions": [], "reservations": []}'
+        return "200 OK", body if "/debug/gangs" in request else empty
+
+    assert await asked(other, "gangs") == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+
+
 @pytest.mark.parametrize("given", ["option", "file", "environment"])
 async def test_a_token_is_shown_and_a_refusal_is_told(
     given: str,
@@ -193,13 +234,9 @@ async def test_a_token_is_shown_and_a_refusal_is_told(
 ) -> None:
     shown = []
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        shown.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        body = b'{"error":"\\u001b[2Jwho are you?"}'
-        head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        writer.write(head + body)
-        await writer.drain()
-        writer.close()
+    def answer(request: str) -> tuple[str, str]:
+        shown.append(request)
+        return "403 Forbidden", '{"error":"\\u001b[2Jwho are you?"}'
 
     options = ["--token", "secret"] if given == "option" else []
     if given == "file":
@@ -207,12 +244,7 @@ async def test_a_token_is_shown_and_a_refusal_is_told(
         options = ["--token-file", str(tmp_path / "token")]
     elif given == "environment":
         monkeypatch.setenv("PODGROUP_EXTENDER_TOKEN", "secret")
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        status = await asyncio.to_thread(
-            main, ["seats", "--url", f"http://127.0.0.1:{port}", *options]
-        )
-    assert status == 3
+    assert await asked(answer, "seats", *options) == 3
     err = capsys.readouterr().err
     assert "403: ?[2Jwho are you? (on a shared listener: show a token" in err
     assert all("Authorization: Bearer secret\r\n" in request for request in shown)
