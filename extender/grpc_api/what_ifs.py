@@ -13,6 +13,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from msgspec import Struct
 
@@ -28,6 +29,8 @@ MOST_WAITING = 4
 KEPT_SECONDS = 60.0
 MOST_PODS = 10_000
 """How many pods the Jobs of one manifest may have together."""
+THREAD = "search-what-if"
+"""The end of the process waits a moment, and no longer, for threads of searches: by this name."""
 MANIFEST = "manifest"
 """What errors call it."""
 
@@ -59,9 +62,11 @@ class WhatIfs:
         self._read_manifest = read_manifest
         self._planner: Planner | None = None
         self._asked = 0
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="what-if")
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREAD)
         self._dropping: asyncio.TimerHandle | None = None
         self._closed = False
+        self._flags: list[array[int]] = []
+        """Of the questions asked; nonzero ends a search."""
 
     async def ask(self, question: WhatIf) -> Plan | Refusal:
         """Return the answer; cancelled, the search ends as well.
@@ -78,7 +83,8 @@ class WhatIfs:
         loop = asyncio.get_running_loop()
         work = self._pool.submit(self._answer, question, cancel)
         # Not before the thread is through with it, whoever still waits.
-        work.add_done_callback(lambda _: _told(loop, self._answered))
+        self._flags.append(cancel)
+        work.add_done_callback(lambda _: _told(loop, partial(self._answered, cancel)))
         try:
             return await asyncio.wrap_future(work)
         except asyncio.CancelledError:
@@ -105,8 +111,9 @@ class WhatIfs:
             cancel=cancel,
         )
 
-    def _answered(self) -> None:
+    def _answered(self, cancel: array[int]) -> None:
         self._asked -= 1
+        self._flags = [each for each in self._flags if each is not cancel]
         if not self._asked and not self._closed:
             loop = asyncio.get_running_loop()
             self._dropping = loop.call_later(KEPT_SECONDS, self._drop)
@@ -115,8 +122,10 @@ class WhatIfs:
         self._planner = None
 
     def close(self) -> None:
-        """Take no more questions; what runs is not waited for."""
+        """Take no more questions; what runs is told to stop, and not waited for."""
         self._closed = True
+        for cancel in self._flags:
+            cancel[0] = 1
         if self._dropping is not None:
             self._dropping.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
+from extender.gang.act.planner_thread import THREADS
 from extender.grpc_api import what_ifs
 from extender.model.objects import GangKey
 from extender.model.plan import Refusal
@@ -197,6 +198,17 @@ async def test_a_search_time_ends_the_search(one: One, endless: type[Endless]) -
     assert (await one.callers.plan.Plan(asked)).refusal.message == "cut"
     asked.search_time.FromMilliseconds(0)
     assert (await refused(one.callers.plan.Plan(asked)))[0] is Code.INVALID_ARGUMENT
+
+
+async def test_the_stop_ends_a_search(one: One, endless: type[Endless]) -> None:
+    """By name the thread is one of those that the end of the process does not wait for."""
+    assert what_ifs.THREAD.startswith(THREADS)
+    call = one.plan("low")
+    await begun(endless)
+    one.site.server._what_ifs.close()
+    await ended(endless)
+    assert endless.ended == ["cancelled"]
+    assert (await call).refusal.message == "cut"
 
 
 async def test_questions_queue_up_to_a_bound(one: One, endless: type[Endless]) -> None:
