@@ -28,7 +28,7 @@ from extender.model.settings import (
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
-QUICK = replace(FAST, plan=PlanSettings(seconds=0.1, overrun_seconds=0.2))
+QUICK = replace(FAST, plan=PlanSettings(seconds=0.5, overrun_seconds=1.0))
 
 
 @asynccontextmanager
@@ -131,6 +131,22 @@ async def test_a_thread_that_nothing_reaches_makes_the_process_unhealthy(
                 assert isinstance(answer, Flight)
     finally:
         release.set()
+
+
+async def test_a_search_without_end_does_not_outlive_the_coordinator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process ends when its threads have: on SIGTERM it must not wait for this one."""
+    before = threads("search")
+    with a_planner_that_never_ends_for("bad", monkeypatch) as asked:
+        async with rigged(FAST) as rig:
+            await rig.gang("bad", 1, "top")
+            asking = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop"))
+            await rig.until(lambda: "bad" in asked, "the search runs")
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            await rig.restart()
+            await rig.until(lambda: threads("search") <= before + 1, "its thread has ended")
 
 
 async def test_one_gang_that_cannot_be_planned_does_not_keep_others_from_their_turn(

@@ -36,6 +36,8 @@ FORCED_SECONDS = 5.0
 """How long a thread may take to end after an exception was raised in it."""
 Masks = Mapping[str, frozenset[str]]
 """Member uid -> node names."""
+THREADS = "search"
+"""How names of its threads begin."""
 PLANNER = "planner"
 """Its name among the heartbeats."""
 Answer = TypeVar("Answer")
@@ -69,13 +71,15 @@ class PlannerThread:
         self._heartbeats = heartbeats
         self._asked = 0
         self._stuck = 0
+        self._under_way: tuple[array[int], list[int]] | None = None
+        """Flag and thread of the search that runs."""
         self._new()
 
     def _new(self) -> None:
         self.planner = self._make()
         self._shown = -inf
         """Monotonic time at which the planner was last shown the cluster."""
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREADS)
 
     async def plan(
         self,
@@ -97,19 +101,24 @@ class PlannerThread:
             return await self.plan(gang, snapshot, holds, masks, offered)
         cancel = array("b", [0])
         thread: list[int] = []
+        """The thread while it searches, 0 afterwards; empty before."""
         deadline = time.monotonic() + self._seconds
 
         def work() -> Plan | Refusal:
             thread.append(threading.get_ident())
-            return planner.plan(
-                gang, snapshot, holds, masks, deadline=deadline, cancel=cancel, offered=offered
-            )
+            try:
+                return planner.plan(
+                    gang, snapshot, holds, masks, deadline=deadline, cancel=cancel, offered=offered
+                )
+            finally:
+                thread[0] = 0
 
         loop = asyncio.get_running_loop()
         timers = [
             loop.call_later(self._seconds, cancel.__setitem__, 0, 1),
             loop.call_later(self._seconds + self._overrun / 2, cancel.__setitem__, 0, 2),
         ]
+        self._under_way = (cancel, thread)
         running = asyncio.ensure_future(self._run(work))
         try:
             done: set[asyncio.Future[Plan | Refusal]] = set()
@@ -123,6 +132,8 @@ class PlannerThread:
             running.cancel()
             raise
         finally:
+            if self._under_way == (cancel, thread) and running.done():
+                self._under_way = None
             for timer in timers:
                 timer.cancel()
 
@@ -146,8 +157,7 @@ class PlannerThread:
                 running.exception()  # told already
 
         running.add_done_callback(over)
-        if thread:
-            kill(thread[0])
+        kill(thread[0])
         await asyncio.wait({running}, timeout=FORCED_SECONDS)
         if not running.done():
             self._heartbeats.died(name, f"it did not end within {seconds:g} s, nor by force")
@@ -195,7 +205,13 @@ class PlannerThread:
                 self._heartbeats.rest(PLANNER)
 
     def close(self) -> None:
-        """Take no more questions; what runs is not waited for."""
+        """Take no more questions; what runs is stopped, and not waited for."""
+        if self._under_way is not None:
+            # A process ends only when its threads have: nobody looks at the clock any more.
+            cancel, thread = self._under_way
+            cancel[0] = 2
+            if thread:
+                kill(thread[0])
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -210,6 +226,8 @@ def _contained(work: Callable[[], Answer]) -> Answer:
 def kill(thread: int) -> None:
     """Raise an exception in a thread, at its next step in Python.
 
-    Compiled code is not reached before it returns.
+    Compiled code is not reached before it returns. 0: there is nothing to end.
     """
+    if not thread:
+        return
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Killed))
