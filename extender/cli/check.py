@@ -19,6 +19,7 @@ from extender.cli.catalogue import broken
 from extender.cli.documents import Document
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
+from extender.cli.limit_rules import limit_findings
 from extender.cli.listener_rules import listener_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.pod_rules import pod_findings
@@ -149,4 +150,5 @@ def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """What is allowed in our own configuration, but deserves a second look."""
     if settings.plan.pdb_policy == "prefer":
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
+    yield from limit_findings(settings, source)
     yield from listener_findings(settings.server, source)

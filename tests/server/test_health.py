@@ -159,6 +159,7 @@ class TestDebug:
         assert found == {"decisions": site.source.decisions()[:2]}
         found = await self.get(web, site.url("/debug/reservations"))
         assert found == {"reservations": [{"name": "seat"}]}
+        assert await self.get(web, site.url("/debug/limits")) == {"suspended": []}
         assert await self.get(web, site.url("/debug/gangs")) == {"gangs": [{"name": "gang"}]}
         found = await self.get(web, site.url("/debug/pods?name=team%2Fp"))
         assert found == {"pods": [{"name": "team/p"}]}
