@@ -75,13 +75,13 @@ class NoDebug:
 
     reservations = evictions = gangs = decisions
 
-    def pods_named(self, name: str) -> list[object]:
-        """Return nothing."""
-        return []
-
     def limits(self) -> dict[str, object]:
         """Return nothing."""
         return {}
+
+    def pods_named(self, name: str) -> list[object]:
+        """Return nothing."""
+        return []
 
     def snapshot(self, generation: int | None) -> object:
         """Return nothing."""
