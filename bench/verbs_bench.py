@@ -79,6 +79,10 @@ class NoDebug:
         """Return nothing."""
         return {}
 
+    def pods_named(self, name: str) -> list[object]:
+        """Return nothing."""
+        return []
+
     def snapshot(self, generation: int | None) -> object:
         """Return nothing."""
         return {}

@@ -234,6 +234,26 @@ SCHEDULER_RULES = {
 }
 """On kube-scheduler as a whole."""
 
+POLICY_RULES = {
+    "opt-out-for-all": Rule(
+        "warning",
+        "every tenant keeps its pods from everybody below system-critical priorities",
+        "select the namespaces that may, or leave it out: then those labelled "
+        "podgroup-extender.io/opt-out: allowed may",
+    ),
+    "opt-out-of-gangs": Rule(
+        "warning",
+        "one small pod keeps its whole gang from being preempted",
+        "write shields: pod, unless that is meant",
+    ),
+    "records-shared": Rule(
+        "warning",
+        "whoever may write ConfigMaps there can make a restart finish a plan that nobody made",
+        "keep records in the extender's own namespace, or sign them with seats.recordKeyFile",
+    ),
+}
+"""On what tenants are allowed."""
+
 SETTINGS_RULES = {
     "pdb-policy": Rule(
         "hint",
@@ -325,5 +345,11 @@ REPLICA_RULES = {
 """On several replicas."""
 
 RULES = (
-    ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES | LIMIT_RULES | REPLICA_RULES | MANIFEST_RULES
+    ENTRY_RULES
+    | SCHEDULER_RULES
+    | SETTINGS_RULES
+    | POLICY_RULES
+    | LIMIT_RULES
+    | REPLICA_RULES
+    | MANIFEST_RULES
 )

@@ -23,6 +23,7 @@ from extender.cli.limit_rules import limit_findings
 from extender.cli.listener_rules import listener_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.pod_rules import pod_findings
+from extender.cli.policy_rules import policy_findings
 from extender.cli.probe_rules import probe_findings
 from extender.cli.replica_rules import replica_findings
 from extender.cli.rights_rules import rights_findings, unbound
@@ -152,3 +153,4 @@ def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
     yield from limit_findings(settings, source)
     yield from listener_findings(settings.server, source)
+    yield from policy_findings(settings, source)

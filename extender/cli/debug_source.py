@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
+from extender.cli.debug_pods import pods_named
 from extender.gang.act.book import seats_of
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.source import Source
@@ -94,6 +95,10 @@ class DebugView:
             }
             for gang in resolver.resolve_all(self._source.snapshot())
         ]
+
+    def pods_named(self, name: str) -> Sequence[object]:
+        """Return the unfinished pods of this name, or of this namespace/name."""
+        return pods_named(name, self._source.snapshot(), self._coordinator.resolver.member_key)
 
     def snapshot(self, generation: int | None) -> object | None:
         """Return the dump that ``plan`` replays: of now, or of a decision among the last."""

@@ -87,6 +87,9 @@ class Source:
     def limits(self) -> dict[str, object]:
         return {"suspended": []}
 
+    def pods_named(self, name: str) -> list[Row]:
+        return [Row(name)]
+
     def gangs(self) -> list[Row]:
         return [Row("gang")]
 

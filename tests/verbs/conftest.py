@@ -54,6 +54,9 @@ class _NoDebug:
     def limits(self) -> dict[str, object]:
         return {}
 
+    def pods_named(self, name: str) -> list[object]:
+        return []
+
     def snapshot(self, generation: int | None) -> object:
         return {}
 

@@ -45,6 +45,7 @@ from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
+    Outcome,
     of_refusal,
 )
 from extender.groups.resolver import Resolver
@@ -196,6 +197,15 @@ class Coordinator:
         key = self.resolver.member_key(pod)
         return None if key is None else self.resolver.resolve(key, snapshot)
 
+    def require_ready(self) -> None:
+        """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
+        if not self._source.synced:
+            raise NotReady("caches are not synced yet")
+        if not self.leadership.acts:
+            raise NotReady("another replica leads")
+        if not self.recovered:
+            raise NotReady("plan records are not read yet")
+
     def stale(self) -> str | None:
         """Return why gangs cannot be decided now: the cache may be behind the cluster."""
         age = self._source.stale_for()
@@ -218,10 +228,7 @@ class Coordinator:
         with the nodes it must not use in ``masks``. Raises NotReady before
         recovery is over, and while another replica leads.
         """
-        if not self.recovered or not self._source.synced:
-            raise NotReady("caches are not synced or plan records not read yet")
-        if not self.leadership.acts:
-            raise NotReady("another replica leads")
+        self.require_ready()
         known = self.known(key)
         if known is not None:
             return known
@@ -260,10 +267,11 @@ class Coordinator:
 
     def _note(self, refusal: Refusal, verb: str, seconds: float) -> Refusal:
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
-        self.notices.refused(refusal)
         return refusal
 
     def _decide(self, decision: Decision) -> None:
+        if decision.outcome is Outcome.REFUSAL:
+            self.notices.refused(decision)
         if self.decisions.add(decision):
             try:
                 self._decided(decision)
