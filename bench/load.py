@@ -6,15 +6,18 @@ A sandbox API server with N nodes, each full with a member of a gang of four; th
 beside it in a process of its own; and in a third one C callers on kept connections, each asking
 /filter about a pod of no gang with all N names as soon as it has its answer. Meanwhile three
 owners let one urgent gang after the other arrive, bind its members where filter seats them, end
-it, and put a new gang of four in its place; and the API server expires every watch (410) and cuts
-the next ones every ten seconds. Synthetic, loopback only; callers, API server and extender share
-the machine, so times are those of a crowd and not of the extender alone.
+it, and put a new gang of four in its place; every ten seconds the API server ends every watch and
+cuts the next ones that are opened, and every sixth time the watches are expired instead (410, so
+that all is read again). A fourth process asks /livez on the health listener, on a new connection
+each time, as a kubelet does. Synthetic, loopback only; all of them share the machine, so times are
+those of a crowd and not of the extender alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import http.client
 import json
 import multiprocessing
 import os
@@ -44,6 +47,8 @@ OWNERS = 3
 WAITING = 20
 """Pods of no gang that the callers ask about."""
 FLAP_SECONDS = 10.0
+EXPIRE_EACH = 6
+PROBE_SECONDS = 0.25
 SEATED_SECONDS = 60.0
 RUN_SECONDS = 2.0
 READY_SECONDS = 180.0
@@ -199,13 +204,16 @@ class Cluster:
 
 
 async def flap(server: ApiServer, deadline: float) -> int:
-    """Expire every watch, and cut the next ones that are opened; return how often."""
+    """End or expire every watch, and cut the next ones that are opened; return how often."""
     count = 0
     while time.monotonic() < deadline - FLAP_SECONDS:
         await asyncio.sleep(FLAP_SECONDS)
-        server.faults.plan(Fault(times=5, path="watch=", drop="before"))
-        server.expire_watches()
         count += 1
+        server.faults.plan(Fault(times=5, path="watch=", drop="before"))
+        if count % EXPIRE_EACH:
+            server.end_watches()
+        else:
+            server.expire_watches()
     return count
 
 
@@ -219,24 +227,26 @@ def logged(log: Path) -> list[Obj]:
     return [json.loads(line) for line in log.read_text().splitlines() if line[:1] == "{"]
 
 
-async def probe(url: str, pid: int, deadline: float) -> tuple[list[float], int, list[float]]:
-    """Ask /livez every quarter second: times in ms, how many were no 200; MiB resident."""
+def probe(address: str, pid: int, seconds: float, end: Connection) -> None:
+    """Ask /livez until the time is up; send (times in ms, how many were no 200, MiB resident)."""
     times: list[float] = []
     memory: list[float] = []
     bad = 0
-    connector = aiohttp.TCPConnector(force_close=True)  # as a kubelet does
-    async with aiohttp.ClientSession(connector=connector) as web:
-        while time.monotonic() < deadline:
-            began = time.perf_counter()
-            try:
-                async with web.get(f"{url}/livez") as answer:
-                    bad += answer.status != 200
-            except aiohttp.ClientError:
-                bad += 1
-            times.append((time.perf_counter() - began) * 1000)
-            memory.append(resident(pid))
-            await asyncio.sleep(0.25)
-    return times, bad, memory
+    deadline = time.monotonic() + seconds
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    while time.monotonic() < deadline:
+        began = time.perf_counter()
+        try:
+            connection = http.client.HTTPConnection(host, int(port), timeout=30)
+            connection.request("GET", "/livez")
+            bad += connection.getresponse().status != 200
+            connection.close()
+        except OSError:
+            bad += 1
+        times.append((time.perf_counter() - began) * 1000)
+        memory.append(resident(pid))
+        time.sleep(PROBE_SECONDS)
+    end.send((times, bad, memory))
 
 
 async def started(log: Path) -> tuple[str, str]:
@@ -302,17 +312,23 @@ async def _play(
         for pod in waiting
     ]
     spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
+    asked_end, end = spawn.Pipe()
     port = int(url.rpartition(":")[2])
-    arguments = (port, bodies, options.callers, options.seconds, theirs)
-    callers = spawn.Process(target=call, args=arguments)
-    callers.start()
+    arguments = (port, bodies, options.callers, options.seconds, end)
+    probed_end, end = spawn.Pipe()
+    processes = [
+        spawn.Process(target=call, args=arguments),
+        spawn.Process(target=probe, args=(health, pid, options.seconds, end)),
+    ]
+    for process in processes:
+        process.start()
     deadline = time.monotonic() + options.seconds
     owners = [asyncio.create_task(cluster.own(url, deadline)) for _ in range(OWNERS)]
     flapping = asyncio.create_task(flap(server, deadline))
-    times, bad, memory = await probe(health, pid, deadline)
-    statuses, asked = await asyncio.to_thread(ours.recv)
-    callers.join(30)
+    times, bad, memory = await asyncio.to_thread(probed_end.recv)
+    statuses, asked = await asyncio.to_thread(asked_end.recv)
+    for process in processes:
+        process.join(30)
     ends = await asyncio.gather(*owners, return_exceptions=True)
     broken = [repr(end) for end in ends if end is not None]
     evicted = sum(method == "DELETE" for method, _ in server.requests)

@@ -43,6 +43,7 @@ from extender.server.metrics import Metrics, VerbMetrics
 from extender.server.rules import TOKENS_NEED_TLS, Rules, Shown
 from extender.server.seldom import Seldom
 from extender.server.tokens import Tokens, Verdict
+from extender.server.turns import Turns
 from extender.wire.filter import (
     FilterArgs,
     FilterResult,
@@ -125,6 +126,7 @@ class App:
         self._settings = settings
         self._tokens = tokens
         self._seldom = Seldom(time.monotonic)
+        self._turns = Turns()
         self.budget = Budget(settings.max_bytes_in_flight)
         self._calls: dict[str, tuple[Callable[[bytes], Awaitable[Answered]], VerbMetrics]] = {
             "/filter": (self._filter, metrics.verb("filter")),
@@ -200,6 +202,7 @@ class App:
         try:
             body = await reading.read(scope, receive)
             size = len(body)
+            await self._turns.take()
             answer, nodes_in, nodes_out = await call(body)
             metrics.weighed(nodes_in, nodes_out)
         except Disconnected:

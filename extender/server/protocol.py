@@ -12,7 +12,7 @@ from typing import Any
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from extender.server.answers import raw_answer
@@ -48,6 +48,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._held = connections
         self._place = place
         self._refusal: tuple[int, str] | None = None
+        self._answering: RequestResponseCycle | None = None
         self._over = False
         """Nothing that comes is read any more."""
         self._message = 0
@@ -70,6 +71,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place back."""
         self._held.closed(self._place)
+        self._forget_answers()
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
@@ -84,7 +86,24 @@ class LimitedProtocol(HttpToolsProtocol):
     def cut(self) -> None:
         """Close at once."""
         self._over = True
+        self._forget_answers()
         self.transport.abort()
+
+    def _forget_answers(self) -> None:
+        """Nobody is there to answer.
+
+        uvicorn tells the newest request alone; with several sent ahead, the one that is being
+        answered would write to a closed connection.
+        """
+        for cycle in (self._answering, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.pipeline.clear()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def pause_writing(self) -> None:
         """The caller does not read."""

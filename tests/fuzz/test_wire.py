@@ -32,7 +32,7 @@ def test_the_fuzzer_notices() -> None:
         target.rig.verbs.filter = broken  # type: ignore[method-assign, assignment]
         with pytest.raises(AssertionError, match="500"):
             target.talk(pieces)
-        target.errors.found.clear()
+        target.errors.take()
         target.call(target.rig.remove("low-0"))
         with pytest.raises(AssertionError, match="evicted"):
             target.check()

@@ -16,6 +16,7 @@ import re
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -63,13 +64,21 @@ class Errors(logging.Handler):
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.found.append(record.getMessage())
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += "".join(traceback.format_exception(record.exc_info[1])[-3:])
+        self.found.append(text)
 
     def process(self, logger: Any, method: str, event: Any) -> Any:
         """structlog's end of the line."""
         if method in ("error", "exception", "critical"):
             self.found.append(repr(event))
         raise structlog.DropEvent
+
+    def take(self) -> list[str]:
+        """Return what was found since the last time."""
+        found, self.found = self.found, []
+        return found
 
 
 class Target:
@@ -131,7 +140,8 @@ class Target:
         statuses = [int(found) for found in STATUS.findall(text)]
         self.statuses.update(statuses)
         assert set(statuses) <= ALLOWED, f"answers {statuses}"
-        assert not self.errors.found, self.errors.found
+        errors = self.errors.take()
+        assert not errors, errors
 
     async def _talk(self, pieces: list[Piece]) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
@@ -171,7 +181,8 @@ class Target:
         plans = [flight.key for flight in self.rig.coordinator.book if flight.plan.victims]
         assert not plans, "a plan with victims was made"
         assert not self.rig.coordinator.flights.evictions.broken()
-        assert not self.errors.found, self.errors.found
+        errors = self.errors.take()
+        assert not errors, errors
 
 
 def decode(data: bytes) -> None:

@@ -243,6 +243,25 @@ async def test_requests_sent_ahead_are_few(site: Running) -> None:
     writer.close()
 
 
+async def test_a_caller_that_goes_away_with_requests_sent_ahead(
+    site: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one that is being answered must not write to a closed connection. Found by the fuzzer."""
+    gate = Gate()
+    site.verbs.hook = gate
+    _, writer = await connect(site)
+    call = HEAD + b"Content-Length: %d\r\n\r\n" % len(QUESTION) + QUESTION
+    writer.write(call + b"GET /livez HTTP/1.1\r\n\r\n" * 3)
+    await gate.entered.wait()
+    writer.transport.abort()
+    async with asyncio.timeout(10):
+        while len(site.server.listeners[0].server_state.connections):
+            await asyncio.sleep(0.005)
+    gate.opened.set()
+    await asyncio.wait_for(site.server.app.idle(), 10)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 class TestConnections:
     async def test_more_than_there_are_places(self, site: Running) -> None:
         """Half-open ones turn themselves over; who asks is served; health has its own."""

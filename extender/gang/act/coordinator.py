@@ -156,6 +156,15 @@ class Coordinator:
         key = self.resolver.member_key(pod)
         return None if key is None else self.resolver.resolve(key, snapshot)
 
+    def require_ready(self) -> None:
+        """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
+        if not self._source.synced:
+            raise NotReady("caches are not synced yet")
+        if not self.leadership.acts:
+            raise NotReady("another replica leads")
+        if not self.recovered:
+            raise NotReady("plan records are not read yet")
+
     def stale(self) -> str | None:
         """Return why gangs cannot be decided now: the cache may be behind the cluster."""
         age = self._source.stale_for()
@@ -178,10 +187,7 @@ class Coordinator:
         with the nodes it must not use in ``masks``. Raises NotReady before
         recovery is over, and while another replica leads.
         """
-        if not self.recovered or not self._source.synced:
-            raise NotReady("caches are not synced or plan records not read yet")
-        if not self.leadership.acts:
-            raise NotReady("another replica leads")
+        self.require_ready()
         known = self.known(key)
         if known is not None:
             return known

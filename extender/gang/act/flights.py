@@ -259,10 +259,12 @@ class Flights:
         )
         begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
         left = [each for each in units_of(flight.victims.values()).items() if each[0] not in begun]
+        newest, snapshot = self._snapshot(), self.shown()
         for start in range(0, len(left), BEGIN_UNITS):
             if start:
                 await asyncio.sleep(0)
-            snapshot = self.shown()
+            if self._snapshot() is not newest:
+                newest, snapshot = self._snapshot(), self.shown()
             for _, victims in left[start : start + BEGIN_UNITS]:
                 if flight.state not in (State.EVICTING, State.WAITING):
                     return
