@@ -43,7 +43,8 @@ class Mutant(Struct, frozen=True):
     """Which invariants may find it."""
     patches: Callable[[], list[tuple[Any, str, Any]]]
     seeds: tuple[int, ...] = ()
-    """Seeds that find it, and in which all is well without it."""
+    """Seeds that found it, and in which all is well without it. One has to: what a change of
+    the extender does to the order of things may take a seed's worth away."""
 
     @contextmanager
     def applied(self) -> Iterator[None]:

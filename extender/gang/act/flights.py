@@ -65,7 +65,7 @@ PRESUMED_SECONDS = 5.0
 class Flights:
     """Acts on the plans in ``book``.
 
-    ``ended(flight, done, penal)`` is told of each end; ``replan(flight, why)`` is asked for
+    ``ended(flight, done, penal, why)`` is told of each end; ``replan(flight, why)`` is asked for
     another plan when one does not hold any more.
     """
 
@@ -84,7 +84,7 @@ class Flights:
         background: Background,
         offers: Offers,
         decide: Callable[[Decision], None],
-        ended: Callable[[Flight, bool, bool], None],
+        ended: Callable[[Flight, bool, bool, str], None],
         replan: Callable[[Flight, str], None],
     ) -> None:
         self.book = book

@@ -7,7 +7,7 @@ Wake-ups and events; nominations have a file of their own. The seats do not rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 import structlog
@@ -132,6 +132,12 @@ class Notices:
         members = [] if flight is None else list(flight.pods.values())
         for pod in members[:MAX_TOLD]:
             self._event(pod, "PreemptionIncomplete", note, "Warning")
+
+    def warn(self, pods: Iterable[Pod], reason: str, note: str) -> None:
+        """Warn the owners of some pods, whatever they were told a moment ago."""
+        for pod in islice(pods, MAX_TOLD):
+            self.warnings.told[reason] += 1
+            self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note))
 
     def refused(self, decision: Decision) -> None:
         """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""

@@ -27,6 +27,10 @@ WORDS = {
         "GangDoesNotFit",
         "This pod's gang starts as a whole, and there is no room for all of it now: {why}",
     ),
+    "budget": (
+        "NamespaceEvictionsUsed",
+        "This pod's gang would need others to be evicted, too many for now: {why}",
+    ),
     "penalty": (
         "GangGaveUp",
         "A place was found for this pod's gang, but it could not be taken: {why}",
