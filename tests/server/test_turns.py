@@ -49,11 +49,11 @@ async def test_verbs_wait_for_their_turn_and_probes_do_not(
         asyncio.create_task(web.post(site.url("/filter"), data=QUESTION).__aenter__())
         for _ in range(20)
     ]
-    while site.server.app.in_flight < 20:
+    while site.server.app.in_flight < 19:  # one alone need not wait
         await asyncio.sleep(0.001)
     async with web.get(site.url("/livez")) as alive:
         assert alive.status == 200
     asked = len(site.verbs.asked)
     turn.set()
-    assert asked <= 1, "one alone need not wait"
+    assert asked <= 1
     assert {answer.status for answer in await asyncio.gather(*calls)} == {200}
