@@ -72,6 +72,14 @@ class NoDebug:
 
     reservations = evictions = gangs = decisions
 
+    def limits(self) -> dict[str, object]:
+        """Return nothing."""
+        return {}
+
+    def pods_named(self, name: str) -> list[object]:
+        """Return nothing."""
+        return []
+
     def snapshot(self, generation: int | None) -> object:
         """Return nothing."""
         return {}

@@ -43,7 +43,7 @@ def sets() -> tuple[Set, ...]:
     return (
         Set("build", "What compiles the program", requirements=build),
         Set("runtime", "What the program runs with", extras=("",), base=("build",)),
-        Set("test", "The tests", extras=("test", "oracle"), base=("build", "runtime")),
+        Set("test", "The tests", extras=("test", "oracle", "shell"), base=("build", "runtime")),
         Set("lint", "The static checks", extras=("lint",), base=("build", "runtime", "test")),
         Set("audit", "./run audit", extras=("audit",), base=("build", "runtime", "test", "lint")),
         Set("virtualenv", "For a Python without ensurepip", requirements=("virtualenv",)),

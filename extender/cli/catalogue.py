@@ -234,6 +234,26 @@ SCHEDULER_RULES = {
 }
 """On kube-scheduler as a whole."""
 
+POLICY_RULES = {
+    "opt-out-for-all": Rule(
+        "warning",
+        "every tenant keeps its pods from everybody below system-critical priorities",
+        "select the namespaces that may, or leave it out: then those labelled "
+        "podgroup-extender.io/opt-out: allowed may",
+    ),
+    "opt-out-of-gangs": Rule(
+        "warning",
+        "one small pod keeps its whole gang from being preempted",
+        "write shields: pod, unless that is meant",
+    ),
+    "records-shared": Rule(
+        "warning",
+        "whoever may write ConfigMaps there can make a restart finish a plan that nobody made",
+        "keep records in the extender's own namespace, or sign them with seats.recordKeyFile",
+    ),
+}
+"""On what tenants are allowed."""
+
 SETTINGS_RULES = {
     "pdb-policy": Rule(
         "hint",
@@ -263,6 +283,31 @@ SETTINGS_RULES = {
     ),
 }
 """On this program's own configuration."""
+
+LIMIT_RULES = {
+    "overrun-late": Rule(
+        "warning",
+        "/livez fails after a minute without life, so the process is restarted before a search "
+        "that does not end is stopped",
+        "let plan.seconds and plan.overrunSeconds come to less than 60",
+    ),
+    "share-whole": Rule(
+        "hint",
+        "searches for one namespace's gangs may then keep all others waiting, however long",
+        "write namespaceShare: 0.5, unless all namespaces are one owner's",
+    ),
+    "never-suspended": Rule(
+        "warning",
+        "a gang whose members never start has pods evicted for it again and again",
+        "write giveUps: 3",
+    ),
+    "grace-endless": Rule(
+        "warning",
+        "seats are held as long as a victim's owner likes",
+        "write longestGraceSeconds: 3600, or the longest that a checkpoint takes",
+    ),
+}
+"""On limits between tenants."""
 
 REPLICA_RULES = {
     "two-planners": Rule(
@@ -299,4 +344,12 @@ REPLICA_RULES = {
 }
 """On several replicas."""
 
-RULES = ENTRY_RULES | SCHEDULER_RULES | SETTINGS_RULES | REPLICA_RULES | MANIFEST_RULES
+RULES = (
+    ENTRY_RULES
+    | SCHEDULER_RULES
+    | SETTINGS_RULES
+    | POLICY_RULES
+    | LIMIT_RULES
+    | REPLICA_RULES
+    | MANIFEST_RULES
+)

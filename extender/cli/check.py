@@ -19,9 +19,11 @@ from extender.cli.catalogue import broken
 from extender.cli.documents import Document
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
+from extender.cli.limit_rules import limit_findings
 from extender.cli.listener_rules import listener_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.pod_rules import pod_findings
+from extender.cli.policy_rules import policy_findings
 from extender.cli.probe_rules import probe_findings
 from extender.cli.replica_rules import replica_findings
 from extender.cli.rights_rules import rights_findings, unbound
@@ -149,4 +151,6 @@ def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """What is allowed in our own configuration, but deserves a second look."""
     if settings.plan.pdb_policy == "prefer":
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
+    yield from limit_findings(settings, source)
     yield from listener_findings(settings.server, source)
+    yield from policy_findings(settings, source)

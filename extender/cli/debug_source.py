@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from extender.cli.debug_pods import pods_named
 from extender.gang.act.book import seats_of
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.source import Source
@@ -70,6 +71,10 @@ class DebugView:
             for unit in self._coordinator.flights.evictions.unfinished()
         ]
 
+    def limits(self) -> Mapping[str, object]:
+        """Return who is suspended, and what namespaces have used lately."""
+        return self._coordinator.admission.describe()
+
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved, with problems and notes."""
         resolver = self._coordinator.resolver
@@ -91,15 +96,22 @@ class DebugView:
             for gang in resolver.resolve_all(self._source.snapshot())
         ]
 
+    def pods_named(self, name: str) -> Sequence[object]:
+        """Return the unfinished pods of this name, or of this namespace/name."""
+        return pods_named(name, self._source.snapshot(), self._coordinator.resolver.member_key)
+
     def snapshot(self, generation: int | None) -> object | None:
         """Return the dump that ``plan`` replays: of now, or of a decision among the last."""
+        # Replayed elsewhere: which schedulers ask is not known there.
+        names = tuple(sorted(self._coordinator.admission.schedulers()))
+        settings = replace(self._settings, scheduler_names=names)
         if generation is None:
             holds = self._coordinator.book.holds()
-            document = dump(self._source.snapshot(), holds, self._settings)
+            document = dump(self._source.snapshot(), holds, settings)
         else:
             asked = self._coordinator.decisions.question(generation)
             if asked is None:
                 return None
-            document = dump(asked.snapshot, asked.holds, self._settings, asked.masks, asked.offered)
+            document = dump(asked.snapshot, asked.holds, settings, asked.masks, asked.offered)
         # As a mapping it is encoded in slices, and verbs are answered in between.
         return asdict(document)

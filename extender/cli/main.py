@@ -3,34 +3,68 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from extender import __version__
 
-COMMANDS = ("serve", "sandbox", "plan", "check")
-"""Modules beside this one, each with ``add_parser`` and ``run``."""
+COMMANDS = (
+    "serve",
+    "sandbox",
+    "plan",
+    "check",
+    "why",
+    "gangs",
+    "seats",
+    "decisions",
+    "what-if",
+    "completion",
+)
+"""Modules beside this one (with _ for -), each with ``add_parser`` and ``run``."""
+PROGRAM = "podgroup-extender"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit status."""
+def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
+    """Run one command; return the exit status. ``program`` is what usage texts call it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # A restart of ``serve`` does not wait for the sandbox's imports: a command that is named is
+    # the only one that is loaded.
+    wanted = given[:1] if given and given[0] in COMMANDS else COMMANDS
+    args = parser_of(wanted, program).parse_args(given)
+    try:
+        status: int = _module(args.command).run(args)
+    except BrokenPipeError:
+        # Whoever read the answer has enough of it (head, less): not worth a traceback.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for what Python flushes at its end
+        return 0
+    return status
+
+
+def plugin(arguments: Sequence[str] | None = None) -> int:
+    """Run as ``kubectl gang``: the same program under the name that kubectl calls."""
+    return main(arguments, "kubectl gang")
+
+
+def parser_of(
+    commands: Sequence[str] = COMMANDS, program: str = PROGRAM
+) -> argparse.ArgumentParser:
+    """Return the parser that knows these commands."""
     parser = argparse.ArgumentParser(
-        prog="podgroup-extender",
+        prog=program,
         description="All-or-nothing gang preemption beside an unmodified kube-scheduler.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    # A restart of ``serve`` does not wait for the sandbox's imports: a command that is named is
-    # the only one that is loaded.
-    wanted = given[:1] if given and given[0] in COMMANDS else COMMANDS
-    modules = {name: import_module(f"extender.cli.{name}") for name in wanted}
-    for module in modules.values():
-        module.add_parser(subparsers)
-    args = parser.parse_args(given)
-    status: int = modules[args.command].run(args)
-    return status
+    for name in commands:
+        _module(name).add_parser(subparsers)
+    return parser
+
+
+def _module(command: str) -> Any:
+    return import_module(f"extender.cli.{command.replace('-', '_')}")
 
 
 if __name__ == "__main__":

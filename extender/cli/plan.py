@@ -1,55 +1,34 @@
 """``plan``: what would be evicted for a gang, offline and without touching anything.
 
-Input is what ``kubectl get nodes,pods,podgroups,priorityclasses,pdb,namespaces -A
--o json`` prints, or a snapshot downloaded from the debug API, which replays a
-decision to the same answer. A manifest may add a gang that is not there yet.
+Input is what kubectl prints (files, directories or standard input, JSON or YAML), or a snapshot
+downloaded from the debug API, which replays a decision to the same answer. A manifest may add a
+gang that is not there yet.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
-
-from extender.cli import config, documents
-from extender.cli.interruptible import interruptible
-from extender.gang.plan.assemble import KIND, Dump, assemble, restore
-from extender.gang.plan.planner import Planner
-from extender.groups.resolver import Resolver
-from extender.model.decode import decode_documents
-from extender.model.errors import InvalidInput
-from extender.model.objects import (
-    DisruptionBudget,
-    GangKey,
-    GroupObject,
-    Namespace,
-    Node,
-    Pod,
-    PriorityClass,
+from extender.cli import config, dump_files, manifest
+from extender.cli.dump_gaps import ASK, gaps, required
+from extender.cli.output import add_output, note, progress, show
+from extender.cli.plan_text import document, told
+from extender.cli.question import (
+    Question,
+    answer,
+    find_gang,
+    of_dump,
+    of_records,
+    with_manifest,
 )
-from extender.model.plan import Hold, Plan, Refusal
+from extender.model.errors import InvalidInput
+from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
-from extender.model.snapshot import Snapshot
 
 PLANNED, REFUSED, BAD_INPUT = 0, 1, 2
-MAX_PODS = 100_000
-
-
-class Loaded(Struct, frozen=True):
-    """What the input files say."""
-
-    snapshot: Snapshot
-    holds: tuple[Hold, ...]
-    settings: Settings
-    masks: dict[str, frozenset[str]]
-    offered: dict[str, frozenset[str]]
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -57,21 +36,28 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "plan",
         help="say offline what would be evicted for a gang, and why",
-        description="Plan for one gang on a dump of a cluster. Nothing is contacted or changed.",
+        description="Plan for one gang on a dump of a cluster. Nothing is contacted or changed. "
+        f"The whole dump: {ASK}",
         epilog="Exit status: 0 a plan exists, 1 it does not (the reason is printed), 2 bad input.",
     )
     parser.add_argument(
         "dump",
         nargs="+",
         type=Path,
-        help="JSON from kubectl (nodes, pods, podgroups, priorityclasses, "
-        "poddisruptionbudgets, namespaces), or a snapshot from /debug/snapshot",
+        help="what kubectl printed, JSON or YAML (nodes, pods, podgroups, priorityclasses, "
+        "poddisruptionbudgets, namespaces); a directory of such files; - for standard input; "
+        "or a snapshot from /debug/snapshot",
     )
     parser.add_argument(
-        "--gang", required=True, help="NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME"
+        "--gang",
+        help="NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME; may be left out when the manifest "
+        "adds one gang",
     )
     parser.add_argument(
-        "--manifest", type=Path, help="YAML with a PodGroup, Pods or Jobs to add first"
+        "-f",
+        "--manifest",
+        type=Path,
+        help="YAML with a PodGroup, Pods, Jobs or JobSets to add first",
     )
     parser.add_argument("--config", type=Path, help="this program's configuration (YAML)")
     parser.add_argument(
@@ -80,243 +66,56 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="time for the search; 0 = until its work is done (default: plan.seconds). SIGTERM "
         "or SIGINT ends it as well: then the best plan so far is printed, with its bound",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_output(parser)
+    parser.add_argument(
+        "--json", action="store_const", const="json", dest="output", help="the same as -o json"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan or the refusal and return the exit status."""
     try:
-        answer = answer_for(args)
+        found = answer_for(args)
     except InvalidInput as problem:
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
-    if args.json:
-        kind = "plan" if isinstance(answer, Plan) else "refusal"
-        print(msgspec.json.format(msgspec.json.encode({kind: answer}), indent=2).decode())
-    else:
-        print("\n".join(told(answer)))
-    return PLANNED if isinstance(answer, Plan) else REFUSED
+    show(told(found), document(found), args.output)
+    return PLANNED if isinstance(found, Plan) else REFUSED
 
 
 def answer_for(args: argparse.Namespace) -> Plan | Refusal:
     """Return the answer for the command line's gang. Raises InvalidInput."""
+    if args.gang is None and args.manifest is None:
+        raise InvalidInput("name a gang with --gang, or give one with --manifest")
     settings = config.load(args.config) if args.config else None
-    loaded = load(args.dump, args.manifest, settings)
-    resolver = Resolver(loaded.settings.groups)
-    key = find_gang(args.gang, loaded.snapshot)
-    gang = resolver.resolve(key, loaded.snapshot)
-    planner = Planner(loaded.settings, resolver)
-    seconds = loaded.settings.plan.seconds if args.seconds is None else args.seconds
-    return interruptible(
-        lambda flag: planner.plan(
-            gang,
-            loaded.snapshot,
-            loaded.holds,
-            loaded.masks,
-            deadline=time.monotonic() + seconds if seconds > 0 else None,
-            cancel=flag,
-            offered=loaded.offered,
-        )
-    )
+    with progress("reading") as update:
+        question = load(args.dump, args.manifest, settings, update)
+        key = find_gang(args.gang, question)
+        update(f"planning for {key}")
+        return answer(question, key, args.seconds)
 
 
-def load(paths: Iterable[Path], manifest: Path | None, settings: Settings | None) -> Loaded:
-    """Read all input files into one snapshot. Raises InvalidInput that names the file."""
-    holds: tuple[Hold, ...] = ()
-    masks: dict[str, frozenset[str]] = {}
-    offered: dict[str, frozenset[str]] = {}
-    snapshot: Snapshot | None = None
-    records: list[object] = []
-    for path in paths:
+def load(
+    paths: list[Path],
+    added: Path | None,
+    settings: Settings | None,
+    update: Any = lambda _: None,
+) -> Question:
+    """Read all input files into one question. Raises InvalidInput that names the file."""
+    contents = dump_files.read(paths, lambda name: update(f"reading {name}"))
+    if contents.snapshot is not None:
         try:
-            data = path.read_bytes()
-        except OSError as problem:
-            raise InvalidInput(f"{path}: cannot be read: {problem.strerror}") from problem
-        try:
-            dumped = _dump(data)
-            if dumped is None:
-                records += decode_documents(data)
-                continue
-            settings = settings or dumped.settings
-            holds, masks, offered = dumped.holds, dumped.masks, dumped.offered
-            snapshot = restore(dumped, Resolver(settings.groups).member_key)
+            question = of_dump(contents.snapshot, settings)
         except InvalidInput as problem:
-            raise InvalidInput(f"{path}: {problem}") from problem
-    if snapshot is not None and records:
-        raise InvalidInput("give either a downloaded snapshot or dumps from kubectl, not both")
-    settings = settings or Settings()
-    member_key = Resolver(settings.groups).member_key
-    if snapshot is None:
-        snapshot = _snapshot(records, member_key)
-    if manifest is not None:
-        added = list(_manifest_records(manifest, snapshot))
-        old: list[object] = [
-            *snapshot.nodes.values(),
-            *(pod for pods in snapshot.bound.values() for pod in pods),
-            *snapshot.pending.values(),
-            *snapshot.groups.values(),
-            *snapshot.priority_classes.values(),
-            *snapshot.budgets,
-            *(
-                Namespace(name=name, labels=dict(labels))
-                for name, labels in snapshot.namespaces.items()
-            ),
-        ]
-        snapshot = _snapshot([*old, *added], member_key, snapshot.now, snapshot.generation)
-    return Loaded(snapshot=snapshot, holds=holds, settings=settings, masks=masks, offered=offered)
-
-
-class _Kind(Struct):
-    kind: str = ""
-
-
-def _dump(data: bytes) -> Dump | None:
-    try:
-        if msgspec.json.decode(data, type=_Kind).kind != KIND:
-            return None
-        return msgspec.json.decode(data, type=Dump)
-    except msgspec.DecodeError as problem:
-        raise InvalidInput(f"not readable: {problem}") from problem
-
-
-def _snapshot(
-    records: Iterable[object],
-    member_key: Any,
-    now: float | None = None,
-    generation: int = 0,
-) -> Snapshot:
-    by_type: dict[type, list[Any]] = {}
-    for record in records:
-        by_type.setdefault(type(record), []).append(record)
-    pods: list[Pod] = by_type.get(Pod, [])
-    if now is None:
-        # The newest moment the dump speaks of: the same file gives the same plan tomorrow.
-        now = max((max(pod.created, pod.started) for pod in pods), default=0.0) or time.time()
-    return assemble(
-        member_key,
-        nodes=by_type.get(Node, []),
-        pods=pods,
-        groups=by_type.get(GroupObject, []),
-        priority_classes=by_type.get(PriorityClass, []),
-        budgets=by_type.get(DisruptionBudget, []),
-        namespaces={found.name: found.labels for found in by_type.get(Namespace, [])},
-        now=float(int(now)),
-        generation=generation,
-    )
-
-
-def _manifest_records(path: Path, snapshot: Snapshot) -> Iterable[object]:
-    """Return what the manifest adds: Jobs become their pods, classes become priorities."""
-    classes = dict(snapshot.priority_classes)
-    found: list[object] = []
-    for document in documents.read(path):
-        value = document.value
-        if not isinstance(value, dict):
-            raise InvalidInput(f"{path}: a document is not an object")
-        for item in _job_pods(value, path) if value.get("kind") == "Job" else [value]:
-            meta = item.setdefault("metadata", {})
-            if not isinstance(meta, dict):
-                raise InvalidInput(f"{path}: metadata must be a mapping")
-            meta.setdefault("namespace", "default")
-            meta.setdefault("uid", f"manifest-{meta['namespace']}-{meta.get('name', '')}")
-            try:
-                found += decode_documents(item)
-            except InvalidInput as problem:
-                raise InvalidInput(f"{path}: {problem}") from problem
-            class_name = (item.get("spec") or {}).get("priorityClassName", "")
-            if found and isinstance(found[-1], Pod) and class_name:
-                known = classes.get(class_name)
-                if known is None:
-                    raise InvalidInput(f"{path}: PriorityClass {class_name!r} is not in the dump")
-                found[-1] = replace(
-                    found[-1], priority=known.value, preempts=found[-1].preempts and known.preempts
-                )
-            if found and isinstance(found[-1], PriorityClass):
-                classes[found[-1].name] = found[-1]
-    return found
-
-
-def _job_pods(job: dict[str, Any], path: Path) -> list[dict[str, Any]]:
-    """Return the pods an Indexed Job would have, at most MAX_PODS."""
-    spec = job.get("spec") or {}
-    meta = job.get("metadata") or {}
-    template = spec.get("template") or {}
-    count = spec.get("parallelism", 1)
-    if not isinstance(count, int) or not 0 <= count <= MAX_PODS:
-        raise InvalidInput(f"{path}: Job {meta.get('name')}: parallelism must be 0..{MAX_PODS}")
-    name, namespace = meta.get("name", "job"), meta.get("namespace", "default")
-    inner = template.get("metadata") or {}
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"{name}-{index}",
-                "namespace": namespace,
-                "labels": {
-                    **(inner.get("labels") or {}),
-                    "batch.kubernetes.io/job-name": name,
-                    "batch.kubernetes.io/job-completion-index": str(index),
-                },
-                "annotations": {
-                    **(inner.get("annotations") or {}),
-                    "batch.kubernetes.io/job-completion-index": str(index),
-                },
-                "ownerReferences": [
-                    {
-                        "apiVersion": "batch/v1",
-                        "kind": "Job",
-                        "name": name,
-                        "uid": f"manifest-{namespace}-{name}",
-                        "controller": True,
-                    }
-                ],
-            },
-            "spec": template.get("spec") or {},
-        }
-        for index in range(count)
-    ]
-
-
-def find_gang(text: str, snapshot: Snapshot) -> GangKey:
-    """Return the one gang that ``text`` names. Raises InvalidInput, listing what there is."""
-    dialect, _, rest = text.rpartition(":")
-    namespace, _, name = rest.rpartition("/")
-    matching = [
-        key
-        for key in sorted(snapshot.members)
-        if key.name == name
-        and (not namespace or key.namespace == namespace)
-        and (not dialect or key.dialect == dialect)
-    ]
-    if len(matching) == 1:
-        return matching[0]
-    known = matching or sorted(snapshot.members)
-    listed = ", ".join(str(key) for key in known[:10]) or "none"
-    more = f" and {len(known) - 10} more" if len(known) > 10 else ""
-    what = "several gangs are" if matching else "no gang is"
-    raise InvalidInput(f"{what} named {text!r}; there are: {listed}{more}")
-
-
-def told(answer: Plan | Refusal) -> list[str]:
-    """Return the answer as lines of text."""
-    if isinstance(answer, Refusal):
-        return [
-            f"no plan for {answer.gang} ({answer.code}): {answer.message}",
-            *(f"  {line}" for line in answer.details),
-        ]
-    lines = [f"plan for {answer.gang}, priority {answer.priority}: {answer.proof}"]
-    lines += [f"  {line}" for line in answer.explanation]
-    lines.append("seats:")
-    lines += [f"  {seat.namespace}/{seat.name} -> {seat.node}" for seat in answer.seats]
-    lines.append("victims:" if answer.victims else "victims: none")
-    lines += [
-        f"  {victim.namespace}/{victim.name} on {victim.node} (priority {victim.priority}"
-        + (f", {victim.gang}" if victim.gang else "")
-        + f"): {victim.reason}"
-        for victim in answer.victims
-    ]
-    costs = [cost for cost in answer.costs if cost.value or cost.bound]
-    lines.append("cost (level: value, proved lower bound):" if costs else "cost: nothing")
-    lines += [f"  {cost.level}: {cost.value}, {cost.bound}" for cost in costs]
-    return lines
+            raise InvalidInput(f"{paths[0]}: {problem}") from problem
+    else:
+        required(contents.records)
+        for gap in gaps(contents.records):
+            note(f"the dump has {gap}")
+        question = of_records(contents.records, settings or Settings())
+    if added is not None:
+        extra = manifest.read(added, question.snapshot.priority_classes)
+        for what in extra.unread:
+            note(f"{added}: {what} is not read, it decides nothing here")
+        question = with_manifest(question, extra)
+    return question

@@ -22,8 +22,9 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import config, tenant_metrics
+from extender.cli import config, limit_metrics, tenant_metrics
 from extender.cli.debug_source import DebugView
+from extender.cli.leaving import leave_behind
 from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
 from extender.gang.act.book import State
@@ -96,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)
         uvloop.run(serve(settings, args.kubeconfig))
+        leave_behind(0)
     except ExtenderError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2 if isinstance(problem, InvalidInput) else 1
@@ -204,6 +206,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
         label="of",
     )
     tenant_metrics.expose(metrics, replica)
+    limit_metrics.expose(metrics, replica)
     leadership = replica.leadership
     metrics.source(
         "leader",

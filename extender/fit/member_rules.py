@@ -7,7 +7,7 @@ seats found must then be checked one after the other on a ClusterView.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, combinations_with_replacement
 
 from msgspec import Struct
@@ -61,7 +61,9 @@ class MemberRules(Struct, frozen=True):
     """For a person: rules the caps express only in part, or not at all."""
 
 
-def self_caps(classes: Sequence[Sequence[Pod]], view: ClusterView) -> MemberRules:
+def self_caps(
+    classes: Sequence[Sequence[Pod]], view: ClusterView, check: Callable[[], None] = lambda: None
+) -> MemberRules:
     """Return the limits that members set for each other by anti-affinity, ports and spread.
 
     ``classes`` are the gang's members, grouped as the search groups them. A cap
@@ -74,14 +76,16 @@ def self_caps(classes: Sequence[Sequence[Pod]], view: ClusterView) -> MemberRule
     Where they do not, the order in which the others come first leaves somebody out.
     Members bound by the constraint and counted by it are so seated exactly as the
     filter allows; counted members whom it does not bind may come first.
+
+    ``check`` is called again and again, and may raise to end it.
     """
     keys = _label_keys(pod.shape for pods in classes for pod in pods)
     kinds = [_kinds(pods, keys) for pods in classes]
     caps: list[MemberCap] = []
     verify: list[str] = []
-    _anti_affinity(kinds, view.namespaces, caps, verify)
+    _anti_affinity(kinds, view.namespaces, caps, verify, check)
     _host_ports(kinds, caps, verify)
-    spreads = _spreads(kinds, view, verify)
+    spreads = _spreads(kinds, view, verify, check)
     return MemberRules(tuple(dict.fromkeys(caps)), spreads, tuple(dict.fromkeys(verify)))
 
 
@@ -162,6 +166,7 @@ def _anti_affinity(
     namespaces: Namespaces,
     caps: list[MemberCap],
     verify: list[str],
+    check: Callable[[], None],
 ) -> None:
     """One cap of 1 a domain over classes whose members all keep apart."""
     keys = {
@@ -171,6 +176,7 @@ def _anti_affinity(
         apart: dict[tuple[int, int], bool] = {}
         partly = False
         for a, b in combinations_with_replacement(range(len(kinds)), 2):
+            check()
             answers = {
                 _keep_apart(one, other, key, namespaces)
                 for one, other in _pairs(kinds[a], kinds[b] if b != a else None)
@@ -238,7 +244,10 @@ def _keep_apart(one: Pod, other: Pod, key: str, namespaces: Namespaces) -> bool:
 
 
 def _spreads(
-    kinds: Sequence[Sequence[Kind]], view: ClusterView, verify: list[str]
+    kinds: Sequence[Sequence[Kind]],
+    view: ClusterView,
+    verify: list[str],
+    check: Callable[[], None],
 ) -> tuple[MemberSpread, ...]:
     """One rule for each constraint of some class, over all classes that share it."""
     rules: list[tuple[object, ...] | None] = []
@@ -253,6 +262,7 @@ def _spreads(
             continue
         sample = group[0][0]
         for level in view.spread_counts(sample).levels if sample.shape.spread else ():
+            check()
             constraint = level.constraint
             numbers = [
                 sum(n for pod, n in other if counts_for(constraint, sample.namespace, pod))

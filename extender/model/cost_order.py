@@ -16,26 +16,28 @@ LEVELS = {
     "pods": "pods evicted, whatever their priority",
     "gpus": "extended resources (GPUs and the like) that the evicted pods ask for",
     "topology": "1 when the seats leave the topology domain the gang would like to share",
+    "grace": "pods that take longer than plan.patienceSeconds to end",
     "work": "share of a node times seconds since start or last checkpoint",
     "reservations": "plans of less urgent gangs that lose their seats",
     "waits": "terminating pods whose end has to be waited for",
     "age": "seconds the evicted pods have run: what started later goes first",
 }
-TAIL = ("topology", "reservations", "waits", "age")
+TAIL = ("topology", "grace", "reservations", "waits", "age")
 """Always counted; put at the end where an order does not name them."""
 
 ORDERS: Mapping[str, tuple[str, ...]] = {
     # kube-scheduler's own idea first: a high priority is never spared for a lower one.
     # A wish for one topology domain evicts no further pod and breaks no further gang. It
     # comes before the work lost, which hardly ever ties: after it, it would never count.
-    "default": ("pdb-violations", "by-priority", "topology", "work"),
+    # So does a long grace period, which keeps the gang waiting and says nothing of priority.
+    "default": ("pdb-violations", "by-priority", "topology", "grace", "work"),
     # For clusters where every eviction costs alike, whoever it hits. Of equally many pods
     # those go that the default order takes, so a high priority is spared where that is free.
-    "fewest-pods": ("pdb-violations", "pods", "by-priority", "topology", "work"),
+    "fewest-pods": ("pdb-violations", "pods", "by-priority", "topology", "grace", "work"),
     # For clusters where a broken training job costs more than many small pods.
-    "fewest-gangs": ("pdb-violations", "gangs", "by-priority", "topology", "work"),
+    "fewest-gangs": ("pdb-violations", "gangs", "by-priority", "topology", "grace", "work"),
     # For clusters billed by the accelerator.
-    "fewest-gpus": ("pdb-violations", "gpus", "by-priority", "topology", "work"),
+    "fewest-gpus": ("pdb-violations", "gpus", "by-priority", "topology", "grace", "work"),
     # For long jobs that checkpoint and say so.
     "least-work": ("pdb-violations", "work", "by-priority"),
 }

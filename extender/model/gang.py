@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Final
 
 from msgspec import Struct
 
 from extender.model.objects import GangKey, Pod
 
-UNIT_ALL = "all"
-UNIT_SINGLE = "single"
+UNIT_ALL: Final = "all"
+UNIT_SINGLE: Final = "single"
 
 
 class Gang(Struct, frozen=True, dict=True):

@@ -129,6 +129,13 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     protected_namespaces: tuple[str, ...] = ("kube-system",)
     retry_seconds: float = 2.0
     """How soon an unchanged refusal is looked at again."""
+    longest_retry_seconds: float = 30.0
+    """A refusal stands ten times as long as its search took, at most this long."""
+    overrun_seconds: float = 10.0
+    """A search that has not ended this long after ``seconds`` is stopped by force: its planner
+    is replaced, and its gang is set aside for seats.suspend_seconds."""
+    namespace_share: float = 0.5
+    """Of planning time one namespace gets while gangs of others wait; 1: as much as it asks for."""
 
 
 class SeatSettings(Section, frozen=True, kw_only=True):
@@ -148,6 +155,10 @@ class SeatSettings(Section, frozen=True, kw_only=True):
     are what keeps strangers' out."""
     nominate: bool = True
     """Write status.nominatedNodeName on members, a hint to autoscalers."""
+    give_ups: int = 3
+    """After so many plans in a row that were given up a gang is suspended; 0: never."""
+    suspend_seconds: float = 3600.0
+    """For how long, unless the gang changes."""
 
 
 class EvictionSettings(Section, frozen=True, kw_only=True):
@@ -156,6 +167,10 @@ class EvictionSettings(Section, frozen=True, kw_only=True):
     concurrency: int = 32
     attempts: int = 8
     """Tries per victim on 429, 5xx and connection errors before the plan gives up."""
+    longest_grace_seconds: int = 3600
+    """A victim whose own grace period is longer is evicted with this one: seats wait no longer."""
+    per_namespace_hour: int = 0
+    """Pods that the gangs of one namespace may have evicted within an hour; 0: no limit."""
 
 
 JITTER = 1.2
@@ -189,7 +204,8 @@ class Settings(Section, frozen=True, kw_only=True):
     """The whole file."""
 
     scheduler_names: tuple[str, ...] = ()
-    """Only pods of these schedulers are planned for; empty = of any."""
+    """Only pods of these schedulers are planned for; empty = of default-scheduler, and of those
+    that have asked since the start."""
     server: ServerSettings = ServerSettings()
     api: ApiSettings = ApiSettings()
     cache: CacheSettings = CacheSettings()
@@ -257,6 +273,16 @@ def validate(settings: Settings) -> None:
         (s.plan.seconds > 0, "plan.seconds must be positive"),
         (s.plan.patience_seconds >= 0, "plan.patienceSeconds must not be negative"),
         (s.plan.min_runtime_seconds >= 0, "plan.minRuntimeSeconds must not be negative"),
+        (
+            s.plan.longest_retry_seconds >= s.plan.retry_seconds,
+            "plan.longestRetrySeconds must not be below plan.retrySeconds",
+        ),
+        (s.plan.overrun_seconds >= 1, "plan.overrunSeconds must be at least 1"),
+        (0 < s.plan.namespace_share <= 1, "plan.namespaceShare must be above 0 and at most 1"),
+        (s.seats.give_ups >= 0, "seats.giveUps must not be negative"),
+        (s.seats.suspend_seconds > 0, "seats.suspendSeconds must be positive"),
+        (s.eviction.longest_grace_seconds > 0, "eviction.longestGraceSeconds must be positive"),
+        (s.eviction.per_namespace_hour >= 0, "eviction.perNamespaceHour must not be negative"),
         (s.seats.bind_seconds > 0, "seats.bindSeconds must be positive"),
         (s.seats.max_replans >= 0, "seats.maxReplans must not be negative"),
         (s.eviction.concurrency > 0, "eviction.concurrency must be positive"),

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from extender.sandbox import admission, patches
@@ -60,7 +61,12 @@ _NAME_ATTEMPTS = 8
 
 def timestamp(seconds: float) -> str:
     """Return RFC 3339 with whole seconds, as metav1.Time."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _rfc3339(int(seconds))
+
+
+@lru_cache(maxsize=1024)
+def _rfc3339(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def generated(prefix: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from msgspec.structs import replace
 
+from extender.fit.static import static_allowed
 from extender.fit.view import ClusterView
 from extender.model.decode import decode_node, decode_pod
 from extender.model.objects import Node, Pod
@@ -14,16 +16,53 @@ from extender.sandbox.api import FINISHED
 from extender.sandbox.status import Obj
 
 
+class InTree(Protocol):
+    """What kube-scheduler's own plugins say of one pod and the nodes."""
+
+    def why_not(self, pod: Pod, name: str) -> str | None:
+        """Return "Plugin: reason" of the first filter that keeps it off the node, else None."""
+
+    def never(self, pod: Pod, name: str) -> bool:
+        """Return whether no eviction can let the pod onto the node."""
+
+    def score(self, name: str) -> int:
+        """Return 0..100 for a node: the less of its CPU is used, the more."""
+
+
+class FilterView:
+    """Every filter that extender.fit models."""
+
+    def __init__(self, view: ClusterView, nodes: Mapping[str, Node]) -> None:
+        self._view = view
+        self._nodes = nodes
+
+    def why_not(self, pod: Pod, name: str) -> str | None:
+        """See InTree."""
+        return self._view.why_not(pod, name)
+
+    def never(self, pod: Pod, name: str) -> bool:
+        """See InTree."""
+        return static_allowed(pod, self._nodes[name]) is not None
+
+    def score(self, name: str) -> int:
+        """See InTree."""
+        state = self._view.state(name)
+        total = state.allocatable.get("cpu", 0) or 1
+        return 100 * (total - state.used.get("cpu", 0)) // total
+
+
 class ClusterState:
     """Nodes and non-finished pods. An assumed pod counts as bound until the watch shows it."""
 
-    def __init__(self) -> None:
+    def __init__(self, decode: Callable[[Obj], Pod] = decode_pod) -> None:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.raw: dict[str, Obj] = {}
         """Pod uid -> the object as the API has it, for the wire."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self._assumed: dict[str, str] = {}
+        self.assumed: dict[str, str] = {}
+        """Pod uid -> node."""
+        self._decode = decode
         self._generation = 0
 
     def set_node(self, obj: Obj) -> None:
@@ -37,34 +76,34 @@ class ClusterState:
         if obj["status"].get("phase") in FINISHED:
             self.drop_pod(uid)
             return before
-        self.pods[uid], self.raw[uid] = decode_pod(obj), obj
+        self.pods[uid], self.raw[uid] = self._decode(obj), obj
         if self.pods[uid].node:
-            self._assumed.pop(uid, None)
+            self.assumed.pop(uid, None)
         return before
 
     def drop_pod(self, uid: str) -> None:
         """Forget a pod."""
         self.pods.pop(uid, None)
         self.raw.pop(uid, None)
-        self._assumed.pop(uid, None)
+        self.assumed.pop(uid, None)
 
     def assume(self, uid: str, node: str) -> None:
         """Count a pod as bound before the API says so."""
-        self._assumed[uid] = node
+        self.assumed[uid] = node
 
     def forget(self, uid: str) -> None:
         """Take an assumption back."""
-        self._assumed.pop(uid, None)
+        self.assumed.pop(uid, None)
 
     def node_of(self, pod: Pod) -> str:
         """Where a pod is, or is assumed to be; "" when it waits."""
-        return pod.node or self._assumed.get(pod.uid, "")
+        return pod.node or self.assumed.get(pod.uid, "")
 
     def on(self, node: str) -> list[Pod]:
         """Return the pods on a node, assumed ones included."""
         return [pod for pod in self.pods.values() if self.node_of(pod) == node]
 
-    def view(self, pod: Pod, *, without: frozenset[str] = frozenset()) -> ClusterView:
+    def view(self, pod: Pod, *, without: frozenset[str] = frozenset()) -> InTree:
         """Return the cluster as in-tree filters see it for this pod, less some pods.
 
         Pods nominated to a node count there when they are at least as urgent
@@ -78,7 +117,7 @@ class ClusterState:
                 node = other.nominated
             if node in bound and other.uid not in without:
                 bound[node].append(replace(other, node=node))
-        return ClusterView.from_snapshot(
+        view = ClusterView.from_snapshot(
             Snapshot(
                 generation=self._generation,
                 nodes=dict(self.nodes),
@@ -86,3 +125,4 @@ class ClusterState:
                 namespaces=dict(self.namespaces),
             )
         )
+        return FilterView(view, self.nodes)

@@ -15,52 +15,36 @@ import aiohttp
 from aiohttp import web
 
 from extender.kube.credentials import Access
+from extender.sandbox.forwarding import Forwarder, cut, piecewise, pour, whole
 
 _POD = re.compile(r"^/api/v1/namespaces/[^/]+/pods/[^/]+(?P<evict>/eviction)?$")
-_HOP_BY_HOP = {
-    "connection",
-    "content-encoding",
-    "content-length",
-    "host",
-    "keep-alive",
-    "transfer-encoding",
-}
 
 
 class ApiProxy:
     """Forwards everything; ``url`` is known after ``start``."""
 
     def __init__(self, access: Access) -> None:
-        self.url = ""
         self.evictions = 0
         """How many have gone through."""
         self.eviction_seconds = 0.0
         """How long each takes on its way."""
-        self._access = access
+        self._forwarder = Forwarder(access, self._forward)
         self._gate = asyncio.Lock()
         self._left: int | None = None
         self._then: Callable[[], Awaitable[None]] | None = None
-        self._session: aiohttp.ClientSession | None = None
-        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self._forwarder.url
 
     async def start(self) -> None:
         """Listen on a free loopback port."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), auto_decompress=False
-        )
-        app = web.Application(client_max_size=64 * 1024 * 1024)
-        app.router.add_route("*", "/{path:.*}", self._forward)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await self._forwarder.start()
 
     async def close(self) -> None:
         """Cut every connection."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-        if self._session is not None:
-            await self._session.close()
+        await self._forwarder.close()
 
     def strike_after(self, evictions: int, then: Callable[[], Awaitable[None]]) -> None:
         """Call ``then`` when this many more have gone through, before anybody is told of it."""
@@ -80,7 +64,7 @@ class ApiProxy:
             if request.transport is None or request.transport.is_closing():
                 # Whoever wanted this eviction died while it waited for its turn.
                 return web.Response(status=502)
-            answer = await self._pass(request, whole=True)
+            answer = await self._pass(request, at_once=True)
             if answer.status < 300:
                 self.evictions += 1
                 await self._strike()
@@ -96,38 +80,17 @@ class ApiProxy:
             # Let the loop see the dead client's connections close before the next in line.
             await asyncio.sleep(0.05)
 
-    async def _pass(self, request: web.Request, *, whole: bool = False) -> web.StreamResponse:
-        assert self._session is not None
-        headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
-        if self._access.authorization is not None:
-            header = await self._access.authorization()
-            if header:
-                headers["Authorization"] = header
+    async def _pass(self, request: web.Request, *, at_once: bool = False) -> web.StreamResponse:
         begun = False
         try:
-            async with self._session.request(
-                request.method,
-                self._access.server + request.path_qs,
-                headers=headers,
-                data=await request.read() or None,
-                ssl=self._access.tls if self._access.tls is not None else True,
-                server_hostname=self._access.server_hostname,
-                timeout=aiohttp.ClientTimeout(total=None),
-                allow_redirects=False,
-            ) as answer:
-                back = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP}
-                if whole:
-                    return web.Response(
-                        status=answer.status, headers=back, body=await answer.read()
-                    )
-                response = web.StreamResponse(status=answer.status, headers=back)
+            async with self._forwarder.answer_to(request) as answer:
+                if at_once:
+                    return await whole(answer)
+                response = piecewise(answer)
                 await response.prepare(request)
                 begun = True
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
+                await pour(answer, response)
                 return response
-        except (ConnectionError, aiohttp.ClientError) as error:
+        except (ConnectionError, TimeoutError, aiohttp.ClientError) as error:
             # An answer cut short behind us is cut short in front of us as well.
-            if begun and request.transport is not None:
-                request.transport.close()
-            return web.Response(status=502, text=str(error))
+            return cut(request) if begun else web.Response(status=502, text=str(error))

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from extender.fit.static import static_allowed
 from extender.model.objects import Pod
 from extender.sandbox.api import Api
 from extender.sandbox.cluster import ClusterState
@@ -51,11 +50,16 @@ class Scheduler:
     """Schedule the pods of an Api with the help of one extender, or of none."""
 
     def __init__(
-        self, api: Api, extender: ExtenderClient | None, *, backoff_scale: float = 1.0
+        self,
+        api: Api,
+        extender: ExtenderClient | None,
+        *,
+        backoff_scale: float = 1.0,
+        state: ClusterState | None = None,
     ) -> None:
         self._api = api
         self._extender = extender
-        self._state = ClusterState()
+        self._state = state or ClusterState()
         self._scale = backoff_scale
 
     async def run(self) -> None:
@@ -179,11 +183,7 @@ class Scheduler:
         if len(feasible) < 2:
             return "".join(feasible)
         view = self._state.view(pod)
-        scores = {}
-        for name in feasible:
-            state = view.state(name)
-            total = state.allocatable.get("cpu", 0) or 1
-            scores[name] = 100 * (total - state.used.get("cpu", 0)) // total
+        scores = {name: view.score(name) for name in feasible}
         if self._extender is not None:
             raw = self._state.raw[pod.uid]
             for name, score in (await self._extender.prioritize(raw, feasible)).items():
@@ -201,7 +201,7 @@ class Scheduler:
                 left.append(name)
                 continue
             verdicts.plugins.add(reason.split(":")[0])
-            fixed = static_allowed(pod, self._state.nodes[name]) is not None
+            fixed = view.never(pod, name)
             (verdicts.unresolvable if fixed else verdicts.unschedulable)[name] = reason
         if not left or self._extender is None:
             return left

@@ -11,6 +11,7 @@ answer chooses, its parts on the nodes are allowed here and cost no more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from math import ceil
@@ -21,6 +22,7 @@ from extender.search.cost import cost_of
 from extender.search.cover import Covering, Item, Price, cover, total
 from extender.search.problem import Problem, Vector
 from extender.search.room import Room
+from extender.search.stop import Stop
 
 
 class Step(Struct, frozen=True):
@@ -69,9 +71,8 @@ class Relaxation:
             for u in units
             for n, amounts in problem.units[u].releases
         }
-        self._members = [
-            sum(unit.gang == g for unit in problem.units) for g in range(len(problem.gangs))
-        ]
+        of_gang = Counter(unit.gang for unit in problem.units)
+        self._members = [of_gang[g] for g in range(len(problem.gangs))]
         self._frontiers: dict[int, tuple[object, list[tuple[Price, tuple[int, ...]]], list[Step]]]
         self._frontiers = {}
 
@@ -95,10 +96,12 @@ class Relaxation:
             price = [Fraction(amount, parts) if amount else 0 for amount in price]
         return tuple(price)
 
-    def relax(self, chosen: Collection[int], open_units: Collection[int]) -> Relaxed | None:
+    def relax(
+        self, chosen: Collection[int], open_units: Collection[int], stop: Stop | None = None
+    ) -> Relaxed | None:
         """Bound and picks for a branch; the room holds exactly its chosen (and free) units.
 
-        None when even the relaxation does not reach the demand.
+        None when even the relaxation does not reach the demand. Raises OutOfTime.
         """
         gone = [0] * len(self.problem.gangs)
         for u in chosen:
@@ -110,7 +113,7 @@ class Relaxation:
         for n in self._region:
             seats += self._seats(n)
             if self._on_node[n]:
-                steps += self._steps(n, undecided, gone)
+                steps += self._steps(n, undecided, gone, stop)
         base = list(cost_of(self.problem, chosen))
         value: Price = tuple(a + b for a, b in zip(base, self._base, strict=True))
         demand = max(self.problem.need, sum(cls.least for cls in self.problem.classes)) - seats
@@ -158,7 +161,9 @@ class Relaxation:
             fits = min(fits, max(0, amounts[r]) // ask)
         return fits
 
-    def _steps(self, n: int, undecided: set[int], gone: Sequence[int]) -> list[Step]:
+    def _steps(
+        self, n: int, undecided: set[int], gone: Sequence[int], stop: Stop | None
+    ) -> list[Step]:
         here = [u for u in self._on_node[n] if u in undecided]
         gangs = tuple(
             gone[g] > 0 for g in sorted({self.problem.units[u].gang for u in here} - {-1})
@@ -167,13 +172,13 @@ class Relaxation:
         known = self._frontiers.get(n)
         if known is not None and known[0] == key:
             return known[2]
-        rows = self._frontier(n, here, gone)
+        rows = self._frontier(n, here, gone, stop)
         steps = hull(n, [price for price, _ in rows])
         self._frontiers[n] = (key, rows, steps)
         return steps
 
     def _frontier(
-        self, n: int, here: Sequence[int], gone: Sequence[int]
+        self, n: int, here: Sequence[int], gone: Sequence[int], stop: Stop | None
     ) -> list[tuple[Price, tuple[int, ...]]]:
         """[k] = (least price, units) of k more relaxed seats on n."""
         levels = len(self.problem.levels)
@@ -200,6 +205,8 @@ class Relaxation:
             have = [a + b for a, b in zip(have, released, strict=True)]
         rows: list[tuple[Price, tuple[int, ...]]] = [(zero, ())]
         for seats in range(now + 1, self._limit(n) + 1):
+            if stop is not None:
+                stop.check()
             need = [ask * seats - a for ask, a in zip(self._request, have, strict=True)]
             found: Covering | None = cover(items, need, levels)
             if found is None:

@@ -14,7 +14,7 @@ from extender.search.core.kernel import Region
 from extender.search.cost import cost_of
 from extender.search.explain import Nearest, Shortage, refusal
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
-from extender.search.reference import no_answer, regions_of, scattered_seats
+from extender.search.reference import no_answer, promising, regions_of, scattered_seats
 from extender.search.single import is_wide
 from extender.search.stop import Flag, Stop
 
@@ -46,12 +46,20 @@ def solve(
     """
     stop = Stop(limits, deadline, cancel)
     columns = Columns(problem)
-    spaces = regions_of(problem)
-    regions = [
-        Region(columns, mask(problem, nodes), problem.domain_level if scattered else -1)
-        for nodes, scattered in spaces
-    ]
+    spaces: list[tuple[tuple[int, ...], bool]] = []
+    regions: list[Region] = []
+    unseen: list[Vector] = []
+    for nodes, scattered in promising(problem, regions_of(problem)):
+        if regions and stop.over():
+            # Of what is not looked at nothing is known but that nobody goes for less than nothing.
+            unseen.append(cost_of(problem, (), scattered=scattered))
+            continue
+        spaces.append((nodes, scattered))
+        level = problem.domain_level if scattered else -1
+        regions.append(Region(columns, mask(problem, nodes), level))
     able = [at for at, region in enumerate(regions) if region.possible]
+    if not able and unseen:
+        return no_answer(problem, min(unseen), stop, True)
     if not able:
         return refuse(problem, spaces, regions)
     best: tuple[Vector, list[int], int] | None = None
@@ -61,7 +69,7 @@ def solve(
             cost = cost_of(problem, waiting, scattered=spaces[at][1])
             if best is None or cost < best[0]:
                 best = (cost, waiting, at)
-    bounds: list[Vector] = []
+    bounds: list[Vector] = unseen
     for at in able:
         floor = cost_of(problem, (), scattered=spaces[at][1])
         if best is not None and best[0] <= floor:

@@ -15,13 +15,28 @@ lower limits overlap in other ways every vector is kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, combinations, product
+from itertools import chain, combinations, islice
 
 from msgspec import Struct
 
-from extender.search.packing import WIDEST, Counts, Pattern, all_below, below, maximal
+from extender.search.packing import (
+    MOST_STEPS,
+    WIDEST,
+    Counts,
+    Pattern,
+    TooWide,
+    Ways,
+    all_below,
+    below,
+    endless,
+    maximal,
+    ways_down,
+)
 from extender.search.spread import Band
 from extender.search.stop import Stop
+
+MOST_COUNTED = 10
+"""Classes under one lower limit: every set of them is asked for what it has to give."""
 
 Key = tuple[int, int]
 """(rule, domain)"""
@@ -61,9 +76,11 @@ class Fold:
         rules: Mapping[Key, Band],
         counts: Counts,
         stop: Stop | None = None,
+        ways: Ways | None = None,
     ) -> None:
-        """Raises OutOfTime."""
+        """Raises OutOfTime, TooWide."""
         self._stop = stop
+        self._ways = ways
         self.counts = counts
         self.rules = rules
         self.exact = True
@@ -84,6 +101,8 @@ class Fold:
                 self._every = True
             else:
                 members = sorted(counted.pop())
+                if len(members) > MOST_COUNTED:
+                    raise TooWide
                 self._groups = [
                     frozenset(group)
                     for group in chain.from_iterable(
@@ -114,12 +133,16 @@ class Fold:
         own = [self.rules[key] for key in self._keys[at] if not self._shared(key)]
         shared = [key for key in self._keys[at] if self._shared(key)]
         for band in own:
-            vectors = under(vectors, band)
-        options = all_below(vectors) if shared or self._every else vectors
+            vectors = under(vectors, band, self._stop)
+        options = all_below(vectors, self._stop) if shared or self._every else vectors
         low = [band for band in own if band.low > 0]
         options = tuple(v for v in options if all(band.count(v) >= band.low for band in low))
         asked = [(v, self._asked(at, v)) for v in options]
         reached: dict[State, tuple[State, Counts]] = {}
+        if self._ways is not None:
+            self._ways.add(len(self._steps[-1]) * len(asked) * (1 + len(shared)))
+        elif len(self._steps[-1]) * len(asked) > MOST_STEPS and endless(self._stop):
+            raise TooWide
         for state in self._steps[-1]:
             if self._stop is not None:
                 self._stop.check()
@@ -206,15 +229,16 @@ class Fold:
         for vector, low in zip(vectors, lows, strict=True):
             options = [nobody]
             if low:
+                splits = list(islice(ways_down(vector, whole, low), WIDEST + 1))
+                if len(splits) > WIDEST:
+                    raise TooWide
                 options = [
-                    tuple(
-                        dict(zip(whole, split, strict=True)).get(c, 0) for c in range(len(vector))
-                    )
-                    for split in product(*(range(min(low, vector[c]) + 1) for c in whole))
-                    if sum(split) == low
+                    tuple(a - b for a, b in zip(vector, rest, strict=True)) for rest in splits
                 ]
             step: dict[Counts, tuple[Counts, Counts]] = {}
             for total in ways[-1]:
+                if self._stop is not None:
+                    self._stop.check()
                 for option in options:
                     more = tuple(a + b for a, b in zip(total, option, strict=True))
                     if all(a <= b for a, b in zip(more, self.counts, strict=True)):
@@ -228,15 +252,15 @@ class Fold:
         return floors[::-1]
 
 
-def under(vectors: Pattern, band: Band) -> Pattern:
-    """The maximal vectors that keep a band's upper limit."""
+def under(vectors: Pattern, band: Band, stop: Stop | None = None) -> Pattern:
+    """The maximal vectors that keep a band's upper limit. Raises OutOfTime, TooWide."""
     if all(vector in band for vector in vectors):
         return vectors
     lowered: list[Counts] = []
     if band.high >= 0:
-        lowered += below(vectors, [(band.counted, band.high)])
+        lowered += below(vectors, [(band.counted, band.high)], stop)
     if band.high < 0 or not band.counted <= band.bound:
         lowered += [
             tuple(0 if c in band.bound else k for c, k in enumerate(vector)) for vector in vectors
         ]
-    return maximal(lowered)
+    return maximal(lowered, stop)

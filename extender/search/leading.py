@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from extender.search import solver
 from extender.search.problem import Limits, Problem, Solution
 from extender.search.single import alone, is_wide, joint
-from extender.search.stop import Flag, part_of
+from extender.search.stop import Flag, OutOfTime, Stop, part_of
 from extender.search.validate import check_frame
 
 SHARE = 0.3
@@ -65,7 +65,10 @@ def solve(
     found = solver.solve(single, limits, deadline=part_of(deadline, SHARE), cancel=cancel)
     if not isinstance(found, Solution) or not found.optimal:
         return None
-    seats = _Seating(problem, single, lead, found).place()
+    try:
+        seats = _Seating(problem, single, lead, found, Stop(limits, deadline, cancel)).place()
+    except OutOfTime:
+        return None
     return None if seats is None else replace(found, seats=seats)
 
 
@@ -76,8 +79,11 @@ class _Seating:
     none (for JOINT, none but its own) it goes first, else as long as enough are left.
     """
 
-    def __init__(self, problem: Problem, single: Problem, lead: int, found: Solution) -> None:
+    def __init__(
+        self, problem: Problem, single: Problem, lead: int, found: Solution, stop: Stop
+    ) -> None:
         self.problem = problem
+        self.stop = stop
         self.lead = lead
         self.leader = single.classes[0]
         self.own = 1 if lead == JOINT else 0
@@ -98,7 +104,7 @@ class _Seating:
         self.spare = sum(self.open.values()) - self.leader.count
 
     def place(self) -> tuple[tuple[int, int, int], ...] | None:
-        """Seats (class, node, members); None where some member finds none."""
+        """Seats (class, node, members); None where some member finds none. Raises OutOfTime."""
         for cls in self._others():
             if not self._seat(cls):
                 return None
@@ -123,6 +129,8 @@ class _Seating:
         left = self.problem.classes[cls].count
         dear: list[tuple[int, int]] = []
         for n in range(len(self.problem.nodes)):
+            if n % 64 == 0:
+                self.stop.check_first()
             while left and self._fits(cls, n):
                 loss = self._loss(cls, n)
                 if loss:
@@ -133,6 +141,7 @@ class _Seating:
             if not left:
                 return True
         for _, n in sorted(dear):
+            self.stop.check_first()
             while left and self._fits(cls, n):
                 loss = self._loss(cls, n)
                 if loss > self.spare:

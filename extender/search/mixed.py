@@ -24,6 +24,7 @@ from extender.search.core.columns import Doubtful
 from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, broken_budgets, cost_of
 from extender.search.packed_room import UNKNOWN, PackedRoom
+from extender.search.packing import TooWide, Ways
 from extender.search.parts import Part, Together, needs, seated, shut, without
 from extender.search.problem import (
     Cap,
@@ -34,7 +35,7 @@ from extender.search.problem import (
     Solution,
     Vector,
 )
-from extender.search.reference import Incumbent, Region, answer, regions_of
+from extender.search.reference import Incumbent, Region, answer, open_regions
 from extender.search.single import is_wide, joint, largest
 from extender.search.spread import splits
 from extender.search.stop import Flag, OutOfTime, Stop, part_of
@@ -83,22 +84,19 @@ def solve(
     deadline: float | None = None,
     cancel: Flag | None = None,
 ) -> Solution | Infeasible:
-    """As reference.solve. Raises Doubtful when a unit is malformed or too wide."""
-    stop = Stop(limits, deadline, cancel)
+    """As reference.solve. Raises Doubtful when a unit is malformed or too wide, TooWide where
+    the classes have more ways to share the nodes than are looked at."""
+    stop, ways = Stop(limits, deadline, cancel), Ways()
     parts = [Part(problem, c, need) for c, need in enumerate(needs(problem)) if need]
     together = Together(problem) if _all_needed(problem) else None
     one = Part(joint(problem), 0, problem.need) if len(parts) > 1 else None
-    regions = [
-        MixedRegion(
-            problem,
-            nodes,
-            parts,
-            together,
-            one,
-            scattered=scattered,
-        )
-        for nodes, scattered in regions_of(problem)
-    ]
+    regions = open_regions(
+        problem,
+        stop,
+        lambda nodes, far: MixedRegion(
+            problem, nodes, parts, together, one, scattered=far, ways=ways
+        ),
+    )
     return answer(problem, regions, Incumbent(), stop)
 
 
@@ -125,8 +123,9 @@ class MixedRegion(Region):
         one: Part | None,
         *,
         scattered: bool,
+        ways: Ways | None = None,
     ) -> None:
-        super().__init__(problem, nodes, scattered=scattered)
+        super().__init__(problem, nodes, scattered=scattered, ways=ways)
         self.parts = parts
         self.inside = mask(problem, nodes)
         self.stop: Stop | None = None
@@ -157,9 +156,9 @@ class MixedRegion(Region):
                 yield zones
 
     @staticmethod
-    def room_of(problem: Problem, nodes: Sequence[int]) -> PackedRoom:
+    def room_of(problem: Problem, nodes: Sequence[int], ways: Ways | None) -> PackedRoom:
         """A room that the core packs."""
-        return PackedRoom(problem, nodes)
+        return PackedRoom(problem, nodes, ways)
 
     def first_answers(self, best: Incumbent, stop: Stop) -> None:
         """The answer without victims; else the classes seated one after the other, each at
@@ -183,8 +182,8 @@ class MixedRegion(Region):
                 self._move_to(frozenset())
                 self.room.choose(self.units)
                 super().first_answers(best, stop)
-        except OutOfTime:
-            pass
+        except (OutOfTime, TooWide) as early:
+            stop.wide = stop.wide or isinstance(early, TooWide)
         finally:
             self.room.stop = None
             self.room.choose(set(self.units) - self.room.chosen)
@@ -213,11 +212,11 @@ class MixedRegion(Region):
         without any time answers, a search with some time has too.
         """
         if stop.deadline:
-            self.stop = NO_TIME
+            self.stop, watching = NO_TIME, self.room.stop
             try:
                 self._until_better(best, NO_TIME, share=0.0)
             except OutOfTime:
-                self.room.stop = None
+                self.room.stop = watching  # where rules span nodes the room asks the clock itself
             finally:
                 self.stop = stop
                 self._move_to(frozenset())
@@ -454,11 +453,13 @@ class MixedRegion(Region):
                 continue
             lowest: Vector | None = None
             for n in self.room.region:
+                stop.check()
                 sets = list(self._ways(n, cls, leader.cls)) if cls.allowed[n] else []
+                sets = [gone for gone in sets if not best.beaten_by(self.price(gone))]
+                if not sets:
+                    continue
                 rest = [Part(without(self.problem, n, cls), p.cls, p.problem.need) for p in others]
                 for gone in sets:
-                    if best.beaten_by(self.price(gone)):
-                        continue
                     tries += 1
                     if tries > SEATS or not stop.spend():
                         return raised

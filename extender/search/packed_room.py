@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from extender.search.core.packing import Packing
-from extender.search.packing import Counts, Pattern
+from extender.search.packing import Counts, Pattern, TooWide, Ways
 from extender.search.problem import Problem
 from extender.search.room import Room
 
@@ -15,10 +15,10 @@ YES, NO, UNKNOWN = 1, 0, -1
 class PackedRoom(Room):
     """Room for several classes where no rule binds several nodes; else as Room."""
 
-    def __init__(self, problem: Problem, region: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, region: Sequence[int], ways: Ways | None = None) -> None:
         self._packing: Packing | None = None
         self._numbers: dict[Pattern, int] = {}
-        super().__init__(problem, region)
+        super().__init__(problem, region, ways)
         if not (self._simple or self._wide or problem.spreads):
             self._packing = Packing(self._counts, self._least, problem.need)
 
@@ -64,12 +64,12 @@ class PackedRoom(Room):
         return asked
 
     def place(self) -> tuple[tuple[int, int, int], ...]:
-        """As Room.place."""
+        """As Room.place. Raises TooWide where the core cannot tell who sits where."""
         if self._packing is None:
             return super().place()
         rows = self._packing.seat(self._asked(self._packing), self.problem.fill)
         if rows is None:
-            raise ValueError("place() asks for seats where the gang does not fit")
+            raise TooWide
         nodes: dict[Pattern, list[int]] = {}
         for n in self._order():
             nodes.setdefault(self._now[n], []).append(n)

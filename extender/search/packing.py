@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import TypeAlias
 
 from extender.search.stop import Stop
@@ -20,20 +21,55 @@ Pattern: TypeAlias = tuple[Counts, ...]
 
 WIDEST = 20_000
 """More vectors than this in one sum are not kept: the packing is then inexact."""
+MOST_STEPS = 5_000_000
+"""Comparisons of one step that no deadline bounds; TooWide beyond."""
 
 
 def maximal(vectors: Iterable[Counts], stop: Stop | None = None) -> Pattern:
     """The vectors that no other one of them dominates, in descending order.
 
-    Raises OutOfTime.
+    Raises OutOfTime, and TooWide where no deadline bounds the work.
     """
     kept: list[Counts] = []
+    steps = 0
     for at, vector in enumerate(sorted(set(vectors), reverse=True)):
         if stop is not None and at % 64 == 0:
             stop.check()
+        steps += len(kept)
+        if steps > MOST_STEPS and endless(stop):
+            raise TooWide
         if not any(all(a >= b for a, b in zip(other, vector, strict=True)) for other in kept):
             kept.append(vector)
     return tuple(kept)
+
+
+def endless(stop: Stop | None) -> bool:
+    """Whether nothing but a person ends what this stop bounds."""
+    return stop is None or not stop.deadline
+
+
+class TooWide(Exception):  # noqa: N818 - a finding about the problem, not a fault
+    """There are more ways to seat members on the nodes than are looked at one by one."""
+
+
+class Ways:
+    """How many vectors of members may still be looked at: a bound of work, not of time.
+
+    ``total`` over all nodes, ``most`` on one of them, ``sums`` while nodes are added up.
+    """
+
+    __slots__ = ("left", "most", "sums")
+
+    def __init__(self, total: int = 200_000, most: int = 3_000, sums: int = 300_000) -> None:
+        self.left = total
+        self.most = most
+        self.sums = sums
+
+    def add(self, sums: int) -> None:
+        """Take so many sums. Raises TooWide when they are too many."""
+        self.sums -= sums
+        if self.sums < 0:
+            raise TooWide
 
 
 def node_pattern(
@@ -41,35 +77,55 @@ def node_pattern(
     requests: Sequence[Sequence[int]],
     most: Sequence[int],
     limits: Sequence[tuple[frozenset[int], int]],
+    ways: Ways | None = None,
 ) -> Pattern:
-    """Maximal vectors of members on one node.
+    """Maximal vectors of members on one node, in descending order.
 
     ``room`` (R,) amounts; ``requests`` (C, R); ``most`` (C,) members at most (0
     where the class may not use the node); ``limits`` pairs (classes, members of
     them at most). A resource that nobody seated asks for is not looked at, so a
-    node short of it can still be used.
+    node short of it can still be used. Raises TooWide once ``ways`` are used up.
+
+    What fits still fits with a member less. So a vector is maximal as soon as no class
+    can have one member more: no vector needs to be compared with another.
     """
     found: list[Counts] = []
+    looked, last = 0, len(most) - 1
+    more = ways.most if ways is not None else 0
 
-    def extend(cls: int, left: Sequence[int], so_far: Counts) -> None:
-        if cls == len(most):
-            found.append(so_far)
-            return
+    def fitting(cls: int, left: Sequence[int], so_far: Sequence[int]) -> int:
+        """Members of the class that fit on top of those so far, however many it has."""
         fits = most[cls]
         for have, ask in zip(left, requests[cls], strict=True):
             if ask > 0:
                 fits = min(fits, max(0, have) // ask)
         for classes, limit in limits:
             if cls in classes:
-                fits = min(fits, limit - sum(so_far[c] for c in classes if c < cls))
-        fits = max(0, fits)
-        lowest = fits if cls == len(most) - 1 else 0
-        for members in range(fits, lowest - 1, -1):
-            rest = [have - ask * members for have, ask in zip(left, requests[cls], strict=True)]
-            extend(cls + 1, rest, (*so_far, members))
+                fits = min(fits, limit - sum(so_far[c] for c in classes if c < len(so_far)))
+        return max(0, fits)
 
+    def extend(cls: int, left: Sequence[int], so_far: Counts) -> None:
+        nonlocal looked
+        looked += 1
+        if ways is not None and looked > more:
+            raise TooWide
+        fits = fitting(cls, left, so_far)
+        for members in range(fits, -1 if cls < last else fits - 1, -1):
+            rest = [have - ask * members for have, ask in zip(left, requests[cls], strict=True)]
+            vector = (*so_far, members)
+            if cls < last:
+                extend(cls + 1, rest, vector)
+            elif not any(vector[c] < most[c] and fitting(c, rest, vector) for c in range(last)):
+                found.append(vector)
+
+    if not most:
+        return ((),)
     extend(0, room, ())
-    return maximal(found)
+    if ways is not None:
+        ways.left -= looked
+        if ways.left < 0:
+            raise TooWide
+    return tuple(found)
 
 
 class Sum:
@@ -110,9 +166,11 @@ class Sum:
 def join(left: Sum, right: Sum, counts: Counts, stop: Stop | None = None) -> Sum:
     """Every sum of a left and a right vector, clipped at ``counts``, maximal only.
 
-    Raises OutOfTime.
+    Raises OutOfTime, and TooWide where no deadline bounds the work.
     """
     parts: dict[Counts, tuple[Counts, Counts]] = {}
+    if len(left.vectors) * len(right.vectors) > MOST_STEPS and endless(stop):
+        raise TooWide
     for a in left.vectors:
         if stop is not None:
             stop.check()
@@ -133,43 +191,63 @@ def join(left: Sum, right: Sum, counts: Counts, stop: Stop | None = None) -> Sum
 def times(pattern: Pattern, nodes: int, counts: Counts, stop: Stop | None = None) -> Sum:
     """The same pattern on ``nodes`` (>= 1) nodes, by doubling. Raises OutOfTime."""
     if nodes == 1:
-        clipped = maximal(tuple(map(min, vector, counts)) for vector in pattern)
+        clipped = maximal((tuple(map(min, vector, counts)) for vector in pattern), stop)
         return Sum(clipped)
     half = times(pattern, nodes // 2, counts, stop)
     both = join(half, half, counts, stop)
-    return join(both, times(pattern, 1, counts), counts, stop) if nodes % 2 else both
+    return join(both, times(pattern, 1, counts, stop), counts, stop) if nodes % 2 else both
 
 
-def below(vectors: Pattern, limits: Sequence[tuple[frozenset[int], int]]) -> Pattern:
-    """The maximal vectors under ``vectors`` that keep within every limit."""
+def below(
+    vectors: Pattern, limits: Sequence[tuple[frozenset[int], int]], stop: Stop | None = None
+) -> Pattern:
+    """The maximal vectors under ``vectors`` that keep within every limit.
+
+    Raises OutOfTime, and TooWide where they come to more than WIDEST.
+    """
     current = vectors
     for classes, limit in limits:
-        lowered: list[Counts] = []
+        lowered: set[Counts] = set()
         for vector in current:
             excess = sum(vector[c] for c in classes) - limit
             if excess <= 0:
-                lowered.append(vector)
-            else:
-                lowered += _lowered(vector, sorted(classes), excess)
-        current = maximal(lowered)
+                lowered.add(vector)
+                continue
+            for at, less in enumerate(ways_down(vector, sorted(classes), excess)):
+                if stop is not None and at % 64 == 0:
+                    stop.check()
+                lowered.add(less)
+                if len(lowered) > WIDEST:
+                    raise TooWide
+        current = maximal(lowered, stop)
     return current
 
 
-def _lowered(vector: Counts, classes: Sequence[int], excess: int) -> Iterator[Counts]:
-    """All ways to take ``excess`` members away from these classes."""
+def ways_down(vector: Counts, classes: Sequence[int], excess: int) -> Iterator[Counts]:
+    """What is left of a vector, for all ways to take ``excess`` members from these classes."""
     if not classes:
         if excess == 0:
             yield vector
         return
     cls, rest = classes[0], classes[1:]
-    for less in range(min(excess, vector[cls]), -1, -1):
+    others = sum(vector[c] for c in rest)
+    for less in range(min(excess, vector[cls]), max(0, excess - others) - 1, -1):
         lowered = (*vector[:cls], vector[cls] - less, *vector[cls + 1 :])
-        yield from _lowered(lowered, rest, excess - less)
+        yield from ways_down(lowered, rest, excess - less)
 
 
-def all_below(vectors: Pattern) -> tuple[Counts, ...]:
-    """Every vector that some vector of the pattern dominates, once, descending."""
+def all_below(vectors: Pattern, stop: Stop | None = None) -> tuple[Counts, ...]:
+    """Every vector that some vector of the pattern dominates, once, descending.
+
+    Raises OutOfTime, and TooWide where they come to more than WIDEST.
+    """
     seen: set[Counts] = set()
     for vector in vectors:
+        if prod(k + 1 for k in vector) > WIDEST:
+            raise TooWide
+        if stop is not None:
+            stop.check()
         seen.update(product(*(range(k + 1) for k in vector)))
+        if len(seen) > WIDEST:
+            raise TooWide
     return tuple(sorted(seen, reverse=True))

@@ -24,14 +24,18 @@ Ties: the first answer found stays; units are ordered by (cost, uid), nodes by i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from extender.search.bounds import Relaxation
 from extender.search.cost import broken_budgets, cost_of, is_free
 from extender.search.explain import infeasible
+from extender.search.packing import TooWide, Ways
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.room import Room
 from extender.search.spread import settled
 from extender.search.stop import Flag, OutOfTime, Stop
+
+Space = TypeVar("Space", bound="Region")
 
 
 class Incumbent:
@@ -70,10 +74,56 @@ def solve(
     (``validate``).
     """
     problem = settled(problem)
-    searches = [
-        Region(problem, nodes, scattered=scattered) for nodes, scattered in regions_of(problem)
-    ]
-    return answer(problem, searches, Incumbent(), Stop(limits, deadline, cancel))
+    stop, ways = Stop(limits, deadline, cancel), Ways()
+    searches = open_regions(
+        problem, stop, lambda nodes, far: Region(problem, nodes, scattered=far, ways=ways)
+    )
+    return answer(problem, searches, Incumbent(), stop)
+
+
+def open_regions(
+    problem: Problem, stop: Stop, region: Callable[[Sequence[int], bool], Space]
+) -> list[Space]:
+    """One search for each set of nodes that all seats may lie in, as far as time allows.
+
+    Sets that are surely too small are left out while another one is left; what is not
+    looked at for lack of time is said by ``stop.wide``. The first set is looked at in any case.
+    """
+    found: list[Space] = []
+    for nodes, scattered in promising(problem, regions_of(problem)):
+        if found and stop.over():
+            stop.wide = True
+            break
+        stop.check_first()
+        found.append(region(nodes, scattered))
+    return found
+
+
+def promising(
+    problem: Problem, spaces: list[tuple[tuple[int, ...], bool]]
+) -> list[tuple[tuple[int, ...], bool]]:
+    """Return the spaces that could seat the gang were each node for each class alone.
+
+    Where none could, the one that comes nearest, to tell what it lacks.
+    """
+    if len(spaces) < 2:
+        return spaces
+    room = [list(column) for column in problem.free]
+    for unit in problem.units:
+        for n, amounts in unit.releases:
+            for column, amount in zip(room, amounts, strict=True):
+                column[n] += amount
+    wanted = max(problem.need, sum(cls.least for cls in problem.classes))
+    seats = [0] * len(problem.nodes)
+    for cls in problem.classes:
+        asked = [(column, ask) for column, ask in zip(room, cls.request, strict=True) if ask > 0]
+        for n, ok in enumerate(cls.allowed):
+            if ok:
+                fits = min((max(0, column[n]) // ask for column, ask in asked), default=cls.count)
+                seats[n] += min(cls.count, fits)
+    held = [sum(seats[n] for n in nodes) for nodes, _ in spaces]
+    able = [space for space, seated in zip(spaces, held, strict=True) if seated >= wanted]
+    return able or [spaces[held.index(max(held))]]
 
 
 def answer(
@@ -87,19 +137,18 @@ def answer(
     if not able:
         return infeasible(problem, [search.room for search in searches])
     for search in able:
-        search.first_answers(best, stop)
+        if best.cost is None or not stop.over():
+            search.first_answers(best, stop)
     bounds = [search.settle(best, stop) for search in able]
-    unseen = any(search.open for search in able)
+    unseen = stop.wide or any(search.open for search in able)
     if best.cost is None:
         return no_answer(problem, min((b for b in bounds if b), default=None), stop, unseen)
-    winner, chosen = None, tuple(sorted(best.chosen))
-    seats = best.seats
+    chosen, seats = tuple(sorted(best.chosen)), best.seats
     if not stop.over():
-        winner, chosen = _least(able, best)
-        seats = winner.room.place()
+        chosen, seats = _least(able, best, stop)
     cost = cost_of(problem, chosen, scattered=scattered_seats(problem, seats))
     bound = min([cost, *(bound for bound in bounds if bound is not None)])
-    if not all(search.room.exact for search in searches):
+    if stop.wide or not all(search.room.exact for search in searches):
         bound = min(bound, (0,) * len(problem.levels))
     return Solution(
         seats=seats,
@@ -127,26 +176,37 @@ def regions_of(problem: Problem) -> list[tuple[tuple[int, ...], bool]]:
     return regions if problem.domain_required else [*regions, (everywhere, True)]
 
 
-def _least(able: Sequence[Region], best: Incumbent) -> tuple[Region, tuple[int, ...]]:
-    """The region and the units, less every unit that can be put back at no cost.
+def _least(
+    able: Sequence[Region], best: Incumbent, stop: Stop
+) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
+    """The units and seats of the best answer, less every unit that can be put back at no cost.
 
     A unit may be needed in the region where the answer was found and not in
-    another one (a free seat elsewhere instead of a terminating pod's).
+    another one (a free seat elsewhere instead of a terminating pod's). Where that takes
+    too long the answer stays as it is.
     """
     assert best.cost is not None
     winner, chosen = best.search, best.chosen
     shrunk = True
-    while shrunk:
-        shrunk = False
+    for search in able:
+        search.room.stop = stop
+    try:
+        while shrunk:
+            shrunk = False
+            for search in able:
+                less = search.reduce(chosen)
+                if less is None or search.price(less) > best.cost:
+                    continue
+                if len(less) < len(chosen):
+                    winner, chosen, shrunk = search, less, True
+        assert winner is not None
+        winner.reduce(chosen)
+        return tuple(sorted(chosen)), winner.room.place()
+    except (OutOfTime, TooWide):
+        return tuple(sorted(best.chosen)), best.seats
+    finally:
         for search in able:
-            less = search.reduce(chosen)
-            if less is None or search.price(less) > best.cost:
-                continue
-            if len(less) < len(chosen):
-                winner, chosen, shrunk = search, less, True
-    assert winner is not None
-    winner.reduce(chosen)
-    return winner, tuple(sorted(chosen))
+            search.room.stop = None
 
 
 def scattered_seats(problem: Problem, seats: Sequence[tuple[int, int, int]]) -> bool:
@@ -181,10 +241,18 @@ def no_answer(problem: Problem, bound: Vector | None, stop: Stop, unproved: bool
 class Region:
     """The search inside one set of nodes."""
 
-    def __init__(self, problem: Problem, nodes: Sequence[int], *, scattered: bool) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        nodes: Sequence[int],
+        *,
+        scattered: bool,
+        ways: Ways | None = None,
+    ) -> None:
+        """Raises TooWide once ``ways`` are used up."""
         self.problem = problem
         self.scattered = scattered
-        self.room = self.room_of(problem, nodes)
+        self.room = self.room_of(problem, nodes, ways)
         self.open: list[Vector] = []
         """Bounds of what was not looked at."""
         self.at_least = cost_of(problem, (), scattered=scattered)
@@ -197,20 +265,22 @@ class Region:
         self.free = [u for u in everything if is_free(problem, u)]
         self.room.choose(everything)
         self.possible = not self.room.hopeless()
+        self.room.ways_known()
         self.stack: list[tuple[frozenset[int], frozenset[int], Vector]] = []
         """(chosen, kept, bound) of what ``branch`` has still to look at."""
 
     @staticmethod
-    def room_of(problem: Problem, nodes: Sequence[int]) -> Room:
+    def room_of(problem: Problem, nodes: Sequence[int], ways: Ways | None) -> Room:
         """The room to try moves in."""
-        return Room(problem, nodes)
+        return Room(problem, nodes, ways)
 
     def settle(self, best: Incumbent, stop: Stop) -> Vector | None:
         """As ``branch``, and where the time runs out within a step."""
         self.room.stop = stop
         try:
             return self.branch(best, stop)
-        except OutOfTime:
+        except (OutOfTime, TooWide) as early:
+            stop.wide = stop.wide or isinstance(early, TooWide)
             self.open = [self.at_least, *(entry[2] for entry in self.stack)]
             return min(self.open)
         finally:
@@ -251,6 +321,9 @@ class Region:
             ),
         ]
         for order in orders:
+            stop.check_first()
+            if best.cost is not None and stop.over():
+                return
             self._reduce(sorted(self.units, key=order, reverse=True))
             chosen = frozenset(self.room.chosen)
             if not broken_budgets(problem, chosen):
@@ -272,7 +345,7 @@ class Region:
             self.room.put_back(batch)
             try:
                 fits = self.room.fits()
-            except OutOfTime:
+            except (OutOfTime, TooWide):
                 self.room.choose(batch)
                 raise
             if fits:
@@ -313,7 +386,7 @@ class Region:
                 best.offer(self.price(taken), taken, self)
                 continue
             undecided = [u for u in self.units if u not in chosen and u not in kept]
-            relaxed = relaxation.relax(chosen, undecided)
+            relaxed = relaxation.relax(chosen, undecided, stop)
             if relaxed is None or best.beaten_by(max(at_least, relaxed.bound)):
                 continue
             at_least = max(at_least, relaxed.bound)

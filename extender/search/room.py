@@ -15,9 +15,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from extender.search.domains import Chosen, Fold, Key, State
-from extender.search.packing import Counts, Pattern, Sum, join, node_pattern, times
+from extender.search.packing import Counts, Pattern, Sum, Ways, endless, join, node_pattern, times
 from extender.search.problem import Cap, Problem, Spread
-from extender.search.spread import Band, Case, cases
+from extender.search.spread import Band, Case, cases, most_cases
 from extender.search.stop import Stop
 
 
@@ -35,14 +35,16 @@ class Cell(NamedTuple):
 class Room:
     """Seats available in one region under a changing set of chosen units."""
 
-    def __init__(self, problem: Problem, region: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, region: Sequence[int], ways: Ways | None = None) -> None:
+        """Raises TooWide once ``ways`` are used up; ``ways_known`` lifts that bound."""
         self.problem = problem
+        self._ways = ways
         self.region = tuple(
             n for n in region if any(cls.allowed[n] and cls.count for cls in problem.classes)
         )
         self.chosen: set[int] = set()
         self.exact = True
-        """False once a packing was too wide to be searched in full."""
+        """False once a packing, or the ways to spread, were too many to be searched in full."""
         self.stop: Stop | None = None
         """Where there is one, ``fits`` raises OutOfTime."""
         inside = set(self.region)
@@ -70,6 +72,10 @@ class Room:
         self._sums: dict[tuple[Pattern, int], Sum] = {}
         self.cases = cases(problem, self.region)
         """Limits of the spread rules: every answer keeps one of these sets."""
+        most = most_cases(problem)
+        if len(self.cases) > most:
+            del self.cases[most:]
+            self.exact = False
         self._simple = len(problem.classes) == 1 and not self._wide and not problem.spreads
         self._seats = 0
         for n in self.region:
@@ -98,6 +104,13 @@ class Room:
             self._bands |= {(at, cap.domain[n]): band for n in self.region if cap.domain[n] >= 0}
         rules += self.problem.spreads
         self._cell = {n: tuple(rule.domain[n] for rule in rules) for n in self.region}
+
+    def ways_known(self) -> None:
+        """Take the work on patterns so far for all there is to come.
+
+        To be said once every unit is chosen: no node has more ways than then.
+        """
+        self._ways = None
 
     def relevant(self, unit: int) -> bool:
         """Whether choosing the unit can change anything in this region."""
@@ -160,7 +173,8 @@ class Room:
         key = (tuple(self._free[n]), most, limits)
         found = self._patterns.get(key)
         if found is None:
-            found = node_pattern(self._free[n], [cls.request for cls in classes], most, limits)
+            requests = [cls.request for cls in classes]
+            found = node_pattern(self._free[n], requests, most, limits, self._ways)
             self._patterns[key] = found
         return found
 
@@ -206,8 +220,8 @@ class Room:
             return False
         if self._simple:
             return True
-        cells = self._cells()
-        return any(self._target(self._fold(cells, case)) is not None for case in self.cases)
+        cells, ways = self._cells(), self._bound()
+        return any(self._target(self._fold(cells, case, ways)) is not None for case in self.cases)
 
     def hopeless(self) -> bool:
         """Whether it is sure that ``fits`` does not hold."""
@@ -218,11 +232,11 @@ class Room:
 
         Upper limits count, lower limits of spread rules do not.
         """
-        cells = self._cells()
+        cells, ways = self._cells(), self._bound()
         upper: list[Case] = [
             {key: replace(band, low=0) for key, band in case.items()} for case in self.cases or [{}]
         ]
-        counts = [state.counts for case in upper for state in self._fold(cells, case).states]
+        counts = [state.counts for case in upper for state in self._fold(cells, case, ways).states]
         least = self._least
         return max(
             counts,
@@ -264,14 +278,24 @@ class Room:
             cells.append(Cell(cell, total, groups))
         return cells
 
-    def _fold(self, cells: Sequence[Cell], case: Case) -> Fold:
+    def _bound(self) -> Ways | None:
+        """The bound of one question's work, where the clock has none."""
+        if self._ways is not None:
+            return self._ways
+        return Ways() if endless(self.stop) else None
+
+    def _fold(self, cells: Sequence[Cell], case: Case, ways: Ways | None) -> Fold:
         """Everything that the cells seat together under the wide caps and one case."""
         first = len(self._wide)
         rules = self._bands | {
             (first + index, domain): band for (index, domain), band in case.items()
         }
         fold = Fold(
-            [(cell.domains, cell.total.vectors) for cell in cells], rules, self._counts, self.stop
+            [(cell.domains, cell.total.vectors) for cell in cells],
+            rules,
+            self._counts,
+            self.stop,
+            ways,
         )
         self.exact = self.exact and fold.exact
         return fold
@@ -283,10 +307,10 @@ class Room:
         where a spread rule asks for them). The nodes that the chosen units leave come
         first (their room was paid for), then the nodes that seat most, then by index.
         """
-        cells = self._cells()
+        cells, ways = self._cells(), self._bound()
         answers = [
             self._answer(fold, state)
-            for fold in (self._fold(cells, case) for case in self.cases)
+            for fold in (self._fold(cells, case, ways) for case in self.cases)
             if (state := self._target(fold)) is not None
         ]
         if not answers:

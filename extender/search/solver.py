@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extender.search import census, reference
+from extender.search import alike, census, reference
+from extender.search.packing import TooWide
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.spread import settled
-from extender.search.stop import Flag
+from extender.search.stop import Flag, OutOfTime
 from extender.search.validate import check_frame, check_units
 
 if TYPE_CHECKING:
@@ -44,6 +45,30 @@ def solve(
     """
     check_frame(problem)
     problem = settled(problem)
+    try:
+        if not alike.many(problem):
+            try:
+                found = _exact(problem, limits, deadline=deadline, cancel=cancel)
+            except TooWide:
+                pass
+            else:
+                if isinstance(found, Solution) or found.proved or len(problem.classes) == 1:
+                    return found
+        return alike.solve(problem, _exact, limits, deadline=deadline, cancel=cancel)
+    except OutOfTime:
+        text = "the search was stopped before it found an answer: its time was up"
+        return Infeasible(proved=False, reasons=(text,))
+
+
+def _exact(
+    problem: Problem,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | Infeasible:
+    """As ``solve``, class by class. Raises TooWide where they have too many ways, OutOfTime
+    where not even a first answer is waited for."""
     if BACKEND == "compiled":
         core = compiled.solve if compiled.takes(problem) else mixed.solve
         try:

@@ -12,12 +12,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import islice, product
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.search.problem import Cap, Problem, Spread
+
+MOST_CASES = 256
+"""Combinations of levels, one of each rule, that are looked at,"""
+MOST_BANDS = 200_000
+"""and with many domains so many limits at most."""
 
 
 class Band(Struct, frozen=True):
@@ -70,20 +75,25 @@ def levels(problem: Problem, rule: Spread, region: Sequence[int]) -> range:
     return range(start, max(start, min(top, loose)) + 1)
 
 
-def _promising(problem: Problem, rule: Spread, region: Sequence[int], level: int) -> bool:
-    """Whether the limits at this level leave seats enough, were there room on every node."""
+def _promising(
+    problem: Problem, rule: Spread, region: Sequence[int], steps: Sequence[int]
+) -> list[int]:
+    """The levels whose limits leave seats enough, were there room on every node."""
     both = set(rule.bound) & set(rule.counted)
     for n in region:
         if rule.domain[n] < 0 and any(problem.classes[c].allowed[n] for c in both):
-            return True
+            return list(steps)
     within = reach(problem, rule, region, both)
-    seats = sum(
-        min(members, max(0, level + rule.max_skew - have))
-        for members, have in zip(within, rule.most, strict=True)
-    )
     others = sum(cls.count for c, cls in enumerate(problem.classes) if c not in both)
     wanted = max(problem.need, sum(cls.least for cls in problem.classes))
-    return seats + others >= wanted
+
+    def seats(level: int) -> int:
+        return sum(
+            min(members, max(0, level + rule.max_skew - have))
+            for members, have in zip(within, rule.most, strict=True)
+        )
+
+    return [level for level in steps if seats(level) + others >= wanted]
 
 
 def bands(rule: Spread, level: int) -> list[Band]:
@@ -101,12 +111,13 @@ def bands(rule: Spread, level: int) -> list[Band]:
 
 
 def cases(problem: Problem, region: Sequence[int]) -> list[Case]:
-    """Every combination of limits under which members in the region keep all spread rules.
+    """Combinations of limits under which members in the region keep all spread rules.
 
-    The fullest level first: its upper limits leave most room.
+    The fullest level first: its upper limits leave most room. Every combination, unless
+    they are more than ``most_cases``: then one more than that.
     """
     choices = [
-        [m for m in reversed(levels(problem, rule, region)) if _promising(problem, rule, region, m)]
+        _promising(problem, rule, region, levels(problem, rule, region)[::-1])
         for rule in problem.spreads
     ]
     return [
@@ -115,8 +126,14 @@ def cases(problem: Problem, region: Sequence[int]) -> list[Case]:
             for index, (rule, level) in enumerate(zip(problem.spreads, combination, strict=True))
             for domain, band in enumerate(bands(rule, level))
         }
-        for combination in product(*choices)
+        for combination in islice(product(*choices), most_cases(problem) + 1)
     ]
+
+
+def most_cases(problem: Problem) -> int:
+    """How many combinations of limits are looked at."""
+    domains = sum(len(rule.most) for rule in problem.spreads)
+    return min(MOST_CASES, max(4, MOST_BANDS // max(1, domains)))
 
 
 def splits(

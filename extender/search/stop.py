@@ -16,7 +16,8 @@ class Flag(Protocol):
     """A byte in shared memory that another thread may set: array('b', [0])."""
 
     def __getitem__(self, index: int, /) -> int:
-        """Non-zero at index 0: stop soon."""
+        """At index 0: not 0 to stop with the best answer there is, or a first one; above 1
+        to stop at once, with or without."""
 
 
 class OutOfTime(Exception):  # noqa: N818  # no error: the search is over
@@ -37,6 +38,8 @@ class Stop:
         self.deadline = deadline or 0.0
         """A time.monotonic value; 0 for none."""
         self.cancel = cancel
+        self.wide = False
+        """Something was left out because there were more ways than are looked at."""
 
     @property
     def left(self) -> int:
@@ -54,6 +57,11 @@ class Stop:
         if self.over():
             raise OutOfTime
 
+    def check_first(self) -> None:
+        """Raise OutOfTime when not even a first answer is waited for any more."""
+        if self.cancel is not None and self.cancel[0] > 1:
+            raise OutOfTime
+
     def spend(self) -> bool:
         """Take one branch; False when none is left or the search is over."""
         if self.used >= self.limit or self.over():
@@ -67,7 +75,9 @@ class Stop:
             return "it was cancelled"
         if self.over():
             return "its time was up"
-        return "its work was used up" if self.used >= self.limit else ""
+        if self.used >= self.limit:
+            return "its work was used up"
+        return "there are more ways to seat its members than are looked at" if self.wide else ""
 
 
 def part_of(deadline: float | None, share: float) -> float | None:

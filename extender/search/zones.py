@@ -119,6 +119,7 @@ class Zones:
                 value = self._value(d, members, gone, kept, stop)
                 if value is None:
                     break
+                stop.check()
                 for seats, (cost, units) in reached.items():
                     total = min(self.need, seats + members)
                     more = add(cost, value[0])

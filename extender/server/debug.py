@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -16,10 +17,15 @@ INDEX = {
     "/debug/decisions": "what was decided lately and why, newest first (?limit=N)",
     "/debug/reservations": "seats held, for whom and until when",
     "/debug/evictions": "units that are being evicted, what is left of each, and what refuses",
+    "/debug/limits": "gangs suspended and why; planning time and evictions by namespace",
     "/debug/gangs": "the gangs as resolved, with problems and notes",
+    "/debug/pods?name=NAME": "unfinished pods of a name, or of a NAMESPACE/NAME, with what "
+    "decisions see of them",
     "/debug/snapshot": "the cluster as decisions see it, for offline replay "
     "(?generation=N: as a decision among the last saw it)",
 }
+MAX_NAME = 512
+"""Above any NAMESPACE/NAME."""
 SLICE = 500
 """Items encoded without a pause: verbs must not wait behind a big download."""
 
@@ -46,8 +52,14 @@ class DebugSource(Protocol):
     def evictions(self) -> Sequence[object]:
         """Return the units that are being evicted, broken ones with the reason."""
 
+    def limits(self) -> Mapping[str, object]:
+        """Return who is suspended, and what namespaces have used lately."""
+
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved."""
+
+    def pods_named(self, name: str) -> Sequence[object]:
+        """Return the unfinished pods of this name, or of this namespace/name."""
 
     def snapshot(self, generation: int | None) -> object | None:
         """Return the dump that ``plan`` replays: the present one, or the one that a
@@ -60,7 +72,7 @@ async def serve_debug(
 ) -> bool:
     """Answer a debug path; False when there is no such path.
 
-    Raises InvalidInput for a bad ``limit`` or ``generation``.
+    Raises InvalidInput for a bad ``limit`` or ``generation``, and for a missing ``name``.
     """
     if path in ("/debug", "/debug/"):
         await respond(send, 200, _encode(INDEX), headers=headers)
@@ -72,8 +84,14 @@ async def serve_debug(
         await respond(send, 200, _encode({"reservations": held}), headers=headers)
     elif path == "/debug/evictions":
         await respond(send, 200, _encode({"evictions": source.evictions()}), headers=headers)
+    elif path == "/debug/limits":
+        await respond(send, 200, _encode(source.limits()), headers=headers)
     elif path == "/debug/gangs":
         await respond(send, 200, _encode({"gangs": source.gangs()}), headers=headers)
+    elif path == "/debug/pods":
+        await respond(
+            send, 200, _encode({"pods": source.pods_named(_name(query))}), headers=headers
+        )
     elif path == "/debug/snapshot":
         generation = _number(query, b"generation")
         dump = source.snapshot(generation)
@@ -126,6 +144,13 @@ def _number(query: bytes, wanted: bytes) -> int | None:
                 raise InvalidInput("must be a whole number", wanted.decode())
             return int(value)
     return None
+
+
+def _name(query: bytes) -> str:
+    found = parse_qs(query.decode("latin-1")).get("name", [""])[0]
+    if not found or len(found) > MAX_NAME:
+        raise InvalidInput("must be a pod's NAME or NAMESPACE/NAME", "name")
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -9,11 +9,9 @@ from msgspec import Struct
 
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.evidence import Evidence
-from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
 from extender.groups.resolver import Resolver
-from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
@@ -23,10 +21,6 @@ from extender.verbs.spare import Spare
 
 class Cluster(Protocol):
     """What the verbs need of the cache."""
-
-    @property
-    def synced(self) -> bool:
-        """Whether every list has been read once."""
 
     @property
     def generation(self) -> int:
@@ -48,9 +42,8 @@ class Cluster(Protocol):
 class Asking(Protocol):
     """Where a gang's plan is asked for."""
 
-    @property
-    def recovered(self) -> bool:
-        """Whether the plan records of a life before are read."""
+    def require_ready(self) -> None:
+        """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
 
     def known(self, key: GangKey) -> Flight | Refusal | None:
         """Return the gang's plan in flight or a refusal that still stands; no search."""
@@ -91,19 +84,13 @@ class Context(Struct, frozen=True):
     notices: Notices
     offers: Offers
     resolver: Resolver
-    leadership: Leadership
     spare: Spare
     shown: Callable[[], Snapshot]
     """The newest state, with evictions that are on their way."""
 
     def require_ready(self) -> None:
         """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
-        if not self.cluster.synced:
-            raise NotReady("caches are not synced yet")
-        if not self.leadership.acts:
-            raise NotReady("another replica leads")
-        if not self.asking.recovered:
-            raise NotReady("plan records are not read yet")
+        self.asking.require_ready()
 
     def gang_of(self, pod: Pod, snapshot: Snapshot) -> Gang | None:
         """Return the pod's gang as resolved, None for a pod of no gang."""

@@ -28,7 +28,6 @@ class ExtenderVerbs:
             notices=coordinator.notices,
             offers=coordinator.offers,
             resolver=coordinator.resolver,
-            leadership=coordinator.leadership,
             spare=spare,
             shown=coordinator.flights.shown,
         )

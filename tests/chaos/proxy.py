@@ -18,21 +18,11 @@ import aiohttp
 from aiohttp import web
 
 from extender.kube.credentials import Access
+from extender.sandbox.forwarding import Forwarder, cut, piecewise, pour, whole
 
 Harm = Literal["delay", "lose", "unclear", "repeat", "refuse", "hold"]
 
 _POD = re.compile(r"^/api/v1/namespaces/[^/]+/pods/(?P<name>[^/]+)(?P<sub>/[a-z]+)?$")
-_HOP_BY_HOP = frozenset(
-    {
-        "connection",
-        "content-encoding",
-        "content-length",
-        "host",
-        "keep-alive",
-        "transfer-encoding",
-        "accept-encoding",
-    }
-)
 _REASONS = {
     403: "Forbidden",
     409: "Conflict",
@@ -89,39 +79,30 @@ class Rule:
 
 
 class FaultProxy:
-    """Forwards everything; ``url`` is known after ``start`` and stays."""
+    """Forwards everything; ``url`` is known after ``start``."""
 
     def __init__(self, access: Access, seed: str) -> None:
-        self.url = ""
         self.rules: list[Rule] = []
         self.passed: list[Callable[[Call], None]] = []
         """Each is called when the API server has done a write, before the extender is told."""
-        self._access = access
+        self._forwarder = Forwarder(access, self._serve)
         self._rng = random.Random(seed)
         self._watches: dict[int, web.Request] = {}
-        self._session: aiohttp.ClientSession | None = None
-        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self._forwarder.url
 
     async def start(self) -> None:
         """Listen on a free loopback port."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), auto_decompress=False
-        )
-        app = web.Application(client_max_size=64 * 1024 * 1024)
-        app.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await self._forwarder.start()
 
     async def close(self) -> None:
         """Cut every connection."""
         for rule in list(self.rules):
             self.lift(rule)
-        if self._runner is not None:
-            await self._runner.cleanup()
-        if self._session is not None:
-            await self._session.close()
+        await self._forwarder.close()
 
     def impose(self, rule: Rule) -> None:
         """Put a rule in force."""
@@ -160,13 +141,13 @@ class FaultProxy:
             await rule.over.wait()
             if rule.late:
                 return await self._pass(request, call)
-            return _cut(request)
+            return cut(request)
         answer = await self._pass(request, call)
         if rule.harm == "repeat":
             return await self._pass(request, call)
         if rule.harm == "unclear" and answer.status < 300:
             return _refusal(rule.status)
-        return _cut(request)
+        return cut(request)
 
     def _rule_for(self, call: Call) -> Rule | None:
         """The first rule that a request falls under."""
@@ -177,50 +158,25 @@ class FaultProxy:
 
     async def _pass(self, request: web.Request, call: Call) -> web.StreamResponse:
         """Send a request on and return its answer."""
-        assert self._session is not None
-        headers = {k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP}
-        headers["Accept-Encoding"] = "identity"
-        if self._access.authorization is not None:
-            header = await self._access.authorization()
-            if header:
-                headers["Authorization"] = header
         try:
-            async with self._session.request(
-                request.method,
-                self._access.server + request.path_qs,
-                headers=headers,
-                data=await request.read() or None,
-                ssl=self._access.tls if self._access.tls is not None else True,
-                server_hostname=self._access.server_hostname,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-                allow_redirects=False,
-            ) as answer:
-                back = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP}
+            async with self._forwarder.answer_to(request) as answer:
                 if call.kind not in ("watch", "read"):
-                    body = await answer.read()
+                    done = await whole(answer)
                     if answer.status < 300:
                         for told in list(self.passed):
                             told(call)
-                    return web.Response(status=answer.status, headers=back, body=body)
-                response = web.StreamResponse(status=answer.status, headers=back)
+                    return done
+                response = piecewise(answer)
                 await response.prepare(request)
                 if call.kind == "watch":
                     self._watches[id(request)] = request
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
+                await pour(answer, response)
                 return response
         except (ConnectionError, TimeoutError, aiohttp.ClientError):
             # A connection that fails behind us fails in front of us as well.
-            return _cut(request)
+            return cut(request)
         finally:
             self._watches.pop(id(request), None)
-
-
-def _cut(request: web.Request) -> web.Response:
-    """Close the connection without an answer."""
-    if request.transport is not None:
-        request.transport.close()
-    return web.Response(status=502)
 
 
 def _refusal(status: int) -> web.Response:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extender.cli.catalogue import LIMIT_RULES, POLICY_RULES
 from extender.cli.manifest_catalogue import MANIFEST_RULES
 from tests.cli.installations import DEPLOYMENT, SECOND, STATIC, WAYS, Installation, Object
 
@@ -482,7 +483,47 @@ LISTENERS = [
     ),
 ]
 
-CASES = [*PODS, *AROUND, *RIGHTS, *CALLS, *LISTENERS]
+TENANTS = [
+    *case(
+        "everybody opts out",
+        EVERY,
+        on_settings("policy", optOut={"default": {"namespaces": {}}}),
+        "warning opt-out-for-all",
+    ),
+    *case(
+        "one pod shields its gang",
+        EVERY,
+        on_settings("policy", optOut={"podgroup-extender.io/protected": {"shields": "gang"}}),
+        "warning opt-out-of-gangs",
+    ),
+    *case(
+        "records beside others'",
+        EVERY,
+        on_settings("seats", recordNamespace="kube-system"),
+        "warning records-shared",
+    ),
+    *case(
+        "a planner that is replaced too late",
+        EVERY,
+        on_settings("plan", overrunSeconds=120),
+        "warning overrun-late",
+    ),
+    *case(
+        "one tenant has all planning time",
+        EVERY,
+        on_settings("plan", namespaceShare=1),
+        "hint share-whole",
+    ),
+    *case("no suspension", EVERY, on_settings("seats", giveUps=0), "warning never-suspended"),
+    *case(
+        "a grace of years",
+        EVERY,
+        on_settings("eviction", longestGraceSeconds=10**8),
+        "warning grace-endless",
+    ),
+]
+
+CASES = [*PODS, *AROUND, *RIGHTS, *CALLS, *LISTENERS, *TENANTS]
 
 
 def named(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> set[str]:
@@ -507,10 +548,11 @@ def test_unsafe_change_is_found(
     assert not expected & ACCEPTED[way]
 
 
-def test_every_rule_on_manifests_is_broken_by_a_case() -> None:
+def test_every_rule_on_manifests_and_tenants_is_broken_by_a_case() -> None:
     broken = {line.split()[1] for each in CASES for line in each.values[-1]}
     accepted = {line.split()[1] for lines in ACCEPTED.values() for line in lines}
-    assert set(MANIFEST_RULES) <= broken | accepted
+    rules = MANIFEST_RULES.keys() | POLICY_RULES.keys() | LIMIT_RULES.keys()
+    assert rules <= broken | accepted
 
 
 @pytest.mark.parametrize("way", WAYS)

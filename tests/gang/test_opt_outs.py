@@ -58,7 +58,10 @@ OPT_OUTS = [
 @pytest.mark.parametrize("keys", OPT_OUTS, ids=str)
 def test_a_tenant_cannot_opt_out_unless_its_namespace_may(keys: dict[str, dict[str, str]]) -> None:
     low = pod("low", on="n0", **keys)  # type: ignore[arg-type]
-    assert evicted(plan_for(against(low), "high")) == {"low"}
+    plan = plan_for(against(low), "high")
+    assert evicted(plan) == {"low"}
+    assert isinstance(plan, Plan)
+    assert "does not count here" in plan.victims[0].reason
     answer = plan_for(against(low, namespaces=ALLOWED), "high")
     assert isinstance(answer, Refusal)
     assert any(next(iter(next(iter(keys.values())))) in line for line in answer.details)

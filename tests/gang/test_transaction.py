@@ -602,7 +602,7 @@ async def test_nothing_is_planned_on_a_cache_that_went_stale_in_the_queue(rig: R
     """A search waits its turn for seconds; what it begins with must be fresh then."""
     await full_cluster(rig)
     turns = rig.coordinator._turns
-    async with turns.lock:
+    async with turns.lock.turn(None):
         asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), "loop"))
         await asyncio.sleep(0.05)
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
@@ -626,7 +626,7 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
         return await search(*args, **more)  # type: ignore[arg-type]
 
     thread.plan = plan  # type: ignore[method-assign, assignment]
-    async with rig.coordinator._turns.lock:
+    async with rig.coordinator._turns.lock.turn(None):
         rig.coordinator._replan(flight, "for a test")
         await asyncio.sleep(0.05)
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]

@@ -11,10 +11,20 @@ import pytest
 import yaml
 
 from extender.cli import check, config
+from extender.cli.rights_rules import CLUSTER_RIGHTS, OWN_RIGHTS, Rights
 from tests.cli.installations import WAYS
 from tests.controlplane.releases import RELEASES
 from tests.controlplane.scheduler import EXTENDER
-from tests.packaging.manifests import MANIFESTS, NAMESPACE, ROOT, names, pick, pod_specs, read
+from tests.packaging.manifests import (
+    MANIFESTS,
+    NAMESPACE,
+    ROOT,
+    names,
+    pick,
+    pod_specs,
+    read,
+    rules,
+)
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NEWEST = list(RELEASES.values())[-1]
@@ -110,6 +120,41 @@ def test_extender_container_is_locked_down(name: str, spec: dict[str, Any]) -> N
     assert extender["livenessProbe"]["httpGet"]["path"] == "/livez"
     assert set(extender["resources"]) == {"requests", "limits"}
     assert spec["priorityClassName"].startswith("system-")
+
+
+@pytest.mark.parametrize(("kind", "used"), [("ClusterRole", CLUSTER_RIGHTS), ("Role", OWN_RIGHTS)])
+def test_rights_are_those_that_check_knows(kind: str, used: Rights) -> None:
+    """And what check knows is what a real API server has seen used: test_real_rights.py."""
+    granted = rules("rbac.yaml", kind, "podgroup-extender")
+    assert granted == {
+        (verb, group, resource) for (group, resource), verbs in used.items() for verb in verbs
+    }
+
+
+def test_namespace_denies_by_default() -> None:
+    policy = pick("namespace.yaml", "NetworkPolicy")
+    assert policy["metadata"]["namespace"] == NAMESPACE
+    assert policy["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+@pytest.mark.parametrize("name", ["sidecar.yaml", "deployment.yaml"])
+def test_tokens_are_mounted_where_they_are_used(name: str) -> None:
+    spec = pick(name, "Deployment")["spec"]["template"]["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert pick("rbac.yaml", "ServiceAccount")["automountServiceAccountToken"] is False
+    (volume,) = [each for each in spec["volumes"] if each["name"] == "token"]
+    sources = {key: value for each in volume["projected"]["sources"] for key, value in each.items()}
+    # The three files that a client in a pod looks for.
+    files = [sources["serviceAccountToken"]["path"]]
+    files += [
+        each["path"] for kind in ("configMap", "downwardAPI") for each in sources[kind]["items"]
+    ]
+    assert sorted(files) == ["ca.crt", "namespace", "token"]
+    assert 600 <= sources["serviceAccountToken"]["expirationSeconds"] <= 3600
+    for container in spec.get("initContainers", []) + spec["containers"]:
+        (mount,) = [each for each in container["volumeMounts"] if each["name"] == "token"]
+        assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+        assert mount["readOnly"] is True
 
 
 def test_images_are_the_versions_of_this_release() -> None:

@@ -175,6 +175,24 @@ def test_extras_are_installed_when_they_are_needed(checkout: Checkout) -> None:
     assert checkout.asked("pip install") == []
 
 
+@pytest.mark.parametrize(
+    ("command", "sets", "asked"),
+    [
+        ("sbom", "build runtime", "tools/sbom.py --output x"),
+        ("audit", "build runtime test lint audit", "-m tools.audit --output x"),
+        ("lock", "build runtime uv", "-m tools.lock --output x"),
+    ],
+)
+def test_what_is_installed_can_be_told_audited_and_locked(
+    checkout: Checkout, command: str, sets: str, asked: str
+) -> None:
+    done = checkout.run(command, "--output", "x")
+    assert done.returncode == 0, done.stderr
+    pinned, _ = checkout.asked("pip install")
+    assert pinned.endswith("".join(f" -r requirements/{each}.txt" for each in sets.split()))
+    assert checkout.asked("--output x") == [asked]
+
+
 def test_coverage_is_recorded_on_request(checkout: Checkout) -> None:
     checkout.run("test", COVERAGE="1")
     assert checkout.asked("-m pytest") == ["-m coverage run -m pytest -m not real"]

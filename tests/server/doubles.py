@@ -84,6 +84,12 @@ class Source:
     def evictions(self) -> list[Row]:
         return [Row("unit")]
 
+    def limits(self) -> dict[str, object]:
+        return {"suspended": []}
+
+    def pods_named(self, name: str) -> list[Row]:
+        return [Row(name)]
+
     def gangs(self) -> list[Row]:
         return [Row("gang")]
 

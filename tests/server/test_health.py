@@ -159,7 +159,18 @@ class TestDebug:
         assert found == {"decisions": site.source.decisions()[:2]}
         found = await self.get(web, site.url("/debug/reservations"))
         assert found == {"reservations": [{"name": "seat"}]}
+        assert await self.get(web, site.url("/debug/limits")) == {"suspended": []}
         assert await self.get(web, site.url("/debug/gangs")) == {"gangs": [{"name": "gang"}]}
+        found = await self.get(web, site.url("/debug/pods?name=team%2Fp"))
+        assert found == {"pods": [{"name": "team/p"}]}
+
+    @pytest.mark.parametrize("query", ["", "?name=", "?other=p", "?name=" + "p" * 513])
+    async def test_pods_want_a_name(
+        self, site: Running, web: aiohttp.ClientSession, query: str
+    ) -> None:
+        async with web.get(site.url(f"/debug/pods{query}")) as answer:
+            assert answer.status == 400
+            assert (await answer.json())["where"] == "name"
 
     async def test_snapshot_comes_in_pieces(
         self, site: Running, web: aiohttp.ClientSession

@@ -25,6 +25,8 @@ class Calm:
     ) -> None:
         self.disturbed: list[tuple[float, str]] = []
         """When, and which work ("" = any), somebody else got in the way."""
+        self.seated: dict[str, list[float]] = {}
+        """Work -> when plans gave its members seats."""
         self._state = state
         self._storage = storage
         self._host = host
@@ -70,10 +72,17 @@ class Calm:
 
     def _started(self, work: Work) -> Iterator[tuple[str, str]]:
         """(b) No gang has started in part."""
-        running = [pod for pod in self._state.of_work(work.name) if pod.runs]
+        pods = self._state.of_work(work.name)
+        running = [pod for pod in pods if pod.runs]
         if not running or len(running) >= work.quorum:
             return
         first = min(pod.bound for pod in running)
+        if work.sizeless:
+            planned = max(
+                (at for at in self.seated.get(work.name, ()) if at <= first), default=first
+            )
+            if all(pod.runs or pod.made > planned - LAG for pod in pods):
+                return  # who came later was no part of the gang when it was given its seats
         if self._state.whole.get(work.name, -1.0) >= first:
             return  # it was whole, and somebody has broken it since
         if any(at >= first - LAG and name in ("", work.name) for at, name in self.disturbed):
@@ -89,10 +98,25 @@ class Calm:
         if missing <= 0 or len(waiting) < missing:
             return
         wants = [work.cpu] * missing
-        if fits(self._state.free(), wants):
+        if fits(self._free(work), wants):
             yield "room", f"{work.name} fits and does not run"
-        elif fits(self._state.free(self._evictable(work)), wants):
+        elif fits(self._free(work, self._evictable(work)), wants):
             yield "preempts", f"{work.name} would fit after evictions and does not run"
+
+    def _free(self, work: Work, gone: frozenset[str] = frozenset()) -> dict[str, int]:
+        """Return the free CPU less what kube-scheduler keeps for others as urgent as the work.
+
+        It keeps a nomination of its own when we allow it none of the victims that it proposes
+        next, and filters everybody else by it. Nominations of ours are not excused.
+        """
+        free = self._state.free(gone)
+        for pod in self._state.pods.values():
+            waits = pod.nominated in free and not pod.node and not pod.going
+            theirs = self._checks.nominated.get(pod.name) != pod.nominated
+            as_urgent = pod.priority >= work.priority and pod.work.name != work.name
+            if waits and theirs and as_urgent:
+                free[pod.nominated] -= pod.work.cpu
+        return free
 
     def _evictable(self, work: Work) -> frozenset[str]:
         gone: set[str] = set()
@@ -112,7 +136,7 @@ class Calm:
 
     def _single_runs(self, work: Work) -> Iterator[tuple[str, str]]:
         waiting = [p for p in self._state.of_work(work.name) if not p.node and not p.going]
-        if waiting and fits(self._state.free(), [work.cpu]):
+        if waiting and fits(self._free(work), [work.cpu]):
             yield "single", f"{work.name} fits and does not run"
 
     # -- what is left -----------------------------------------------------------------------

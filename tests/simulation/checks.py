@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
-from extender.sandbox.resources import CONFIG_MAPS, LEASES
+from extender.sandbox.resources import LEASES
 from extender.sandbox.storage import DELETED, Change, Storage
 from tests.simulation.client import Listener, Request
+from tests.simulation.could_run import CouldRun
 from tests.simulation.faults import Fate, Faults
 from tests.simulation.host import Host
 from tests.simulation.loop import OWNER
-from tests.simulation.objects import PROTECTED, Work
-from tests.simulation.placement import fits
+from tests.simulation.objects import BUDGET_KEY, MAP_KEY, PROTECTED, Work
 from tests.simulation.replicas import Replicas
 from tests.simulation.state import Seen, State
 from tests.simulation.story import Story
@@ -27,6 +27,13 @@ SLACK = 4.0
 """Seconds a deadline may be late."""
 DOWN = 7.0
 """Seconds after which a watch is open again where nothing keeps it from it."""
+PROMPT = 20.0
+"""Seconds in which a unit is finished while nothing keeps the extender from it ..."""
+AFTERWARDS = 75.0
+"""... and how long a request that fared badly may count: the client's 30 s without an answer, the
+30 s until what was refused is asked for again, and some."""
+NEWS = 2.0
+"""What happened this long ago at the latest is known to us."""
 MEMORY = 60.0
 """Seconds for which failed requests may make a watch wait."""
 
@@ -74,6 +81,8 @@ class Checks(Listener):
         """Uids of pods on which a Warning was recorded."""
         self.ours: set[str] = set()
         """Uids that our requests have set going."""
+        self.nominated: dict[str, str] = {}
+        """Pod name -> node that we have nominated it to."""
         self._state = state
         self._storage = storage
         self._host = host
@@ -81,6 +90,7 @@ class Checks(Listener):
         self._settings = settings
         self._story = story
         self._time = time
+        self._could_run = CouldRun(state, lambda: host().cache)
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._plans: list[Any] = []
@@ -88,6 +98,13 @@ class Checks(Listener):
         """Uid -> priority of the plan for which its eviction was rightly sent."""
         self._begun: dict[str, int] = {}
         """Uid -> the same of a member of a unit of which others have gone by our hand."""
+        self._mates: dict[str, tuple[int, set[str]]] = {}
+        """Uid of a pod that was rightly asked for -> its plan's priority, and whom that plan takes
+        as one unit with it."""
+        self._finished: dict[str, int] = {}
+        """Uid -> priority of the plan that took it as one unit with a pod that went by our hand."""
+        self._hindered = 0.0
+        """Until when the API server's misbehaviour, or our being down, excuses half a unit."""
         self._idle: dict[str, float] = {}
         storage.observe(self._see)
 
@@ -106,8 +123,11 @@ class Checks(Listener):
     def sent(self, request: Request, fate: Fate) -> None:
         """See Listener."""
         if request.method == "GET":
+            self._hindered = max(self._hindered, self._time() + bool(fate.kind) * AFTERWARDS)
             return
         path, dry = request.path, request.dry
+        if fate.kind:
+            self._hindered = max(self._hindered, self._time() + AFTERWARDS)
         if path.endswith("/events"):
             body = request.body
             if body.get("type") == "Warning":
@@ -128,11 +148,16 @@ class Checks(Listener):
 
     def arrives(self, request: Request) -> None:
         """See Listener."""
+        if request.method == "PATCH" and request.path.endswith("/status"):
+            status = (request.body or {}).get("status") or {}
+            self.nominated[_pod_name(request.path)] = status.get("nominatedNodeName") or ""
         if not _evicts(request) or request.dry:
             return
         pod = self._state.pods.get(_uid(request))
         if pod is not None and not pod.going and pod.name == _pod_name(request.path):
             self.ours.add(pod.uid)
+            priority, mates = self._mates.get(pod.uid, (0, set()))
+            self._finished.update(dict.fromkeys(mates, priority))
             work = pod.work
             if work.gang and work.whole and pod.node:
                 self._begin(work, pod)
@@ -161,11 +186,12 @@ class Checks(Listener):
         if work.name in self.units:
             return
         now = self._time()
-        running = [other for other in self._state.of_work(work.name) if other.runs]
-        if len(running) < work.quorum:
-            return  # it has lost its quorum already: its members are single pods by then
+        staying = [other for other in self._state.of_work(work.name) if not other.going]
+        running = [other for other in staying if other.node]
         # Who was bound just now may not have been known to us.
-        left = {other.uid for other in running if now - other.bound > 2.0}
+        left = {other.uid for other in running if now - other.bound > NEWS}
+        if len(left) < (len(staying) if work.sizeless else work.quorum):
+            return  # it has lost its quorum already: its members are single pods by then
         priority = self._granted.get(pod.uid, 0)
         self._begun.update(dict.fromkeys((other.uid for other in running), priority))
         self.units[work.name] = Unit(work, now, priority, left)
@@ -206,11 +232,16 @@ class Checks(Listener):
         plans = self._naming(uid)
         allowed = any(plan.priority > pod.priority for plan in plans)
         if allowed:
-            self._granted[uid] = max(plan.priority for plan in plans)
+            first = max(plans, key=lambda plan: plan.priority)
+            self._granted[uid] = first.priority
+            self._mates[uid] = (first.priority, _unit_of(first, uid))
         # Who went while nobody looked, or while an answer of ours was unclear, counts as gone
         # by our hand: docs/actuation.md.
         owed = self._owed(uid, pod.priority, doubtful=self._host().lives == 1)
-        if not allowed and not owed and self._begun.get(uid, 0) <= pod.priority:
+        # A unit that a plan has begun is finished whatever becomes of the plan, though its gang
+        # may have lost its quorum to somebody else before the first of it went.
+        begun = max(self._begun.get(uid, 0), self._finished.get(uid, 0))
+        if not allowed and not owed and begun <= pod.priority:
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
             self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")
         if not started and known.annotations.get(PROTECTED) == "true":
@@ -223,7 +254,9 @@ class Checks(Listener):
             if id(plan) not in self._judged and any(v.uid == uid for v in plan.victims):
                 self._judged.add(id(plan))
                 self._plans.append(plan)
-                self._could_run(plan)
+                why = self._could_run(plan)
+                if why:
+                    self.broken("vain", f"the plan for {plan.gang} evicts, and {why}")
 
     def _lease(self, host: Replicas, name: str, uid: str) -> None:
         """Only the holder of the lease evicts."""
@@ -249,56 +282,9 @@ class Checks(Listener):
     def _records(self) -> list[Any]:
         return [
             item
-            for item in self._storage.all(CONFIG_MAPS.key)
+            for item in self._storage.all(MAP_KEY)
             if PLAN in (item["metadata"].get("labels") or {})
         ]
-
-    def _could_run(self, plan: Any) -> None:
-        """A plan begins to evict: would its gang run, by what is true or by what is known?"""
-        why = self._why_not(plan, self._true(plan))
-        if why is None:
-            return
-        known = self._why_not(plan, self._known(plan))
-        if known is not None:
-            self.broken("vain", f"the plan for {plan.gang} evicts, and {known}")
-
-    def _why_not(self, plan: Any, seen: tuple[dict[str, int], set[str]]) -> str | None:
-        free, waiting = seen
-        lost = [seat.name for seat in plan.seats if seat.uid not in waiting]
-        if lost:
-            return f"its members {', '.join(lost)} do not wait any more"
-        works = {uid: pod.work.cpu for uid, pod in self._state.pods.items()}
-        wants = [works[seat.uid] for seat in plan.seats if seat.uid in works]
-        if not fits(free, wants):
-            return f"{len(wants)} members do not fit into {free} once its victims are gone"
-        return None
-
-    def _true(self, plan: Any) -> tuple[dict[str, int], set[str]]:
-        state = self._state
-        gone = frozenset(v.uid for v in (*plan.victims, *plan.waits_for)) | {
-            pod.uid for pod in state.pods.values() if pod.going
-        }
-        waiting = {p.uid for p in state.pods.values() if not p.going}
-        free = state.free(gone | {seat.uid for seat in plan.seats})
-        return free, waiting
-
-    def _known(self, plan: Any) -> tuple[dict[str, int], set[str]]:
-        cache = self._host().cache
-        assert cache is not None
-        snapshot = cache.snapshot()
-        gone = {v.uid for v in (*plan.victims, *plan.waits_for)} | {seat.uid for seat in plan.seats}
-        free = {}
-        waiting = {uid for uid, pod in snapshot.pending.items() if not pod.deleting}
-        for name, node in snapshot.nodes.items():
-            pods = snapshot.bound.get(name, ())
-            waiting.update(pod.uid for pod in pods if not pod.deleting)
-            if not node.unschedulable:
-                free[name] = (_cpu(dict(node.allocatable)) or 0) - sum(
-                    _cpu(dict(pod.requests)) or 0
-                    for pod in pods
-                    if not pod.deleting and pod.uid not in gone
-                )
-        return free, waiting
 
     # -- every second -----------------------------------------------------------------------
 
@@ -313,7 +299,12 @@ class Checks(Listener):
             self.broken("stale", f"a watch is down for {down:.1f} s though the API is well")
         if coordinator is None or cache is None or not coordinator.recovered:
             self._idle.clear()
+            self._hindered = max(self._hindered, now)
             return
+        if coordinator.leadership.acts and coordinator.stale() is None:
+            self._half_gone(now)
+        else:
+            self._hindered = max(self._hindered, now)
         seats = self._settings.seats
         if coordinator.stale() is not None or not coordinator.leadership.acts:
             self._idle.clear()  # on an old picture, or without the lease, nothing is decided
@@ -342,8 +333,20 @@ class Checks(Listener):
                     self.broken("closed", f"{state}: the victims of {key} are gone")
         self._idle = idle
 
+    def _half_gone(self, now: float) -> None:
+        """(a) No unit `all` stays half gone longer than something keeps the extender from it."""
+        for unit in self.units.values():
+            pods = [self._state.pods[uid] for uid in unit.left]
+            if unit.denied or any(pod.protected or self.denies(pod.name) for pod in pods):
+                continue
+            if self._storage.get(BUDGET_KEY, "default", unit.work.name) is not None:
+                continue
+            if now - max(unit.since, self._hindered) > PROMPT:
+                names = ", ".join(sorted(pod.name for pod in pods))
+                self.broken("half-gone", f"{unit.work.name} is half gone: {names} still there")
+
     def _see(self, change: Change) -> None:
-        if change.resource != CONFIG_MAPS.key or change.type != DELETED:
+        if change.resource != MAP_KEY or change.type != DELETED:
             return
         coordinator = self._host().coordinator
         gang = (change.new["metadata"].get("annotations") or {}).get(GANG)
@@ -361,8 +364,10 @@ class Checks(Listener):
                 self.broken("record", f"the record of {gang} is deleted while it evicts")
 
 
-def _cpu(amounts: dict[str, int]) -> int:
-    return amounts.get("cpu", 0) // 1000
+def _unit_of(plan: Any, uid: str) -> set[str]:
+    """Return the uids that a plan takes as one unit with a victim."""
+    unit = next((victim.unit for victim in plan.victims if victim.uid == uid), "")
+    return {victim.uid for victim in plan.victims if unit and victim.unit == unit}
 
 
 def _evicts(request: Request) -> bool:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from extender.sandbox.api import FINISHED
 from extender.sandbox.eviction import recount
-from extender.sandbox.resources import BUDGETS, NODES, PODS
+from extender.sandbox.resources import PLUGIN_POD_GROUPS, PODS, core_pod_groups
 from extender.sandbox.status import Obj, StatusError
 from extender.sandbox.storage import ADDED, DELETED, Change
-from tests.simulation import objects
+from tests.simulation import dialects, objects
 from tests.simulation.chance import Chance
 from tests.simulation.loop import SimLoop
-from tests.simulation.objects import FINALIZER, OWNER, Work
-from tests.simulation.server import Server
+from tests.simulation.objects import BUDGET_KEY, FINALIZER, NODE_KEY, OWNER, POD_KEY, Work
+from tests.simulation.server import MINOR, Server
 
+POD_GROUPS = core_pod_groups(MINOR)
 STALE_MARK_SECONDS = 120.0
 """stalePodDisruptionTimeout in pkg/controller/disruption."""
 
@@ -48,9 +49,10 @@ class Cluster:
         """Create a work's group and pods."""
         self.works[work.name] = work
         if work.gang:
-            group = self._api.find("scheduling.k8s.io", "v1beta1", "podgroups")
-            assert group is not None
-            self._api.create(group, "default", objects.group(work))
+            group = dialects.group_of(work.dialect, work.name, work.quorum, work.whole, work.cls)
+            if group is not None:
+                resource = PLUGIN_POD_GROUPS if work.dialect == dialects.PLUGIN else POD_GROUPS
+                self._api.create(resource, "default", group)
         for index in range(work.size):
             if work.on:
                 self._create(work, work.on[index])
@@ -77,7 +79,7 @@ class Cluster:
         """Return a work's unfinished pods, by name."""
         return [
             pod
-            for pod in self._server.storage.all(PODS.key, "default")
+            for pod in self._server.storage.all(POD_KEY, "default")
             if pod["metadata"]["labels"].get(OWNER) == name
         ]
 
@@ -108,13 +110,13 @@ class Cluster:
         self._api.create(PODS, "default", objects.pod(work, f"{work.name}-{number}", on))
 
     def _see(self, change: Change) -> None:
-        if change.resource == PODS.key:
+        if change.resource == POD_KEY:
             self._see_pod(change)
-        elif change.resource == NODES.key and change.type == DELETED:
+        elif change.resource == NODE_KEY and change.type == DELETED:
             name = change.new["metadata"]["name"]
             self._loop.call_later(self._chance.between("gc", 0.2, 4.0), self._collect, name)
-        counts = change.resource in (PODS.key, BUDGETS.key) and not self._counting
-        if counts and self._server.storage.all(BUDGETS.key):
+        counts = change.resource in (POD_KEY, BUDGET_KEY) and not self._counting
+        if counts and self._server.storage.all(BUDGET_KEY):
             self._loop.call_later(self._chance.draw("budget") * 0.2, self._recount, change)
 
     def _recount(self, change: Change) -> None:
@@ -163,7 +165,7 @@ class Cluster:
             )
 
     def _held(self, name: str, uid: str) -> Obj | None:
-        pod = self._server.storage.get(PODS.key, "default", name)
+        pod = self._server.storage.get(POD_KEY, "default", name)
         return pod if pod is not None and pod["metadata"]["uid"] == uid else None
 
     def _run(self, name: str, uid: str) -> None:
@@ -172,7 +174,7 @@ class Cluster:
             return
         if pod["status"].get("phase") != "Pending":
             return
-        if self._server.storage.get(NODES.key, "", pod["spec"]["nodeName"]) is None:
+        if self._server.storage.get(NODE_KEY, "", pod["spec"]["nodeName"]) is None:
             return
         now = self._api.now()
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
@@ -192,9 +194,9 @@ class Cluster:
 
     def _collect(self, node: str) -> None:
         """Delete the pods of a node that is gone, as pod garbage collection does."""
-        if self._server.storage.get(NODES.key, "", node) is not None:
+        if self._server.storage.get(NODE_KEY, "", node) is not None:
             return
-        for pod in self._server.storage.all(PODS.key, "default"):
+        for pod in self._server.storage.all(POD_KEY, "default"):
             if pod["spec"].get("nodeName") == node:
                 self.delete(pod, grace=0)
 

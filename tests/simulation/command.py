@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from multiprocessing import get_context
@@ -48,6 +47,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=0.0, help="play no longer than this")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--story", action="store_true", help="tell all that happens in --seed")
     parser.add_argument("--shrink", action="store_true", help="leave out what does not matter")
@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument(
         "--worth",
         choices=("named", "search"),
-        help="which seeds fail with --mutant and not without: its own, or all of --seeds",
+        help="which seeds fail with --mutant and not without: the first of its own, all of --seeds",
     )
     parser.add_argument("--until", default="", help="stop when one of these rules is broken")
     args = parser.parse_args()
@@ -69,9 +69,9 @@ def main() -> int:
         seeds = (
             chosen.seeds if args.worth == "named" else range(args.first, args.first + args.seeds)
         )
-        found = worth(chosen, seeds)
+        found = worth(chosen, seeds, enough=1 if args.worth == "named" else len(seeds))
         print(f"{chosen.name}: found by {len(found)} of {len(seeds)} seeds")
-        return 0 if found and (args.worth == "search" or len(found) == len(seeds)) else 1
+        return 0 if found else 1
     if args.digests:
         seeds = range(args.first, args.first + args.seeds)
         for seed in reversed(seeds) if args.backwards else seeds:
@@ -82,8 +82,8 @@ def main() -> int:
         return _many(args)
 
 
-def worth(mutant: Mutant, seeds: Sequence[int]) -> list[int]:
-    """Return the seeds that find a mistake, and fail with it alone."""
+def worth(mutant: Mutant, seeds: Sequence[int], enough: int) -> list[int]:
+    """Return seeds that find a mistake, and fail with it alone; ``enough`` of them will do."""
     found = []
     for seed in seeds:
         with mutant.applied():
@@ -91,7 +91,45 @@ def worth(mutant: Mutant, seeds: Sequence[int]) -> list[int]:
         if with_it.rule in mutant.rules and not play(seed).problem:
             print(f"{seed}: {with_it.problem}", flush=True)
             found.append(seed)
+            if len(found) >= enough:
+                break
     return found
+
+
+class Tally:
+    """What became of many seeds."""
+
+    def __init__(self, until: set[str]) -> None:
+        self.played = 0
+        self.evict = 0
+        self.cpu = self.seconds = 0.0
+        self.steps = 0
+        self.failed: dict[str, list[int]] = {}
+        """Rule -> the seeds that break it."""
+        self._until = until
+
+    def add(self, outcome: Outcome) -> bool:
+        """Count one seed; return whether it fails by a rule that counts."""
+        self.played += 1
+        self.evict += outcome.evictions > 0
+        self.cpu += outcome.cpu
+        self.seconds += outcome.seconds
+        self.steps += outcome.steps
+        counts = bool(outcome.problem) and (not self._until or outcome.rule in self._until)
+        if counts:
+            self.failed.setdefault(outcome.rule, []).append(outcome.seed)
+        return counts
+
+    def tell(self, took: float) -> None:
+        """Print it; ``took``: seconds on the wall."""
+        for rule, seeds in sorted(self.failed.items(), key=lambda item: -len(item[1])):
+            print(f"{rule:12} {len(seeds):6}  seeds {', '.join(map(str, seeds[:8]))}")
+        played, failed = self.played, sum(map(len, self.failed.values()))
+        print(
+            f"{played} seeds, {failed} fail, {self.evict} evict; {took:.1f} s; "
+            f"a seed: {self.cpu / played * 1000:.1f} ms of CPU, "
+            f"{self.seconds / played:.0f} simulated s, {self.steps / played:.0f} steps"
+        )
 
 
 def _many(args: argparse.Namespace) -> int:
@@ -100,26 +138,15 @@ def _many(args: argparse.Namespace) -> int:
     until = set(args.until.split(",")) if args.until else set()
     ends = range(args.first, args.first + args.seeds)
     chunks = [ends[i : i + CHUNK] for i in range(0, len(ends), CHUNK)]
-    outcomes: list[Outcome] = []
+    tally = Tally(until)
     with get_context("fork").Pool(args.jobs) as pool:
         for found in pool.imap(_chunk, chunks):
-            outcomes += found
-            for outcome in found if args.each else ():
-                if outcome.problem and (not until or outcome.rule in until):
+            for outcome in found:
+                if tally.add(outcome) and args.each:
                     print(f"{outcome.seed}: {outcome.problem}", flush=True)
-            if any(outcome.rule in until for outcome in found):
+            if until and tally.failed:
                 break
-    took = time.perf_counter() - began
-    failed = [o for o in outcomes if o.problem and (not until or o.rule in until)]
-    rules = Counter(outcome.rule for outcome in failed)
-    for rule, count in rules.most_common():
-        some = [outcome.seed for outcome in failed if outcome.rule == rule][:8]
-        print(f"{rule:12} {count:6}  seeds {', '.join(map(str, some))}")
-    played = len(outcomes)
-    print(
-        f"{played} seeds, {len(failed)} fail, {sum(o.evictions > 0 for o in outcomes)} evict; "
-        f"{took:.1f} s; a seed: {sum(o.cpu for o in outcomes) / played * 1000:.1f} ms of CPU, "
-        f"{sum(o.seconds for o in outcomes) / played:.0f} simulated s, "
-        f"{sum(o.steps for o in outcomes) / played:.0f} steps"
-    )
-    return 1 if failed else 0
+            if args.minutes and time.perf_counter() - began > args.minutes * 60:
+                break
+    tally.tell(time.perf_counter() - began)
+    return 1 if tally.failed else 0

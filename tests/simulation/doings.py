@@ -9,7 +9,7 @@ from extender.sandbox.status import StatusError
 from extender.sandbox.storage import DELETED, Change
 from tests.simulation import objects
 from tests.simulation.happening import Happening
-from tests.simulation.objects import PROTECTED
+from tests.simulation.objects import POD_KEY, PROTECTED
 from tests.simulation.script import FLAP_SECONDS, FLAPS
 from tests.simulation.state import Seen
 
@@ -83,7 +83,7 @@ class Doings:
             self._disturb(held.work.name)
 
     def _see(self, change: Change) -> None:
-        if change.resource != PODS.key:
+        if change.resource != POD_KEY:
             return
         meta = change.new["metadata"]
         old = change.old

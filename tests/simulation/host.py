@@ -45,6 +45,20 @@ class SimClock(Clock):
         return EPOCH + self._loop.time() + self.ahead
 
 
+class Stop(asyncio.Event):
+    """An Event that is waited for by a future: every round of every loop of the extender waits
+    for its end, and a task for each would be most of all tasks there are."""
+
+    def wait(self) -> asyncio.Future[bool]:  # type: ignore[override]
+        """See asyncio.Event."""
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        if self.is_set():
+            waiter.set_result(True)
+        else:
+            self._waiters.append(waiter)
+        return waiter
+
+
 class Host:
     """Runs one extender at a time. ``client`` makes the connection of each new life."""
 
@@ -74,7 +88,7 @@ class Host:
         self._connect = client
         self._decided = decided
         self._failed = failed
-        self._stop = asyncio.Event()
+        self._stop = Stop()
         self._first_owner = first_owner
 
     @property
@@ -91,7 +105,7 @@ class Host:
         """Start a new process: nothing is known to it."""
         self.lives += 1
         self.client = self._connect()
-        self._stop = asyncio.Event()
+        self._stop = Stop()
         self._run(self._serve(self.client))
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

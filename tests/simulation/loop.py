@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
 from typing import Any
 
@@ -20,6 +20,33 @@ OWNER: ContextVar[int] = ContextVar("OWNER", default=0)
 
 class Stuck(Exception):  # noqa: N818 - reads as what has happened
     """Nothing is ready and nobody waits for a time: the simulation would stand still for ever."""
+
+
+class SimHandle:
+    """A callback that waits for its turn or its time, as asyncio.Handle and TimerHandle.
+
+    It has none of what those have for debugging: a simulation makes thousands.
+    """
+
+    __slots__ = ("args", "callback", "context", "dropped", "when")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context, when: float
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.when = when
+        self.dropped = False
+
+    def cancel(self) -> None:
+        """See asyncio.Handle."""
+        self.dropped = True
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        """See asyncio.Handle."""
+        return self.dropped
 
 
 class SimTask(asyncio.Task[Any]):
@@ -48,15 +75,15 @@ class SimLoop(asyncio.BaseEventLoop):
         self.stop_at = -1
         """Number of steps at which ``stopped`` is called."""
         self.stopped: Callable[[], None] = lambda: None
-        self.tasks: dict[int, dict[int, SimTask]] = {}
-        """Owner -> its unfinished tasks by number."""
+        self.tasks: dict[int, list[SimTask]] = {}
+        """Owner -> the tasks it has started, finished ones among them."""
         self._chance = chance
         self._slow = slow
         self._shuffle = shuffle
         self._seconds = 0.0
         self._numbers = 0
         self._timers = 0
-        self._heap: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._heap: list[tuple[float, int, SimHandle]] = []
         self.set_task_factory(self._new_task)
 
     # -- time -----------------------------------------------------------------------------
@@ -71,53 +98,86 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._numbers
 
     def _run_once(self) -> None:
+        """Run what is ready, and jump to the next timer when nothing is, until told to stop."""
         ready = self._ready  # type: ignore[attr-defined]
-        if not ready:
-            self._jump()
-        if self._shuffle and len(ready) > 1 and self._chance.hit("shuffle", 0.3):
-            ready.rotate(self._chance.number("shuffled", 0, len(ready) - 1))
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
-                continue
-            handle._run()
-            self.steps += 1
-            if self.steps == self.stop_at:
-                self.stopped()
-            if self._stopping:  # type: ignore[attr-defined]
-                break
+        pop = ready.popleft
+        while not self._stopping:  # type: ignore[attr-defined]
+            if not ready:
+                self._jump()
+            if self._shuffle and len(ready) > 1 and self._chance.hit("shuffle", 0.3):
+                ready.rotate(self._chance.number("shuffled", 0, len(ready) - 1))
+            for _ in range(len(ready)):
+                handle = pop()
+                if handle.dropped:
+                    continue
+                try:
+                    handle.context.run(handle.callback, *handle.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self.call_exception_handler({"message": "a callback", "exception": error})
+                self.steps += 1
+                if self.steps == self.stop_at:
+                    self.stopped()
+                if self._stopping:  # type: ignore[attr-defined]
+                    break
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> SimHandle:
+        """See asyncio."""
+        handle = SimHandle(
+            callback, args, copy_context() if context is None else context, self._seconds
+        )
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
     def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> SimHandle:
         """See asyncio: timers of the same moment run in the order in which they were set."""
         self._timers += 1
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if context is None:
+            context = copy_context()
+        handle = SimHandle(callback, args, context, when)
         heappush(self._heap, (when, self._timers, handle))
         return handle
 
     def call_later(  # type: ignore[override]
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> SimHandle:
         """See asyncio."""
-        return self.call_at(self._seconds + delay, callback, *args, context=context)
+        self._timers += 1
+        when = self._seconds + delay
+        if context is None:
+            context = copy_context()
+        handle = SimHandle(callback, args, context, when)
+        heappush(self._heap, (when, self._timers, handle))
+        return handle
 
     def _jump(self) -> None:
         """Go on to the next timer; make all that are due then ready."""
         heap = self._heap
         ready = self._ready  # type: ignore[attr-defined]
-        while heap and heap[0][2].cancelled():
+        while heap and heap[0][2].dropped:
             heappop(heap)
         if not heap:
             raise Stuck
-        self._seconds = max(self._seconds, heap[0][0])
-        while heap and heap[0][0] <= self._seconds:
+        now = self._seconds = max(self._seconds, heap[0][0])
+        while heap and heap[0][0] <= now:
             handle = heappop(heap)[2]
-            if not handle.cancelled():
+            if not handle.dropped:
                 ready.append(handle)
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are dropped when their time comes."""
 
     def _write_to_self(self) -> None:
         """Nobody calls from another thread."""
@@ -127,18 +187,18 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # -- work -----------------------------------------------------------------------------
 
-    def _new_task(self, loop: Any, coroutine: Any, context: Any = None) -> SimTask:
+    def _new_task(self, loop: Any, coroutine: Any, context: Context | None = None) -> SimTask:
         task = SimTask(coroutine, loop=self, context=context)
         owner = OWNER.get() if context is None else context.get(OWNER, 0)
-        number = task.number
-        held = self.tasks.setdefault(owner, {})
-        held[number] = task
-        task.add_done_callback(lambda _: held.pop(number, None))
+        held = self.tasks.get(owner)
+        if held is None:
+            held = self.tasks[owner] = []
+        held.append(task)
         return task
 
     def cancel_all(self, owner: int) -> None:
         """Cancel every unfinished task of one process, oldest first."""
-        for task in list(self.tasks.pop(owner, {}).values()):
+        for task in self.tasks.pop(owner, ()):
             task.cancel()
 
     def run_in_executor(  # type: ignore[override]

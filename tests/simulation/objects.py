@@ -6,10 +6,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, NODES, PODS
+from tests.simulation.dialects import CORE, SIZELESS, join
+
 Obj = dict[str, Any]
 
 CLASSES = {"low": 10, "mid": 50, "high": 100, "top": 200}
-GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+POD_KEY, NODE_KEY, BUDGET_KEY, MAP_KEY = PODS.key, NODES.key, BUDGETS.key, CONFIG_MAPS.key
+"""Under which the storage keeps what changes most."""
 OWNER = "simulation/owner"
 """Label: which Work a pod belongs to."""
 FINALIZER = "simulation/held"
@@ -27,7 +31,8 @@ class Work(Struct, frozen=True, kw_only=True):
     quorum: int = 0
     """minCount; 0: a group without a gang policy, whose members start one by one."""
     whole: bool = True
-    """disruptionMode all."""
+    """It goes whole: disruptionMode all, or what stands for it."""
+    dialect: str = CORE
     again: bool = True
     """A controller makes lost pods again."""
     grace: int = 0
@@ -41,12 +46,18 @@ class Work(Struct, frozen=True, kw_only=True):
         """Of its pods and its group."""
         return CLASSES[self.cls]
 
+    @property
+    def sizeless(self) -> bool:
+        """Whether all pods there are count as the gang, however many were meant."""
+        return self.gang and self.dialect in SIZELESS
+
     def told(self) -> str:
         """Return one line for people."""
         kind = "a single" if not self.gang else "all" if self.whole else "single"
         return (
             f"{self.name}: {self.size} x {self.cpu} CPU, {kind}, priority {self.priority}"
             + (f", minCount {self.quorum}" if self.gang else "")
+            + (f", {self.dialect}" if self.gang and self.dialect != CORE else "")
             + (f", on {','.join(self.on)}" if self.on else "")
             + (f", grace {self.grace}" if self.grace else "")
             + (", finalizer" if self.held else "")
@@ -63,20 +74,6 @@ def node(name: str, cpu: int) -> Obj:
     }
 
 
-def group(work: Work) -> Obj:
-    """Return the PodGroup of a gang."""
-    return {
-        "metadata": {"name": work.name},
-        "spec": {
-            "schedulingPolicy": (
-                {"gang": {"minCount": work.quorum}} if work.quorum else {"basic": {}}
-            ),
-            "disruptionMode": {"all": {}} if work.whole else {"single": {}},
-            "priorityClassName": work.cls,
-        },
-    }
-
-
 def pod(work: Work, name: str, on: str = "") -> Obj:
     """Return one pod."""
     requests = {"requests": {"cpu": str(work.cpu)}}
@@ -85,14 +82,15 @@ def pod(work: Work, name: str, on: str = "") -> Obj:
         "terminationGracePeriodSeconds": work.grace,
         "priorityClassName": work.cls,
     }
-    if work.gang:
-        spec["schedulingGroup"] = {"podGroupName": work.name}
     if on:
         spec["nodeName"] = on
     meta: Obj = {"name": name, "labels": {OWNER: work.name}}
     if work.held:
         meta["finalizers"] = [FINALIZER]
-    return {"metadata": meta, "spec": spec}
+    made: Obj = {"metadata": meta, "spec": spec}
+    if work.gang:
+        join(work.dialect, work.name, work.quorum, made)
+    return made
 
 
 def budget(work: Work, least: int) -> Obj:

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from extender.model.decode import decode_pod
 from extender.model.errors import ExtenderError
 from extender.model.objects import Pod
 from extender.sandbox.queue import Entry, SchedulingQueue
@@ -24,12 +23,14 @@ from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs
 from tests.simulation.chance import Chance
+from tests.simulation.filters import CpuState, Decoded
 from tests.simulation.loop import SimLoop
 from tests.simulation.server import Server
 
 FLUSH_SECONDS = 300.0
 """Pods that nothing has woken are tried again this often."""
 HTTP_TIMEOUT = 5.0
+WATCHED = frozenset((NODES.key, PODS.key, NAMESPACES.key))
 
 
 class Answering(Protocol):
@@ -61,13 +62,14 @@ class Asking:
         self._extender = extender
         self._told = told
         self._failed = failed
+        self.decoded = Decoded()
 
     async def close(self) -> None:
         """Nothing is kept open."""
 
     async def filter(self, pod: Obj, nodes: Sequence[str]) -> Filtered:
         """Ask which of the nodes the pod may use."""
-        args = FilterArgs(decode_pod(pod), list(nodes))
+        args = FilterArgs(self.decoded(pod), list(nodes))
         result = await self._call(lambda verbs: verbs.filter(args))
         self._told("filter", pod, nodes, result.error or result.node_names)
         if result.error:
@@ -76,7 +78,7 @@ class Asking:
 
     async def prioritize(self, pod: Obj, nodes: Sequence[str]) -> dict[str, int]:
         """Ask for scores."""
-        args = FilterArgs(decode_pod(pod), list(nodes))
+        args = FilterArgs(self.decoded(pod), list(nodes))
         try:
             scores = await self._call(lambda verbs: verbs.prioritize(args))
         except ExtenderFailed:
@@ -86,7 +88,7 @@ class Asking:
     async def preempt(self, pod: Obj, candidates: Victims) -> Victims:
         """Show victims on each node and take the extender's view of them."""
         args = PreemptArgs(
-            decode_pod(pod),
+            self.decoded(pod),
             {node: Candidate(uids, violations) for node, (uids, violations) in candidates.items()},
         )
         result = await self._call(lambda verbs: verbs.preempt(args))
@@ -99,11 +101,11 @@ class Asking:
         if verbs is None:
             raise ExtenderFailed("connection refused")
         call = self._extender.serve(verb(verbs))
+        over: asyncio.Future[None] = self._loop.create_future()
+        call.add_done_callback(lambda _: None if over.done() else over.set_result(None))
         timer = self._loop.call_later(HTTP_TIMEOUT, call.cancel)
-        try:
-            await asyncio.wait((call,))
-        finally:
-            timer.cancel()
+        await over
+        timer.cancel()
         if call.cancelled():
             raise ExtenderFailed("the connection was lost, or no answer came in time")
         error = call.exception()
@@ -127,7 +129,11 @@ class SimScheduler(Scheduler):
         lag: Callable[[], float],
         told: Callable[..., None],
     ) -> None:
-        super().__init__(server.api, asking)  # type: ignore[arg-type]
+        super().__init__(
+            server.api,
+            asking,  # type: ignore[arg-type]
+            state=CpuState(asking.decoded),
+        )
         self._loop = loop
         self._chance = chance
         self._lag = lag
@@ -148,7 +154,7 @@ class SimScheduler(Scheduler):
         loop.call_later(FLUSH_SECONDS, self._flush)
 
     def _see(self, change: Change) -> None:
-        if change.resource in (NODES.key, PODS.key, NAMESPACES.key):
+        if change.resource in WATCHED:
             self._last = max(self._last, self._loop.time() + self._lag())
             self._coming.append(change)
             # Timers of the same moment come in no order: each takes the oldest change.

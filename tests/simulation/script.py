@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.model.gang import UNIT_ALL, UNIT_SINGLE
 from extender.model.policy import DEFAULT, WHOLE_GANGS, PolicySettings
 from extender.model.settings import (
     CacheSettings,
@@ -14,7 +15,7 @@ from extender.model.settings import (
     SeatSettings,
     Settings,
 )
-from tests.simulation import faults, troubles
+from tests.simulation import dialects, faults, troubles
 from tests.simulation.chance import Chance
 from tests.simulation.faults import Fault
 from tests.simulation.happening import MOMENTS, Happening
@@ -66,6 +67,8 @@ class _Writer:
         self._seed = seed
         self._chance = Chance(seed)
         self._count = 0
+        self._whole = self._chance.hit("unit", 0.7)
+        """Whether gangs of dialects that do not say so go whole by configuration."""
 
     def script(self) -> Script:
         chance = self._chance
@@ -114,7 +117,10 @@ class _Writer:
         chance = self._chance
         return Settings(
             cache=CacheSettings(stale_seconds=chance.pick("stale", (3.0, 8.0)), stall_seconds=30.0),
-            groups=GroupSettings(settle_seconds=0.3),
+            groups=GroupSettings(
+                settle_seconds=0.3,
+                unit=dict.fromkeys(dialects.CONFIGURED, UNIT_ALL if self._whole else UNIT_SINGLE),
+            ),
             plan=PlanSettings(patience_seconds=30.0, retry_seconds=1.0),
             policy=PolicySettings(opt_out={DEFAULT: WHOLE_GANGS}),
             seats=SeatSettings(
@@ -143,6 +149,9 @@ class _Writer:
             quorum = size - 1
         if gang and chance.hit("basic", 0.05):
             quorum = 0
+        dialect = dialects.drawn(chance, quorum) if gang else dialects.CORE
+        if quorum and dialect in dialects.SIZELESS:
+            quorum = size
         return Work(
             name=self._name("g" if gang else "p"),
             size=size,
@@ -150,7 +159,8 @@ class _Writer:
             cpu=chance.pick("cpu", (1, 2, 3, 3, 4, 4)),
             gang=gang,
             quorum=quorum if gang else 0,
-            whole=chance.hit("whole", 0.8),
+            dialect=dialect,
+            whole=dialects.whole(dialect, chance.hit("whole", 0.8), self._whole),
             again=chance.hit("again", 0.7),
             grace=chance.pick("grace", (0, 0, 1, 3, 6)),
             held=chance.hit("held", 0.04),

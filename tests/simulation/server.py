@@ -48,7 +48,7 @@ class Server:
 
     def _tell(self, change: Change) -> None:
         for stream in self.streams:
-            if stream.resource.key == change.resource:
+            if stream.key == change.resource:
                 stream.change(change)
 
     def _next(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from extender.gang.tell.decisions import Decision
+from extender.gang.tell import decisions
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.resources import PRIORITY_CLASSES
@@ -140,12 +140,15 @@ class Simulation:
             lambda: chance.draw("lag") ** 3 * lag,
         )
 
-    def _decided(self, decision: Decision) -> None:
+    def _decided(self, decision: decisions.Decision) -> None:
         names = [victim.name for victim in decision.victims]
         seats = [f"{seat.name}@{seat.node}" for seat in decision.seats]
+        gang = decision.gang.rsplit("/")[-1]
+        if decision.outcome is decisions.Outcome.PLAN:
+            self.calm.seated.setdefault(gang, []).append(self.loop.time())
         self.story.tell(
             "decides",
-            decision.gang.rsplit("/")[-1],
+            gang,
             decision.code or decision.outcome,
             decision.verb,
             *(("victims", names) if names else ()),
@@ -202,9 +205,11 @@ class Simulation:
         while loop.time() < script.end and not self._over():
             await self._second(scheduling)
         self.story.tell("world", "nothing more happens from here")
+        at_rest, changed = self._over(), self.state.changed
         self.doings.settle()
         limit = loop.time() + PATIENCE
-        checked = loop.time()
+        # Where all rests already and nothing had to be let go, the first look is at once.
+        checked = -QUIET if at_rest and self.state.changed == changed else loop.time()
         while True:
             await self._second(scheduling)
             now = loop.time()

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from extender.sandbox.api import FINISHED
-from extender.sandbox.resources import NODES, PODS
 from extender.sandbox.status import Obj
 from extender.sandbox.storage import DELETED, Change, Storage
-from tests.simulation.objects import OWNER, PROTECTED, Work
+from tests.simulation.objects import MAP_KEY, NODE_KEY, OWNER, POD_KEY, PROTECTED, Work
 
 LONG_AGO = -1000.0
 """When pods were bound that run from the beginning."""
@@ -24,6 +23,7 @@ class Seen(Struct):
     work: Work
     node: str = ""
     going: bool = False
+    made: float = 0.0
     bound: float = 0.0
     """When it was bound."""
     protected: bool = False
@@ -83,9 +83,9 @@ class State:
         return lines
 
     def _see(self, change: Change) -> None:
-        if change.resource == PODS.key:
+        if change.resource == POD_KEY:
             self._see_pod(change)
-        elif change.resource == NODES.key:
+        elif change.resource == NODE_KEY:
             name = change.new["metadata"]["name"]
             self.nodes.pop(name, None)
             self.sizes.pop(name, None)
@@ -93,7 +93,7 @@ class State:
                 self.sizes[name] = int(change.new["status"]["allocatable"]["cpu"])
                 if not change.new["spec"].get("unschedulable"):
                     self.nodes[name] = self.sizes[name]
-        elif change.resource != "/configmaps":
+        elif change.resource != MAP_KEY:
             return
         self.changed = self._time()
 
@@ -108,7 +108,7 @@ class State:
             return
         if held is None:
             work = self.works[meta["labels"][OWNER]]
-            held = self.pods[uid] = Seen(uid, meta["name"], work)
+            held = self.pods[uid] = Seen(uid, meta["name"], work, made=self._time())
             self.of.setdefault(work.name, {})[uid] = held
         node = obj["spec"].get("nodeName", "")
         held.going = "deletionTimestamp" in meta

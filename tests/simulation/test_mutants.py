@@ -19,7 +19,7 @@ def test_every_case_is_there() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mistake_is_found(mutant: Mutant) -> None:
-    """Its seeds fail with it, by a rule that is about it, and pass without it."""
+    """A seed fails with it, by a rule that is about it, and passes without it."""
     played = subprocess.run(
         [sys.executable, "-m", "tests.simulation", "--mutant", mutant.name, "--worth", "named"],
         capture_output=True,

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tests.simulation import faults
 from tests.simulation.chance import Chance
+from tests.simulation.dialects import CORE
 from tests.simulation.faults import Fault
 from tests.simulation.happening import Happening
 from tests.simulation.objects import Work
@@ -91,7 +92,9 @@ def _rush(chance: Chance, scene: Scene) -> Trouble:
             )
         ],
         slow_binds=True,
-        urgent=replace(scene.urgent, cls="high", whole=False, quorum=scene.urgent.size),
+        urgent=replace(
+            scene.urgent, cls="high", whole=False, quorum=scene.urgent.size, dialect=CORE
+        ),
     )
 
 

@@ -36,6 +36,7 @@ class Stream:
         lag: Callable[[], float],
     ) -> None:
         self.resource = route.resource
+        self.key = route.resource.key
         self.opened = loop.time()
         self.silent_until = 0.0
         """Until then nothing is sent, and nobody is told."""
@@ -54,13 +55,13 @@ class Stream:
         self._end_at = loop.time() + float(query.get("timeoutSeconds") or 1800)
         version = query.get("resourceVersion", "")
         if query.get("sendInitialEvents") == "true" or version in ("", "0"):
-            for obj in storage.all(self.resource.key, self._namespace):
+            for obj in storage.all(self.key, self._namespace):
                 if self._match(obj):
                     self._send(ADDED, obj)
             if query.get("sendInitialEvents") == "true":
                 self._send_bookmark({"k8s.io/initial-events-end": "true"})
         else:
-            for change in storage.since(self.resource.key, int(version)):
+            for change in storage.since(self.key, int(version)):
                 self.change(change)
 
     # -- the server's side ------------------------------------------------------------------

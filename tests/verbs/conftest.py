@@ -51,6 +51,12 @@ class _NoDebug:
 
     reservations = evictions = gangs = decisions
 
+    def limits(self) -> dict[str, object]:
+        return {}
+
+    def pods_named(self, name: str) -> list[object]:
+        return []
+
     def snapshot(self, generation: int | None) -> object:
         return {}
 

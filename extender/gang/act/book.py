@@ -78,6 +78,8 @@ class Flight(Struct, kw_only=True):
     """Another pod came to a node with a seat: the plan is to be compared again."""
     nodes: object = None
     """The cluster's nodes when it was last compared with them; another object when one changed."""
+    yields: bool = False
+    """It ends for the sake of a more urgent plan."""
     acting: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is past State.PLANNED, whichever way."""
 

@@ -52,7 +52,7 @@ class Changes:
 
     async def _changed(self, flight: Flight, why: str, masks: Masks) -> bool:
         """Put another plan in its place, or end it; False when the cache is stale."""
-        async with self._turns.lock:
+        async with self._turns.lock.turn(None):
             if flight.over:
                 return True
             if flight.replans >= self._max_replans:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 import structlog
 
+from extender.gang.act.admission import Admission
 from extender.gang.act.background import Background
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.changes import Changes
@@ -34,13 +35,17 @@ from extender.gang.act.recovery import Recovery
 from extender.gang.act.refused_seats import RefusedSeats
 from extender.gang.act.rounds import run_rounds
 from extender.gang.act.source import Source
+from extender.gang.act.suspensions import Suspensions, SuspensionStore
 from extender.gang.act.sweeper import Sweeper
 from extender.gang.act.turns import Turns
 from extender.gang.act.waiting import Waiting
+from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
+    Outcome,
     of_refusal,
 )
 from extender.groups.resolver import Resolver
@@ -56,6 +61,8 @@ log = structlog.get_logger("gang")
 RECORDED_SECONDS = 1.0
 """How long an answer waits for the plan's record to be written."""
 TICK, PLANNING, SWEEP = "tick", "planning", "sweep"
+ROUND_SECONDS = 1.0
+"""After so long the planning loop looks again who waits: new gangs have their turn too."""
 LOOPS = (TICK, PLANNING, SWEEP, PLANNER)
 """What has to show life while this process acts."""
 
@@ -78,6 +85,7 @@ class Coordinator:
         random: Random,
         blind_seconds: float,
         decided: Callable[[Decision], None],
+        suspended: SuspensionStore | None = None,
     ) -> None:
         self.book = Book()
         self.decisions = Decisions()
@@ -90,13 +98,20 @@ class Coordinator:
         self._clocks = clocks
         self._decided = decided
         self._planner_thread = PlannerThread(
-            Planner(settings, resolver), settings.plan.seconds, clocks.monotonic, heartbeats
+            lambda: Planner(settings, resolver),
+            settings.plan.seconds,
+            settings.plan.overrun_seconds,
+            clocks.monotonic,
+            heartbeats,
         )
         self.evidence = Evidence(clocks.monotonic)
         self.offers = Offers(clocks.monotonic, blind_seconds)
         self._pending_gangs = PendingGangs(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
-            clocks.monotonic, settings.plan.retry_seconds, settings.groups.settle_seconds
+            clocks.monotonic,
+            settings.plan.retry_seconds,
+            settings.groups.settle_seconds,
+            settings.plan.longest_retry_seconds,
         )
         self._background = Background()
         self._gangs = KeptGangs(resolver)
@@ -104,6 +119,16 @@ class Coordinator:
         self.records = records
         records.told = lambda aside: self.notices.record_aside(records.namespace, aside)
         self._keeper = RecordKeeper(records, leadership, self._background)
+        self.admission = Admission(
+            settings,
+            clocks,
+            self.book,
+            self.evidence,
+            Suspensions(suspended, leadership, self._background, clocks.wall),
+            self._present_gang,
+            self._waiting_turns,
+            self.notices.warn,
+        )
         self.flights = Flights(
             self.book,
             settings,
@@ -128,6 +153,7 @@ class Coordinator:
             self.evidence,
             self._waiting,
             self._planner_thread,
+            self.admission,
             self.flights,
             clocks,
             self.decisions,
@@ -148,12 +174,37 @@ class Coordinator:
     def _snapshot(self) -> Snapshot:
         return self._source.snapshot()
 
+    def _present_gang(self, key: GangKey) -> Gang:
+        """Return the gang as it is now; a gang of one for a pod of no gang."""
+        flight = self.book.get(key)
+        if key.dialect == SINGLE:
+            pods = [] if flight is None else list(flight.pods.values())
+            return single_gang(pods[0]) if pods else Gang(key=key, members=(), min_count=1)
+        return self._gangs.resolve(key, self._snapshot())
+
+    def _waiting_turns(self) -> Iterator[Turn]:
+        """Yield whose gangs want to be planned and have no standing answer; by namespace only."""
+        yield from self._turns.lock.waiters()
+        version = self._turns.version()
+        for key in self._pending_gangs.keys():  # noqa: SIM118
+            if self.book.get(key) is None and self._waiting.kept(key, version) is None:
+                yield Turn(key.namespace, 0, 0.0, str(key))
+
     # -- asking -------------------------------------------------------------------------
 
     def gang_of(self, pod: Pod, snapshot: Snapshot) -> Gang | None:
         """Return the pod's gang as resolved, None for a pod of no gang."""
         key = self.resolver.member_key(pod)
         return None if key is None else self.resolver.resolve(key, snapshot)
+
+    def require_ready(self) -> None:
+        """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
+        if not self._source.synced:
+            raise NotReady("caches are not synced yet")
+        if not self.leadership.acts:
+            raise NotReady("another replica leads")
+        if not self.recovered:
+            raise NotReady("plan records are not read yet")
 
     def stale(self) -> str | None:
         """Return why gangs cannot be decided now: the cache may be behind the cluster."""
@@ -177,17 +228,16 @@ class Coordinator:
         with the nodes it must not use in ``masks``. Raises NotReady before
         recovery is over, and while another replica leads.
         """
-        if not self.recovered or not self._source.synced:
-            raise NotReady("caches are not synced or plan records not read yet")
-        if not self.leadership.acts:
-            raise NotReady("another replica leads")
+        self.require_ready()
         known = self.known(key)
         if known is not None:
             return known
         stale = self.stale()
         if stale is not None:
             return self._note(Refusal(gang=key, code="stale", message=stale), verb, 0.0)
-        async with self._turns.lock:
+        async with self._turns.lock.turn(
+            lambda: self.admission.turn_of(single or self._present_gang(key))
+        ):
             flight = self.book.get(key)
             if flight is not None:
                 return flight
@@ -207,24 +257,29 @@ class Coordinator:
 
     async def ask(self, gang: Gang, masks: Masks) -> Plan | Refusal:
         """Return what would be planned, without acting on it."""
-        async with self._turns.lock:
+        async with self._turns.lock.turn(lambda: self.admission.turn_of(gang)):
+            waits = self.admission.must_wait(gang)
+            if waits is not None:
+                return waits
             return await self._turns.search(gang, self.flights.shown(), masks, None)
 
     # -- deciding -----------------------------------------------------------------------
 
     def _note(self, refusal: Refusal, verb: str, seconds: float) -> Refusal:
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
-        self.notices.refused(refusal)
         return refusal
 
     def _decide(self, decision: Decision) -> None:
+        if decision.outcome is Outcome.REFUSAL:
+            self.notices.refused(decision)
         if self.decisions.add(decision):
             try:
                 self._decided(decision)
             except Exception:  # telling must never stand in the way of acting
                 log.exception("decision not told", gang=decision.gang)
 
-    def _flight_ended(self, flight: Flight, done: bool, penal: bool) -> None:
+    def _flight_ended(self, flight: Flight, done: bool, penal: bool, why: str) -> None:
+        self.admission.ended(flight, done=done, why=why)
         if done:
             self._waiting.succeeded(flight.key)
         elif penal:
@@ -259,15 +314,28 @@ class Coordinator:
             self.flights.tick()
 
     async def _plan_waiting(self) -> None:
-        """Plan gangs that wait and that nobody has asked about, most urgent first."""
+        """Plan gangs that wait and that nobody has asked about, by turns."""
         if not self.recovered or not self._source.synced:
             return
         await self._planner_thread.show(self._snapshot)
-        if self.stale() is None and self.leadership.acts:
-            waiting = [key for key in self._pending_gangs.keys() if self.book.get(key) is None]  # noqa: SIM118
-            for gang in ready(waiting, self._gangs, self._snapshot()):
-                self._heartbeats.beat(PLANNING)
-                await self.ensure(gang.key, "loop")
+        if self.stale() is not None or not self.leadership.acts:
+            return
+        waiting = [key for key in self._pending_gangs.keys() if self.known(key) is None]  # noqa: SIM118
+        gangs = ready(waiting, self._gangs, self._snapshot())
+        left = {self.admission.turn_of(gang): gang for gang in gangs}
+        began = self._clocks.monotonic()
+        while left and self._clocks.monotonic() - began < ROUND_SECONDS:
+            # Anew each time: whoever was just served stands further behind.
+            turn = self.admission.order(list(left))[0]
+            self._heartbeats.beat(PLANNING)
+            key = left.pop(turn).key
+            try:
+                await self.ensure(key, "loop")
+            except NotReady:
+                raise
+            except Exception:  # one bad gang must not keep the others from their turn
+                log.exception("a gang could not be planned", gang=str(key))
+                began = self._clocks.monotonic()
 
     # -- restart ------------------------------------------------------------------------
 
@@ -278,6 +346,7 @@ class Coordinator:
         answered. Raises ApiError when the records cannot be read: acting
         without them could forget seats.
         """
+        await self.admission.recover()
         recovery = Recovery(
             self.flights, self._keeper, self._snapshot, self._gangs, self._clocks, self._decide
         )

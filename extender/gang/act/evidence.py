@@ -16,6 +16,7 @@ from extender.model.objects import Pod
 
 MEMORY_SECONDS = 60.0
 MAX_PODS = 65536
+MAX_SCHEDULERS = 100
 
 
 class Evidence:
@@ -25,9 +26,13 @@ class Evidence:
         self._accepted: TTLCache[str, frozenset[str]] = TTLCache(
             maxsize=MAX_PODS, ttl=MEMORY_SECONDS, timer=monotonic
         )
+        self.schedulers: frozenset[str] = frozenset()
+        """Those that have asked about a pod."""
 
     def accepts(self, pod: Pod, nodes: Iterable[str]) -> None:
         """Note that kube-scheduler named these nodes for the pod."""
+        if pod.shape.scheduler not in self.schedulers and len(self.schedulers) < MAX_SCHEDULERS:
+            self.schedulers |= {pod.shape.scheduler}
         if pod.shape.unmodelled:
             known = self._accepted.get(pod.uid, frozenset())
             self._accepted[pod.uid] = known.union(nodes)

@@ -65,7 +65,7 @@ PRESUMED_SECONDS = 5.0
 class Flights:
     """Acts on the plans in ``book``.
 
-    ``ended(flight, done, penal)`` is told of each end; ``replan(flight, why)`` is asked for
+    ``ended(flight, done, penal, why)`` is told of each end; ``replan(flight, why)`` is asked for
     another plan when one does not hold any more.
     """
 
@@ -84,7 +84,7 @@ class Flights:
         background: Background,
         offers: Offers,
         decide: Callable[[Decision], None],
-        ended: Callable[[Flight, bool, bool], None],
+        ended: Callable[[Flight, bool, bool, str], None],
         replan: Callable[[Flight, str], None],
     ) -> None:
         self.book = book
@@ -259,10 +259,12 @@ class Flights:
         )
         begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
         left = [each for each in units_of(flight.victims.values()).items() if each[0] not in begun]
+        newest, snapshot = self._snapshot(), self.shown()
         for start in range(0, len(left), BEGIN_UNITS):
             if start:
                 await asyncio.sleep(0)
-            snapshot = self.shown()
+            if self._snapshot() is not newest:
+                newest, snapshot = self._snapshot(), self.shown()
             for _, victims in left[start : start + BEGIN_UNITS]:
                 if flight.state not in (State.EVICTING, State.WAITING):
                     return

@@ -19,7 +19,7 @@ from extender.model.snapshot import Snapshot
 class Lifetimes:
     """Takes flights into the book and out of it.
 
-    ``ended(flight, done, penal)`` is told of each end. ``snapshot`` is the cluster as it is.
+    ``ended(flight, done, penal, why)`` is told of each end. ``snapshot`` is the cluster as it is.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Lifetimes:
         offers: Offers,
         clocks: Clocks,
         decide: Callable[[Decision], None],
-        ended: Callable[[Flight, bool, bool], None],
+        ended: Callable[[Flight, bool, bool, str], None],
     ) -> None:
         self._book = book
         self._snapshot = snapshot
@@ -97,7 +97,7 @@ class Lifetimes:
         """
         if flight.over:
             return
-        held = seats_of(flight)
+        held, why = seats_of(flight), message
         self.leave(flight)
         owed = sum(len(unit.unsent) for unit in self._evictions.of_plan(flight.id) if unit.touched)
         if owed:
@@ -115,7 +115,7 @@ class Lifetimes:
                 seconds=self._clocks.monotonic() - flight.started,
             )
         )
-        self._ended(flight, outcome is Outcome.DONE, penal)
+        self._ended(flight, outcome is Outcome.DONE, penal, why)
         if flight.plan.victims or flight.plan.waits_for:
             self._notices.nominations.clear([flight.pods[seat.uid] for seat in held])
         self._notices.wake_held_back()

@@ -7,7 +7,7 @@ Wake-ups and events; nominations have a file of their own. The seats do not rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 import structlog
@@ -20,8 +20,9 @@ from extender.gang.act.notifier import Notifier
 from extender.gang.act.owner_warnings import OwnerWarnings, words_of
 from extender.gang.act.records import Aside
 from extender.gang.act.unit import Unit
-from extender.model.objects import Pod
-from extender.model.plan import Refusal, Victim
+from extender.gang.tell.decisions import Decision
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
@@ -132,13 +133,21 @@ class Notices:
         for pod in members[:MAX_TOLD]:
             self._event(pod, "PreemptionIncomplete", note, "Warning")
 
-    def refused(self, refusal: Refusal) -> None:
+    def warn(self, pods: Iterable[Pod], reason: str, note: str) -> None:
+        """Warn the owners of some pods, whatever they were told a moment ago."""
+        for pod in islice(pods, MAX_TOLD):
+            self.warnings.told[reason] += 1
+            self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note))
+
+    def refused(self, decision: Decision) -> None:
         """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
-        words = words_of(refusal)
+        words = words_of(decision)
         if words is None:
             return
         reason, note = words
-        members = self._snapshot().members.get(refusal.gang, ())
+        dialect, _, rest = decision.gang.partition(":")
+        namespace, _, name = rest.partition("/")
+        members = self._snapshot().members.get(GangKey(dialect, namespace, name), ())
         waiting = (pod for pod in members if not pod.node and not pod.deleting)
         for pod in islice(waiting, MAX_WARNED):
             self._event(pod, reason, note, "Warning")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from cachetools import TTLCache
 
-from extender.model.plan import Refusal
+from extender.gang.tell.decisions import Decision
 
 PAUSE_SECONDS = 60.0
 MOST_OBJECTS = 16_384
@@ -26,6 +26,10 @@ WORDS = {
     "infeasible": (
         "GangDoesNotFit",
         "This pod's gang starts as a whole, and there is no room for all of it now: {why}",
+    ),
+    "budget": (
+        "NamespaceEvictionsUsed",
+        "This pod's gang would need others to be evicted, too many for now: {why}",
     ),
     "penalty": (
         "GangGaveUp",
@@ -56,10 +60,10 @@ class OwnerWarnings:
         return True
 
 
-def words_of(refusal: Refusal) -> tuple[str, str] | None:
+def words_of(decision: Decision) -> tuple[str, str] | None:
     """Return reason and text of the event about a refusal; None where no owner need know."""
-    words = WORDS.get(refusal.code)
+    words = WORDS.get(decision.code)
     if words is None:
         return None
     reason, text = words
-    return reason, text.format(why=refusal.message)
+    return reason, text.format(why=decision.message)

@@ -7,14 +7,15 @@ state.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
+from extender.gang.act.admission import Admission
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evidence import Evidence
+from extender.gang.act.fair_lock import FairLock
 from extender.gang.act.flights import Flights
-from extender.gang.act.planner_thread import Masks, PlannerThread
+from extender.gang.act.planner_thread import Masks, Overran, PlannerThread
 from extender.gang.act.source import Source
 from extender.gang.act.waiting import Version, Waiting
 from extender.gang.plan.single import SINGLE, single_gang
@@ -54,13 +55,15 @@ class Turns:
         evidence: Evidence,
         waiting: Waiting,
         planner_thread: PlannerThread,
+        admission: Admission,
         flights: Flights,
         clocks: Clocks,
         decisions: Decisions,
         decide: Callable[[Decision], None],
         stale: Callable[[], str | None],
     ) -> None:
-        self.lock = asyncio.Lock()
+        self.lock = FairLock(admission.order)
+        self._admission = admission
         self._book = book
         self._source = source
         self._resolver = resolver
@@ -100,7 +103,7 @@ class Turns:
                 )
             snapshot = self._flights.shown()
             version = self.version()
-            gang = single or self._resolver.resolve(key, snapshot)
+            gang = self._admission.ours(single or self._resolver.resolve(key, snapshot))
             waits = self._unseen(gang) if before else self._must_wait(gang)
             if waits is not None:
                 return self._refuse(waits, version, verb, 0.0)
@@ -108,6 +111,8 @@ class Turns:
             struck = self._struck(gang, snapshot, masks)
             answer = await self.search(gang, snapshot, struck, offered)
             seconds = self._clocks.monotonic() - began
+            if isinstance(answer, Plan):
+                answer = self._admission.too_many_evictions(answer) or answer
             if isinstance(answer, Refusal):
                 # The list may be older than the snapshot: not a reason to stay with the answer.
                 return self._refuse(answer, version if not offered else NEVER, verb, seconds)
@@ -136,7 +141,9 @@ class Turns:
         return struck
 
     def _must_wait(self, gang: Gang) -> Refusal | None:
-        return self._waiting.must_wait(gang) or self._unseen(gang)
+        return (
+            self._waiting.must_wait(gang) or self._admission.must_wait(gang) or self._unseen(gang)
+        )
 
     def _unseen(self, gang: Gang) -> Refusal | None:
         pod = self._evidence.unseen(gang)
@@ -156,7 +163,16 @@ class Turns:
         """Ask the planner, and remember the question. ``lock`` must be held."""
         holds = tuple(self._book.holds())
         self._decisions.searched(Question(gang.key, snapshot, holds, masks, dict(offered or {})))
-        return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
+        began = self._clocks.monotonic()
+        try:
+            return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)
+        except Overran:
+            return self._admission.overran(gang, self._clocks.monotonic() - began)
+        except Exception:
+            self._waiting.failed(gang.key)  # it would fail again: others have their turn meanwhile
+            raise
+        finally:
+            self._admission.searched(gang, self._clocks.monotonic() - began)
 
     async def _outdated(self, draft: Flight, gang: Gang, snapshot: Snapshot) -> str:
         """Return why a plan made on ``snapshot`` does not hold now, "" when it does."""
@@ -167,7 +183,10 @@ class Turns:
             going = (*draft.victims.values(), *draft.waits.values())
             taken = {*plan.takes_over, gang.key}
             holds = [hold for hold in self._book.holds() if hold.gang not in taken]
-            why = await self._planner_thread.check(present, draft.seats, going, newest, holds)
+            try:
+                why = await self._planner_thread.check(present, draft.seats, going, newest, holds)
+            except Overran:
+                why = "it could not be compared with the newest state"
             if why:
                 return why
         return self._takes_from_binding(draft) or self._flights.problem(draft)
@@ -194,8 +213,11 @@ class Turns:
         broken = {victim.gang for victim in plan.victims}
         for other in self._book:
             if other.key == draft.key:
+                self._admission.replaced(other)
                 self._flights.leave(other)
-            elif other.key in plan.takes_over:
+                continue
+            other.yields = other.key in plan.takes_over or str(other.key) in broken
+            if other.key in plan.takes_over:
                 why = f"its seats go to the more urgent {plan.gang}"
                 self._flights.end(other, Outcome.GAVE_UP, why)
             elif str(other.key) in broken:

@@ -13,6 +13,7 @@ from typing import Any
 from cachetools import TTLCache
 from msgspec import Struct
 
+from extender.gang.plan.fair_turns import retry_pause
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Refusal
@@ -20,6 +21,8 @@ from extender.model.plan import Refusal
 MAX_PENALTY = 60.0
 MEMORY_SECONDS = 600.0
 MAX_GANGS = 65536
+TIMED = ("settling", "penalty", "api", "unseen", "suspended", "turn", "budget")
+"""Refusals that time alone may lift."""
 SEARCH_SHARE = 10
 """A refusal that took t seconds to find stands for SEARCH_SHARE x t at least, so that
 at most a tenth of the time goes into asking again what was answered already."""
@@ -44,10 +47,15 @@ class Waiting:
     """Per gang: the last refusal, the penalty for failed plans, when it last grew."""
 
     def __init__(
-        self, monotonic: Callable[[], float], retry_seconds: float, settle_seconds: float
+        self,
+        monotonic: Callable[[], float],
+        retry_seconds: float,
+        settle_seconds: float,
+        longest_retry: float,
     ) -> None:
         self._now = monotonic
         self._retry_seconds = retry_seconds
+        self._longest_retry = longest_retry
         self._settle_seconds = settle_seconds
         self._refused: TTLCache[GangKey, _Answered] = self._table()
         self._penalties: TTLCache[GangKey, _Penalty] = self._table()
@@ -66,14 +74,14 @@ class Waiting:
         kept = self._refused.get(key)
         if kept is None:
             return None
-        timed = kept.refusal.code in ("settling", "penalty", "api", "unseen")
+        timed = kept.refusal.code in TIMED
         if self._now() < kept.until or (kept.version == version and not timed):
             return kept.refusal
         return None
 
     def refuse(self, refusal: Refusal, version: Version, seconds: float) -> None:
         """Keep a refusal that took ``seconds`` to find."""
-        pause = min(self._retry_seconds, SEARCH_SHARE * seconds)
+        pause = retry_pause(seconds, self._retry_seconds, self._longest_retry, SEARCH_SHARE)
         self._refused[refusal.gang] = _Answered(refusal, version, self._now() + pause)
 
     def must_wait(self, gang: Gang) -> Refusal | None:
@@ -101,7 +109,8 @@ class Waiting:
         )
 
     def grown(self, key: GangKey) -> None:
-        """Note that a member was seen for the first time."""
+        """Note that a member was seen for the first time: what was refused was another gang."""
+        self._refused.pop(key, None)
         self._grown[key] = self._now()
 
     def planned(self, key: GangKey) -> None:

@@ -18,6 +18,7 @@ from extender.gang.act.offers import BLIND_SECONDS
 from extender.gang.act.records import Records
 from extender.gang.act.signature import Signer
 from extender.gang.act.source import Source
+from extender.gang.act.suspensions import SuspensionStore
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
@@ -73,4 +74,5 @@ def coordinate(
         random=random or random_module.Random(),
         blind_seconds=blind_seconds,
         decided=decided,
+        suspended=SuspensionStore(client, namespace),
     )

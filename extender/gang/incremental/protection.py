@@ -148,6 +148,17 @@ class Protections:
         return self._rules[key].preemptors_below
 
 
+def asked_to_stay(pod: Pod) -> str:
+    """Return by what the pod opts out, whether that counts or not; "" when by nothing."""
+    for key, value in OPT_OUT_LABELS.items():
+        if pod.labels.get(key) == value:
+            return f"label {key}={value}"
+    for key, value in OPT_OUT_ANNOTATIONS.items():
+        if pod.annotations.get(key) == value:
+            return f"annotation {key}={value}"
+    return ""
+
+
 def oldest_start(gang: Gang) -> float:
     """Return since when a gang that goes whole runs: one pod that came later is not its youth."""
     return min((pod.started for pod in gang.bound if pod.started), default=0.0)

@@ -9,14 +9,14 @@ seats are sure.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from extender.fit.blockers import blocked_nodes
-from extender.fit.member_rules import MemberRules, self_caps
+from extender.fit.member_rules import MemberCap, MemberRules, self_caps
 from extender.fit.selector_index import SelectorIndex
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes, class_name
@@ -52,11 +52,16 @@ from extender.search.problem import (
     Vector,
 )
 from extender.search.single import least_request
+from extender.search.stop import Stop
 
 if TYPE_CHECKING:
     from extender.search.core.census import Offers as CompiledOffers
 
 ENDLESS = 1 << 30
+MOST_CAPS = 256
+"""Limits that members set for each other, of a few hundred ports or topology keys at most."""
+MOST_LEADERS = 8
+"""Classes that are looked at for one that decides alone."""
 NOBODY = Units()
 MOST_STAYS = 20
 
@@ -96,8 +101,11 @@ class Build:
         holds: Iterable[Hold],
         settings: Settings,
         masks: Mapping[str, frozenset[str]],
+        stop: Stop,
     ) -> None:
+        """Raises OutOfTime when not even a first answer is waited for."""
         self._gang = gang
+        self._stop = stop
         self._snapshot = snapshot
         self._settings = settings
         self._view = view
@@ -105,17 +113,26 @@ class Build:
         self._pending = gang.pending
         self.classes = planning.classes(self._pending)
         self._need = min(gang.missing, len(self._pending))
-        masked = [
-            allowed_nodes(group, planning.names, planning.mask(group[0]), view, gang, masks)
-            for group in self.classes
-        ]
+        masked = []
+        for group in self.classes:
+            stop.check_first()
+            mask = planning.mask(group[0])
+            masked.append(allowed_nodes(group, planning.names, mask, view, gang, masks))
         union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
         self._usable = planning.usable(union)
         self._allowed = [bytes(compress(mask, union)) for mask in masked]
-        self._blocked = [blocked_nodes(group[0], view) for group in self.classes]
+        self._blocked = []
+        for group in self.classes:
+            stop.check_first()
+            self._blocked.append(blocked_nodes(group[0], view))
         holds = [hold for hold in holds if hold.gang != gang.key]
-        rules = self_caps(self.classes, view) if _ruled(self.classes) else MemberRules()
+        rules = MemberRules()
+        if _ruled(self.classes):
+            rules = self_caps(self.classes, view, stop.check_first)
         self._caps = rules.caps
+        if len(self._caps) > MOST_CAPS:
+            # Those that bind most classes; what the others forbid is seen when seats are tried out.
+            self._caps = tuple(sorted(rules.caps, key=lambda cap: -len(cap.classes))[:MOST_CAPS])
         self._spreading = Spreading(
             rules.spreads, gang, view, snapshot, holds if rules.spreads else ()
         )
@@ -176,8 +193,9 @@ class Build:
                 shut[self._usable.index[name]] = 0
             inside = bytes(shut)
         limits = array("i", (ENDLESS for _ in usable))
+        numbered = self._numbered(usable)
         for cap in self._caps:
-            domain = cap_domains(cap, usable, self._snapshot)
+            domain = numbered(cap)
             counted = [value for value in domain if value >= 0]
             if len(set(counted)) < len(counted):
                 return None  # binds over several nodes: not a matter of sums
@@ -200,6 +218,17 @@ class Build:
             return None
         gains = self._offers.gains(inside, limits, spread.domain)
         return least_priority_over(gains, lambda seats: enough(spread, seats, self._need))
+
+    def _numbered(self, names: Sequence[str]) -> Callable[[MemberCap], array[int]]:
+        """Caps of one topology key share their domains: there may be hundreds of them."""
+        known: dict[str, array[int]] = {}
+
+        def domains(cap: MemberCap) -> array[int]:
+            if cap.topology_key not in known:
+                known[cap.topology_key] = cap_domains(cap, names, self._snapshot)
+            return known[cap.topology_key]
+
+        return domains
 
     def _domain(self, names: Sequence[str]) -> array[int] | None:
         if not self._keys:
@@ -237,7 +266,7 @@ class Build:
         if len(set(asked)) == 1:
             yield from self._led_by(JOINT, least_request(requests))
         # One that has its seats already hardly decides; of the others the most demanding may.
-        lead = next((c for c in order if self._lacks_seats(c)), order[0])
+        lead = next((c for c in order[:MOST_LEADERS] if self._lacks_seats(c)), order[0])
         yield from self._led_by(lead, requests[lead])
 
     def _led_by(self, lead: int, request: Vector) -> Iterator[tuple[int, Built]]:
@@ -291,9 +320,15 @@ class Build:
         resources = self._resources
         priorities = [candidate.priority for candidate, _ in gathered.candidates]
         priorities += [entry.priority for entry in gathered.elastic]
-        costs = CostLevels(self._order, priorities, self._snapshot, self._planning.victim_costs)
-        budgets = self._snapshot.budgets if gathered.candidates else ()
-        guards = self._planning.guards
+        patience = self._settings.plan.patience_seconds
+        slow = {
+            candidate.uid: late
+            for candidate, _ in gathered.candidates
+            if (late := sum(pod.grace > patience for pod in candidate.pods))
+        }
+        order = self._order if slow else tuple(name for name in self._order if name != "grace")
+        costs = CostLevels(order, priorities, self._snapshot, self._planning.victim_costs, slow)
+        budgets, uses = self._budgets(gathered)
         protections = self._planning.preemptability.protections
         asked = self._gang.preemptor_priority
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
@@ -302,7 +337,7 @@ class Build:
         for candidate, releases in gathered.candidates:
             key, pods = candidate.gang, candidate.pods
             gang = -1 if key is None or candidate.whole else elastic.get(key, -1)
-            use = _budget_use(pods, guards, budgets) if budgets else ()
+            use = uses.get(candidate.uid, ())
             cost = costs.candidate(candidate)
             units.append(Unit(candidate.uid, releases, cost, len(pods), gang, use))
             subjects.append(candidate)
@@ -319,6 +354,7 @@ class Build:
                     subjects.append(key)
         allowed = [bytearray(mask) for mask in masks]
         blockers = blockers_of(blocked, names, subjects, allowed)
+        numbered = self._numbered(names)
         going: set[str | GangKey] | None = None
         if gathered is not NOBODY and self._spreading.rules:
             going = {pod.uid for candidate, _ in gathered.candidates for pod in candidate.pods}
@@ -347,14 +383,7 @@ class Build:
                 for budget in budgets
             ),
             blockers=blockers,
-            caps=tuple(
-                Cap(
-                    cap.classes,
-                    cap_domains(cap, names, self._snapshot),
-                    cap.limit,
-                )
-                for cap in self._caps
-            ),
+            caps=tuple(Cap(cap.classes, numbered(cap), cap.limit) for cap in self._caps),
             spreads=self._spreading.spreads(names, going, strict=strict),
             domain=self._wished(names) if self._wish else self._domain(names),
             domain_required=not self._wish,
@@ -370,6 +399,23 @@ class Build:
             unsure=not strict and self._spreading.unsure(going),
             stays=sum(self._offers.stays()),
         )
+
+    def _budgets(
+        self, gathered: Units
+    ) -> tuple[list[DisruptionBudget], dict[str, tuple[tuple[int, int], ...]]]:
+        """The budgets that some candidate counts in, and candidate -> (budget, pods) of them."""
+        every, guards = self._snapshot.budgets, self._planning.guards
+        used = {}
+        for candidate, _ in gathered.candidates if every else ():
+            use = _budget_use(candidate.pods, guards, every)
+            if use:
+                used[candidate.uid] = use
+        numbers = {
+            b: at for at, b in enumerate(sorted({b for use in used.values() for b, _ in use}))
+        }
+        return [every[b] for b in numbers], {
+            uid: tuple((numbers[b], pods) for b, pods in use) for uid, use in used.items()
+        }
 
 
 def _ruled(classes: Iterable[tuple[Pod, ...]]) -> bool:

@@ -6,7 +6,7 @@ broken before pods evicted, from the highest down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from extender.gang.incremental.victim_costs import VictimCosts
 from extender.gang.incremental.victims import Candidate, ElasticCandidate
@@ -23,7 +23,9 @@ class CostLevels:
         priorities: Iterable[int],
         snapshot: Snapshot,
         victim_costs: VictimCosts,
+        slow: Mapping[str, int],
     ) -> None:
+        """``slow``: candidate's uid -> pods of it that take longer to end than is waited for."""
         names: list[str] = []
         self._at_priority: dict[int, int] = {}
         """Priority -> index of its gangs; its pods come next."""
@@ -36,9 +38,10 @@ class CostLevels:
                 names.append(level)
         self.names = tuple(names)
         self._index = {name: at for at, name in enumerate(names)}
-        self._pods, self._gpus, self._work, self._age = map(
-            self._index.get, ("pods", "gpus", "work", "age")
+        self._pods, self._gpus, self._grace, self._work, self._age = map(
+            self._index.get, ("pods", "gpus", "grace", "work", "age")
         )
+        self._slow = slow
         self._counts: dict[tuple[int, int, bool], list[int]] = {}
         self._snapshot = snapshot
         self._tolls = victim_costs
@@ -66,6 +69,8 @@ class CostLevels:
         toll = self._tolls.of(unit)
         if self._gpus is not None:
             vector[self._gpus] = toll.gpus
+        if self._grace is not None:
+            vector[self._grace] = self._slow.get(unit.uid, 0)
         if self._work is not None:
             vector[self._work] = toll.work(unit, self._snapshot.nodes, self._snapshot.now)
         if self._age is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from extender.gang.incremental.protection import asked_to_stay
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Built
 from extender.model import texts
@@ -23,7 +24,14 @@ MOST_LINE = 2048
 
 
 def victim_reason(pod: Pod, unit: Candidate, used_nodes: set[str]) -> str:
-    """Return why this pod goes: for its room, or because its gang goes whole."""
+    """Return why this pod goes: for its room, or because its gang goes whole; and that its
+    wish to stay does not count, where it has one."""
+    asked = asked_to_stay(pod)
+    why = _reason(pod, unit, used_nodes)
+    return f"{why}; {asked} does not count here (policy.optOut)" if asked else why
+
+
+def _reason(pod: Pod, unit: Candidate, used_nodes: set[str]) -> str:
     if not unit.whole:
         return f"its room on {pod.node} is needed"
     if pod.node in used_nodes:

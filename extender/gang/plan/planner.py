@@ -28,6 +28,7 @@ from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Build, Built
 from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal, victim_reason
 from extender.gang.plan.nominated import nominated_seats
+from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.plan.validity import present
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -39,7 +40,7 @@ from extender.model.texts import cut
 from extender.search import leading
 from extender.search.problem import Infeasible, Limits, Solution, Vector
 from extender.search.solver import solve
-from extender.search.stop import Flag
+from extender.search.stop import Flag, OutOfTime, Stop
 
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""
@@ -83,9 +84,34 @@ class Planner:
         pod fits by our own rules and that is not among them is not used for its
         class (volumes, devices, or a pod bound a moment ago stand against it).
         """
+        if self._settings.scheduler_names:
+            gang = seated_by(gang, self._settings.scheduler_names)
         early = self._refuse_early(gang, snapshot)
         if early is not None:
             return early
+        stop = Stop(None, deadline, cancel)
+        try:
+            return self._plan(gang, snapshot, holds, masks, stop, offered)
+        except OutOfTime:
+            return Refusal(
+                gang=gang.key,
+                code="infeasible",
+                message="no solution was found: its time was up before the question could be "
+                f"put together or its answer be tried out, for {len(gang.pending)} members",
+                generation=snapshot.generation,
+            )
+
+    def _plan(
+        self,
+        gang: Gang,
+        snapshot: Snapshot,
+        holds: Iterable[Hold],
+        masks: Mapping[str, frozenset[str]] | None,
+        stop: Stop,
+        offered: Mapping[str, frozenset[str]] | None,
+    ) -> Plan | Refusal:
+        """As ``plan``. Raises OutOfTime when not even a first answer is waited for."""
+        deadline, cancel = stop.deadline or None, stop.cancel
         view = self.see(snapshot)
         self._planning.face(gang.preemptor_priority)
         others = [hold for hold in holds if hold.gang != gang.key]
@@ -96,7 +122,9 @@ class Planner:
         limits = Limits(branch_nodes=self._settings.plan.branch_nodes)
         strikes = 0
         while True:
-            draft = Build(gang, snapshot, view, self._planning, others, self._settings, struck)
+            draft = Build(
+                gang, snapshot, view, self._planning, others, self._settings, struck, stop
+            )
             # Where enough room is not sure, a "no" is seen at once with everybody gone.
             answer: Solution | Infeasible | None = None
             if draft.cut is None:
@@ -107,7 +135,7 @@ class Planner:
             if isinstance(answer, Infeasible):
                 stayers = draft.stayers()
                 return explain_refusal(gang, built, answer, stayers, snapshot, strikes > 0)
-            seats, failed = _try_out(view, snapshot, others, built, answer)
+            seats, failed = _try_out(view, snapshot, others, built, answer, stop)
             bound = answer.bound if strikes == 0 else tuple(0 for _ in answer.cost)
             if failed and built.unsure:
                 # Pods that spread rules count go or stay with the answer: ask for one that
@@ -115,13 +143,13 @@ class Planner:
                 careful = draft.full(strict=True)
                 other = solve(careful.problem, limits, deadline=deadline, cancel=cancel)
                 if isinstance(other, Solution):
-                    placed, wrong = _try_out(view, snapshot, others, careful, other)
+                    placed, wrong = _try_out(view, snapshot, others, careful, other, stop)
                     if not wrong:
                         built, answer, seats, failed = careful, other, placed, wrong
             if not failed:
-                return _finish(gang, built, answer, snapshot, seats, bound)
+                return _finish(gang, built, answer, snapshot, seats, bound, self._settings)
             strikes += 1
-            if strikes > MAX_STRIKES:
+            if strikes > MAX_STRIKES or stop.over():
                 reasons = tuple(f"{pod.name} on {node}: {why}" for pod, node, why in failed)
                 return Refusal(
                     gang=gang.key,
@@ -174,7 +202,8 @@ class Planner:
             there = len(gang.bound) + len(gang.pending)
             return refusal(
                 "incomplete",
-                f"waits for members: {there} of {gang.min_count} exist, nothing is evicted",
+                f"waits for members: {there} of {gang.min_count} exist, nothing is evicted"
+                + "".join(f"; {note}" for note in gang.notes if note.endswith(NO_ASKER)),
             )
         return None
 
@@ -271,15 +300,18 @@ def _try_out(
     others: Iterable[Hold],
     built: Built,
     solution: Solution,
+    stop: Stop,
 ) -> tuple[list[tuple[Pod, str]], list[tuple[Pod, str, str]]]:
     """Return who sits where under the solution, and which of these seats break a rule."""
     seats = _assign(built, solution)
     leaving, taken_over = _leaving(built, solution)
     after = _view_after(view, snapshot, leaving, others, taken_over)
-    return seats, _failures(after, seats)
+    return seats, _failures(after, seats, stop)
 
 
-def _failures(after: ClusterView, seats: Iterable[tuple[Pod, str]]) -> list[tuple[Pod, str, str]]:
+def _failures(
+    after: ClusterView, seats: Iterable[tuple[Pod, str]], stop: Stop | None = None
+) -> list[tuple[Pod, str, str]]:
     """Seat everyone in ``after``; return the seats that break a rule, with the rule.
 
     As kube-scheduler does: a member that does not fit yet is tried again once others
@@ -291,6 +323,8 @@ def _failures(after: ClusterView, seats: Iterable[tuple[Pod, str]]) -> list[tupl
         moved = False
         failed: list[tuple[Pod, str, str]] = []
         for pod, node, _ in waiting:
+            if stop is not None:
+                stop.check_first()
             why = after.why_not(pod, node)
             if why is None:
                 after.add(pod, node)
@@ -308,11 +342,13 @@ def _finish(
     snapshot: Snapshot,
     seats: Sequence[tuple[Pod, str]],
     bound: Vector,
+    settings: Settings,
 ) -> Plan:
     used_nodes = {node for _, node in seats}
     victims: list[Victim] = []
     waits: list[Victim] = []
     taken_over: list[GangKey] = []
+    longest = settings.eviction.longest_grace_seconds
     for unit in solution.chosen:
         subject = built.subjects[unit]
         if isinstance(subject, Candidate):
@@ -322,11 +358,12 @@ def _finish(
                     subject.gang,
                     victim_reason(pod, subject, used_nodes),
                     unit=subject.uid if subject.whole else "",
+                    longest=longest,
                 )
                 for pod in subject.pods
             ]
         elif isinstance(subject, Pod):
-            waits.append(as_victim(subject, None, "terminates already"))
+            waits.append(as_victim(subject, None, "terminates already", longest=longest))
         else:
             taken_over.append(subject)
     victims.sort(key=lambda victim: (-victim.priority, victim.uid))
@@ -352,8 +389,13 @@ def _finish(
     return replace(plan, explanation=explain_plan(gang, built, plan, solution.cut))
 
 
-def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "") -> Victim:
-    """Return the record of a pod that goes, with the reason and what goes together with it."""
+def as_victim(
+    pod: Pod, gang: GangKey | None, reason: str, unit: str = "", *, longest: int
+) -> Victim:
+    """Return the record of a pod that goes, with the reason and what goes together with it.
+
+    ``longest``: the grace period that it gets at most.
+    """
     return Victim(
         uid=pod.uid,
         namespace=pod.namespace,
@@ -361,7 +403,7 @@ def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "") -> Vi
         node=pod.node,
         priority=pod.priority,
         gang=str(gang) if gang is not None else "",
-        grace=pod.grace,
+        grace=min(pod.grace, longest),
         reason=reason,
         unit=unit,
     )

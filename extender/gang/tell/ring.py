@@ -42,13 +42,17 @@ class Ring(Generic[Item]):
         self._sizes[share] += size
         self.size += size
         gone = 0
-        while len(self._kept) > 1 and len(self._kept) > self._most:
-            self._drop(max(self._of, key=lambda name: len(self._of[name])))
+        while len(self._kept) > max(1, self._most):
+            self._drop(max(self._others(number), key=lambda name: len(self._of[name])))
             gone += 1
         while len(self._kept) > 1 and self.size > self._most_bytes:
-            self._drop(max(self._sizes, key=lambda name: self._sizes[name]))
+            self._drop(max(self._others(number), key=lambda name: self._sizes[name]))
             gone += 1
         return gone
+
+    def _others(self, newest: int) -> Iterator[str]:
+        """Yield the shares that have more than what was just added."""
+        return (name for name, numbers in self._of.items() if next(iter(numbers)) != newest)
 
     def newest_first(self) -> Iterator[tuple[int, Item]]:
         """Yield (number, item)."""

@@ -19,6 +19,7 @@ cdef enum:
     TRIES = 8                 # weights tried, from those that served last and from new ones
 
 cdef i64 MOST_KEPT = 60000000   # states of all nodes that are kept to trace them
+cdef i64 MOST_STEPS = 1000000000   # of the dynamic programming, where no clock ends it
 
 
 cdef class Packing:
@@ -164,6 +165,8 @@ cdef class Packing:
                 rows = self.patterns[self.group_of[g]].data()
                 size = <int>self.patterns[self.group_of[g]].size() // C
                 for n in range(self.nodes_of[g]):
+                    if late(&self.clock):
+                        return -1
                     most = 0
                     best = -1
                     for i in range(size):
@@ -203,12 +206,16 @@ cdef class Packing:
         as there is room for."""
         cdef int C = self.C, S = self.S, g, n, s, i, c, size, value, last = self.last
         cdef int target, nodes = 0
+        cdef i64 steps = 0
         cdef vector[int] now, then, digits
         cdef vector[vector[int]] layers
         cdef const int* rows
         for g in range(<int>self.group_of.size()):
             nodes += self.nodes_of[g]
+            steps += self.nodes_of[g] * <i64>(self.patterns[self.group_of[g]].size() // C) * S
         if S == 0 or (keep and <i64>S * nodes > MOST_KEPT):
+            return -1
+        if steps > MOST_STEPS and self.clock.deadline == 0 and self.clock.cancel == NULL:
             return -1
         digits.resize(<i64>S * C)
         for s in range(S):

@@ -1,0 +1,98 @@
+"""``completion``: scripts that complete this program's command line, made from its parser.
+
+bash, zsh and fish read a script that shtab writes. kubectl completes a plugin by calling
+``kubectl_complete-gang`` with the words so far and reads one candidate a line, then a directive:
+https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/#shell-completion
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SHELLS = ("bash", "zsh", "fish")
+FILES, NO_FILES = 0, 4
+"""Directives of cobra: offer files too, or nothing else."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "completion",
+        help="print a script that completes command lines in bash, zsh or fish",
+        description="Print a completion script. bash: source <(podgroup-extender completion "
+        "bash); zsh: save it as _podgroup-extender in a directory of $fpath; fish: save it as "
+        "~/.config/fish/completions/podgroup-extender.fish. kubectl calls kubectl_complete-gang "
+        "by itself.",
+        epilog="Exit status: 0 printed, 2 bad input or the package shtab is not installed.",
+    )
+    parser.add_argument("shell", choices=SHELLS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script and return the exit status."""
+    from extender.cli.main import parser_of
+
+    try:
+        import shtab
+    except ImportError:
+        print(
+            "error: needs the package shtab: pip install 'podgroup-extender[shell]'",
+            file=sys.stderr,
+        )
+        return 2
+    parser = parser_of()
+    for command in _commands(parser).values():
+        for action in command._actions:
+            if action.type is Path or action.metavar == "FILE":
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, shell=args.shell))
+    return 0
+
+
+def kubectl_complete(arguments: Sequence[str] | None = None) -> int:
+    """Print candidates for the last of the words, as kubectl asks for them."""
+    from extender.cli.main import parser_of
+
+    words = list(sys.argv[1:] if arguments is None else arguments) or [""]
+    found, directive = candidates(parser_of(), words)
+    print("\n".join([*found, f":{directive}"]))
+    return 0
+
+
+def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[list[str], int]:
+    """Return what may stand for the last word, and whether file names may as well."""
+    *before, last = words
+    for word in before:
+        inner = _commands(parser).get(word)
+        if inner is not None:
+            parser = inner
+    options = {text: action for action in parser._actions for text in action.option_strings}
+    wanted = options.get(before[-1]) if before else None
+    if wanted is not None and wanted.nargs != 0:
+        # The value of an option; without choices any text, often a file.
+        choices = [str(choice) for choice in wanted.choices or ()]
+        return [c for c in choices if c.startswith(last)], NO_FILES if choices else FILES
+    if last.startswith("-"):
+        return sorted(text for text in options if text.startswith(last)), NO_FILES
+    names = [*_commands(parser), *_positional_choices(parser)]
+    return sorted(name for name in names if name.startswith(last)), NO_FILES if names else FILES
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _positional_choices(parser: argparse.ArgumentParser) -> list[str]:
+    return [
+        str(choice)
+        for action in parser._actions
+        if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
+        for choice in action.choices or ()
+    ]

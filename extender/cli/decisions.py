@@ -1,0 +1,90 @@
+"""``decisions``: what a running server decided lately, newest first."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from extender.cli.live import ANSWERED, UNKNOWN, Server
+from extender.cli.live_command import add_live, answered, moment, named
+from extender.cli.output import Part, Table, show
+from extender.model.errors import InvalidInput
+
+OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "decisions",
+        help="list what a running server decided lately, and why",
+        description="List decisions, newest first. The last 512 are kept, for as long as the "
+        "process leads.",
+    )
+    parser.add_argument("gang", nargs="?", metavar="GANG", help="only about this gang")
+    parser.add_argument("--limit", type=int, default=20, help="at most so many (default: 20)")
+    parser.add_argument("--outcome", choices=OUTCOMES, help="only of this kind")
+    parser.add_argument(
+        "--long", action="store_true", help="with the explanation, the victims and the cost"
+    )
+    add_live(parser, one="nothing is kept about this gang")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the decisions and return the exit status."""
+
+    async def work(server: Server) -> int:
+        if args.limit < 1:
+            raise InvalidInput("--limit must be 1 or more")
+        found = [
+            decision
+            for decision in await server.rows("decisions")
+            if (args.gang is None or named(decision["gang"], args.gang))
+            and (args.outcome is None or decision["outcome"] == args.outcome)
+        ][: args.limit]
+        show(_parts(found, args.long), {"decisions": found}, args.output)
+        return UNKNOWN if args.gang is not None and not found else ANSWERED
+
+    return answered(args, work)
+
+
+def _parts(found: list[dict[str, Any]], long: bool) -> list[Part]:
+    if not found:
+        return ["no decisions"]
+    if long:
+        return [line for decision in found for line in told(decision)]
+    return [
+        Table(
+            columns=("TIME", "GANG", "ASKED BY", "OUTCOME", "VICTIMS", "MESSAGE"),
+            rows=tuple(
+                (
+                    moment(decision["time"]),
+                    decision["gang"],
+                    decision["verb"],
+                    decision["outcome"] + (f" ({decision['code']})" if decision["code"] else ""),
+                    str(len(decision["victims"])),
+                    decision["message"],
+                )
+                for decision in found
+            ),
+        )
+    ]
+
+
+def told(decision: dict[str, Any]) -> list[str]:
+    """Return one decision as lines of text."""
+    code = f" ({decision['code']})" if decision["code"] else ""
+    lines = [
+        f"{moment(decision['time'])} {decision['outcome']}{code} for {decision['gang']}, asked by "
+        f"{decision['verb']}: {decision['message']}"
+    ]
+    lines += [f"  {line}" for line in decision["explanation"]]
+    lines += [
+        f"  victim {victim['namespace']}/{victim['name']} on {victim['node']}: {victim['reason']}"
+        for victim in decision["victims"]
+    ]
+    costs = [cost for cost in decision["costs"] if cost["value"] or cost["bound"]]
+    lines += [
+        f"  cost {cost['level']}: {cost['value']} (at least {cost['bound']})" for cost in costs
+    ]
+    return lines

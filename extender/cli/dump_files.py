@@ -1,0 +1,155 @@
+"""A dump of a cluster from files: JSON or YAML of kubectl, a directory, or standard input.
+
+A directory is read with all below it (``kubectl cluster-info dump --output-directory`` makes
+such trees). An object that stands in several files counts once: the one with the higher
+resourceVersion, else the later one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from extender.gang.plan.assemble import KIND, Dump
+from extender.model.decode import decode_documents
+from extender.model.errors import InvalidInput
+from extender.model.objects import GroupObject, Pod
+
+STDIN = Path("-")
+SUFFIXES = (".json", ".yaml", ".yml")
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _KubectlLoader(_Loader):  # type: ignore[misc]
+    """SafeLoader that leaves times as text, as the API has them."""
+
+
+_KubectlLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
+
+
+class Contents(Struct, frozen=True):
+    """What the files hold: records of kubectl's dumps, or one downloaded snapshot."""
+
+    records: tuple[object, ...]
+    snapshot: Dump | None = None
+
+
+def read(paths: Iterable[Path], progress: Callable[[str], None] = lambda _: None) -> Contents:
+    """Read every file; ``progress`` is told each one's name before it is read.
+
+    Raises InvalidInput that names the file and what is wrong with it.
+    """
+    records: dict[object, object] = {}
+    snapshot: Dump | None = None
+    for path in (found for given in paths for found in _files(given)):
+        name = "standard input" if path == STDIN else str(path)
+        progress(name)
+        try:
+            dumped, found = _parse(_bytes(path), path.suffix)
+            if dumped is not None:
+                if snapshot is not None:
+                    raise InvalidInput("is a second downloaded snapshot; give one")
+                snapshot = dumped
+            for record in found:
+                key = _identity(record)
+                before = records.get(key)
+                if before is None or getattr(record, "version", 0) >= getattr(before, "version", 0):
+                    records[key] = record
+        except InvalidInput as problem:
+            raise InvalidInput(f"{name}: {problem}") from problem
+    if snapshot is not None and records:
+        raise InvalidInput("give either a downloaded snapshot or dumps from kubectl, not both")
+    return Contents(tuple(records.values()), snapshot)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path == STDIN or not path.is_dir():
+        yield path
+        return
+    found = sorted(
+        file
+        for file in path.rglob("*")
+        if file.suffix in SUFFIXES and file.is_file() and not file.name.startswith(".")
+    )
+    if not found:
+        raise InvalidInput(f"{path}: no file that ends in {', '.join(SUFFIXES)}")
+    yield from found
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    except OSError as problem:
+        raise InvalidInput(f"cannot be read: {problem.strerror}") from problem
+
+
+def _parse(data: bytes, suffix: str) -> tuple[Dump | None, list[object]]:
+    """Return the snapshot or the records of one file's bytes."""
+    if not data.strip():
+        raise InvalidInput("is empty")
+    if data.lstrip()[:1] == b"{" or suffix == ".json":
+        if _kind(data) == KIND:
+            return _decoded(data), []
+        return None, list(_records(data))
+    try:
+        documents = list(yaml.load_all(data.decode("utf-8"), Loader=_KubectlLoader))
+    except UnicodeDecodeError as problem:
+        raise InvalidInput(f"not UTF-8 at byte {problem.start}") from problem
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        raise InvalidInput(f"not valid YAML: {problem}") from problem
+    found: list[object] = []
+    for document in documents:
+        if document is None:
+            continue
+        if not isinstance(document, dict):
+            raise InvalidInput(f"not readable: a {type(document).__name__} is no object")
+        if document.get("kind") == KIND:
+            return _decoded(msgspec.json.encode(document)), []
+        found += _records(document)
+    return None, found
+
+
+def _records(source: bytes | dict[str, Any]) -> Iterator[object]:
+    for record in decode_documents(source):
+        if isinstance(record, Pod) and not record.uid:
+            raise InvalidInput(
+                f"Pod {record.key}: metadata.uid is missing, and two pods may have one name: "
+                "dump with -o json or -o yaml, or give what is to be added with --manifest"
+            )
+        yield record
+
+
+def _identity(record: Any) -> object:
+    """Return what two records of one object have in common."""
+    if isinstance(record, Pod):
+        return "Pod", record.uid
+    source = record.source if isinstance(record, GroupObject) else ""
+    return type(record), source, getattr(record, "namespace", ""), record.name
+
+
+class _Kind(Struct):
+    kind: Any = ""
+
+
+def _kind(data: bytes) -> object:
+    try:
+        return msgspec.json.decode(data, type=_Kind).kind
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise InvalidInput(f"not readable: {problem}") from problem
+
+
+def _decoded(data: bytes) -> Dump:
+    try:
+        return msgspec.json.decode(data, type=Dump)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise InvalidInput(f"not readable: {problem}") from problem

@@ -1,0 +1,64 @@
+"""``gangs``: every gang that a running server sees, and where it stands."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from extender.cli.live import ANSWERED, UNKNOWN, Server
+from extender.cli.live_command import add_live, answered, named, namespace_of
+from extender.cli.output import Part, Table, show
+from extender.cli.standing import standings
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "gangs",
+        help="list the gangs that a running server sees, and where each stands",
+        description="List gangs with state, priority, members and the reason.",
+    )
+    parser.add_argument(
+        "gang", nargs="?", metavar="GANG", help="only this one: NAME, NAMESPACE/NAME or the key"
+    )
+    parser.add_argument("-n", "--namespace", help="only gangs of this namespace")
+    parser.add_argument("--waiting", action="store_true", help="leave out gangs that run")
+    add_live(parser, one="there is no gang of this name")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the gangs and return the exit status."""
+
+    async def work(server: Server) -> int:
+        gangs, held, decisions = await asyncio.gather(
+            server.rows("gangs"), server.rows("reservations"), server.rows("decisions")
+        )
+        found = [
+            standing
+            for standing in standings(gangs, held, decisions)
+            if (args.gang is None or named(standing.gang, args.gang))
+            and (args.namespace is None or namespace_of(standing.gang) == args.namespace)
+            and not (args.waiting and standing.state == "running")
+        ]
+        table = Table(
+            columns=("GANG", "STATE", "PRIORITY", "BOUND", "MEMBERS", "SEATS", "VICTIMS", "WHY"),
+            rows=tuple(
+                (
+                    one.gang,
+                    one.state,
+                    str(one.priority),
+                    f"{one.bound}/{one.min_count}",
+                    str(one.members),
+                    str(one.seats),
+                    str(one.victims_left),
+                    one.why,
+                )
+                for one in found
+            ),
+        )
+        parts: list[Part] = [table] if found else ["no gangs"]
+        show(parts, {"gangs": found}, args.output)
+        return UNKNOWN if args.gang is not None and not found else ANSWERED
+
+    return answered(args, work)

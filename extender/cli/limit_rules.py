@@ -1,0 +1,30 @@
+"""What our own configuration says about limits between tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extender.cli.catalogue import broken
+from extender.cli.findings import Finding
+from extender.gang.act.heartbeats import BOUND_SECONDS
+from extender.model.settings import Settings
+
+DAY = 24 * 3600
+
+
+def limit_findings(settings: Settings, source: str) -> Iterator[Finding]:
+    """Limits that are off, or so wide that they do not limit."""
+    plan, seats = settings.plan, settings.seats
+    if plan.seconds + plan.overrun_seconds >= BOUND_SECONDS:
+        total = plan.seconds + plan.overrun_seconds
+        yield broken("overrun-late", f"{source}: plan.overrunSeconds", f"ends after {total:g} s")
+    if plan.namespace_share == 1:
+        yield broken("share-whole", f"{source}: plan.namespaceShare", "is 1")
+    if not seats.give_ups:
+        yield broken("never-suspended", f"{source}: seats.giveUps", "is 0")
+    if settings.eviction.longest_grace_seconds > DAY:
+        yield broken(
+            "grace-endless",
+            f"{source}: eviction.longestGraceSeconds",
+            f"is {settings.eviction.longest_grace_seconds}",
+        )

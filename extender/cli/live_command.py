@@ -1,0 +1,71 @@
+"""What the commands that ask a running server have in common."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+from extender.cli.live import (
+    BAD_INPUT,
+    UNREACHED,
+    NoAnswer,
+    Server,
+    add_target,
+    target_of,
+)
+from extender.cli.output import add_output, clean
+from extender.model.errors import InvalidInput
+
+STATUSES = (
+    "Exit status: 0 answered, 1 %s, 2 bad input, 3 the server was not reached or did not answer."
+)
+
+
+def add_live(parser: argparse.ArgumentParser, *, one: str) -> None:
+    """Register the options of a command that asks a server; ``one``: what status 1 says."""
+    add_output(parser)
+    add_target(parser)
+    parser.epilog = STATUSES % one
+
+
+def answered(args: argparse.Namespace, work: Callable[[Server], Awaitable[int]]) -> int:
+    """Run ``work`` on the server that the options name and return the exit status."""
+
+    async def ask() -> int:
+        server = Server(target_of(args))
+        await server.find()
+        return await work(server)
+
+    try:
+        return asyncio.run(ask())
+    except InvalidInput as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyError as problem:
+        print(
+            f"error: the server's answer has no {problem}: is it of this version?", file=sys.stderr
+        )
+        return UNREACHED
+    except NoAnswer as problem:
+        print(f"error: {clean(str(problem))}", file=sys.stderr)
+        return UNREACHED
+
+
+def moment(seconds: float) -> str:
+    """Return a wall clock time as text, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def named(gang: str, wanted: str) -> bool:
+    """Whether a gang's key as text is the NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME."""
+    dialect, _, rest = gang.partition(":")
+    namespace, _, name = rest.partition("/")
+    return wanted in (name, f"{namespace}/{name}", gang) or wanted == f"{dialect}:{name}"
+
+
+def namespace_of(gang: str) -> str:
+    """Return the namespace of a gang's key as text."""
+    return gang.partition(":")[2].partition("/")[0]

@@ -1,0 +1,69 @@
+"""One GET over a connection that is there already, of a socket or a port that is forwarded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+
+READ = 256 * 1024
+
+
+class BadAnswer(Exception):  # noqa: N818 - reads as what has happened
+    """What came is no complete HTTP answer."""
+
+
+class _Answer:
+    """Collects what the parser finds."""
+
+    def __init__(self, received: Callable[[int], None]) -> None:
+        self.body = bytearray()
+        self.complete = False
+        self._received = received
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
+        self._received(len(self.body))
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+
+
+async def get(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    host: str,
+    path: str,
+    token: str,
+    idle_seconds: float,
+    received: Callable[[int], None] = lambda _: None,
+) -> tuple[int, bytes]:
+    """Return status and body; ``received`` is told the bytes so far, as they come.
+
+    Raises BadAnswer, OSError, or TimeoutError when nothing came for ``idle_seconds``.
+    """
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: {host}",
+        "Accept: application/json",
+        "User-Agent: podgroup-extender",
+        "Connection: close",
+    ]
+    if token:
+        lines.append(f"Authorization: Bearer {token}")
+    writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+    await asyncio.wait_for(writer.drain(), idle_seconds)
+    answer = _Answer(received)
+    parser: Any = httptools.HttpResponseParser(answer)
+    while not answer.complete:
+        data = await asyncio.wait_for(reader.read(READ), idle_seconds)
+        if not data:
+            raise BadAnswer("the connection ended before the answer was complete")
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise BadAnswer(f"the answer is no HTTP: {error}") from error
+    status: int = parser.get_status_code()
+    return status, bytes(answer.body)

@@ -1,0 +1,139 @@
+"""How answers are shown: tables for people, JSON and YAML for programs.
+
+On a terminal tables are drawn by rich, if it is installed (extra ``shell``). In a pipe they are
+plain: columns set apart by two blanks, nothing cut off, no colour, so that awk and grep work.
+What is not part of the answer (notes, progress) goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+FORMATS = ("table", "json", "yaml")
+
+
+class Table(Struct, frozen=True):
+    """Rows of text under column names, as kubectl prints them."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    indent: str = ""
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+Part = str | Table
+"""What an answer is made of: a line, or a table."""
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Register ``-o``."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMATS,
+        default="table",
+        help="table (for people), json or yaml (for programs); default: table",
+    )
+
+
+def show(parts: Sequence[Part], document: object, output: str) -> None:
+    """Print an answer: its parts, or the document they were made of."""
+    if output == "table":
+        _show_parts(parts)
+    else:
+        print(encoded(document, output))
+
+
+def encoded(document: object, output: str) -> str:
+    """Return a document as JSON or YAML; the key order is the document's own."""
+    built: Any = msgspec.to_builtins(document, str_keys=True)
+    if output == "json":
+        return msgspec.json.format(msgspec.json.encode(built), indent=2).decode()
+    text: str = yaml.safe_dump(built, sort_keys=False, allow_unicode=True, width=100)
+    return text.rstrip("\n")
+
+
+def note(text: str) -> None:
+    """Tell what is no part of the answer."""
+    print(f"note: {clean(text)}", file=sys.stderr)
+
+
+def clean(text: str) -> str:
+    """Return a text without control characters: what a webhook or a name says moves no cursor."""
+    return _CONTROL.sub("?", text.replace("\n", " ").replace("\t", " "))
+
+
+def plain(table: Table) -> Iterator[str]:
+    """Yield a table's lines; the last column is not padded."""
+    if table.title:
+        yield table.indent + table.title
+    lines = [[clean(cell) for cell in line] for line in (table.columns, *table.rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
+    for line in lines:
+        padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        yield (table.indent + "  ".join(padded)).rstrip()
+
+
+def _show_parts(parts: Sequence[Part]) -> None:
+    rich = _rich(sys.stdout)
+    if rich is None:
+        for part in parts:
+            print("\n".join(plain(part)) if isinstance(part, Table) else clean(part))
+        return
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    for part in parts:
+        if isinstance(part, str):
+            rich.print(Text(clean(part), overflow="fold"))
+            continue
+        table = RichTable(
+            title=part.title or None,
+            title_justify="left",
+            title_style="bold",
+            header_style="bold cyan",
+            box=None,
+            pad_edge=False,
+        )
+        for name in part.columns:
+            # What is cut off could be what is looked for.
+            table.add_column(name, overflow="fold")
+        for row in part.rows:
+            table.add_row(*(Text(clean(cell)) for cell in row))
+        rich.print(table)
+
+
+def _rich(stream: Any) -> Any:
+    """Return a console of rich on a terminal, None in a pipe or without the package."""
+    if not stream.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream, highlight=False, soft_wrap=False)
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal's standard error that something goes on, for the length of a block.
+
+    Yields a function that replaces the text. Silent in a pipe and without rich.
+    """
+    console = _rich(sys.stderr)
+    if console is None:
+        yield lambda _: None
+        return
+    with console.status(what) as status:
+        yield status.update

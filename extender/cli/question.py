@@ -1,0 +1,234 @@
+"""A question to the planner outside of a server: a cluster, a gang, and the answer to it.
+
+Asked by ``plan`` of files and by ``what-if`` of a snapshot that a running server gave.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.cli.interruptible import interruptible
+from extender.cli.manifest import Manifest
+from extender.gang.plan.assemble import Dump, assemble, restore
+from extender.gang.plan.planner import Planner
+from extender.groups.pod_group import PodGroupDialect
+from extender.groups.resolver import Resolver
+from extender.groups.scheduling_plugins import SchedulingPluginsDialect
+from extender.model.errors import InvalidInput
+from extender.model.objects import (
+    DisruptionBudget,
+    GangKey,
+    GroupObject,
+    Namespace,
+    Node,
+    Pod,
+    PriorityClass,
+)
+from extender.model.plan import Hold, Plan, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import EMPTY, Snapshot
+
+OBJECT_DIALECTS = {
+    "core": PodGroupDialect.name,
+    "scheduling-plugins": SchedulingPluginsDialect.name,
+}
+"""GroupObject.source -> the dialect whose gangs such objects are."""
+
+
+class Question(Struct, frozen=True):
+    """A cluster to plan on, and what its gangs are."""
+
+    snapshot: Snapshot
+    settings: Settings
+    holds: tuple[Hold, ...] = ()
+    masks: Mapping[str, frozenset[str]] = EMPTY
+    offered: Mapping[str, frozenset[str]] = EMPTY
+    finished: Mapping[GangKey, Counter[str]] = EMPTY
+    """Gang -> phase -> its members that have finished, where the input tells."""
+    independent: Mapping[tuple[str, str], str] = EMPTY
+    """(namespace, name) of what looks like a gang -> why it is none."""
+    added: frozenset[GangKey] = frozenset()
+    """Gangs with members from a manifest."""
+
+
+def of_records(records: Iterable[object], settings: Settings) -> Question:
+    """Return the cluster that these records make up."""
+    listed = list(records)
+    member_key = Resolver(settings.groups).member_key
+    finished: dict[GangKey, Counter[str]] = {}
+    for record in listed:
+        if isinstance(record, Pod) and record.finished:
+            key = member_key(record)
+            if key is not None:
+                finished.setdefault(key, Counter())[record.phase] += 1
+    return Question(_snapshot(listed, member_key), settings, finished=finished)
+
+
+def of_dump(dump: Dump, settings: Settings | None) -> Question:
+    """Return the cluster of a downloaded snapshot, with its own settings unless others are given.
+
+    Raises InvalidInput for another format.
+    """
+    settings = settings or dump.settings
+    snapshot = restore(dump, Resolver(settings.groups).member_key)
+    return Question(snapshot, settings, dump.holds, dump.masks, dump.offered)
+
+
+def with_manifest(question: Question, manifest: Manifest) -> Question:
+    """Return the question with what a manifest adds.
+
+    Pending pods that the manifest has again, by name or as a Job's, give way to it. Raises
+    InvalidInput when such a pod has a node already: another pod of its name cannot come.
+    """
+    snapshot = question.snapshot
+    fresh = [record for record in manifest.records if isinstance(record, Pod)]
+    names = {(pod.namespace, pod.name) for pod in fresh}
+
+    def again(pod: Pod) -> bool:
+        job = (pod.namespace, pod.owner.name) if pod.owner and pod.owner.kind == "Job" else None
+        return (pod.namespace, pod.name) in names or job in manifest.jobs
+
+    bound = [pod for pods in snapshot.bound.values() for pod in pods]
+    for pod in bound:
+        if again(pod):
+            raise InvalidInput(
+                f"Pod {pod.key} of the manifest is there already and has a node, {pod.node}"
+            )
+    old: list[object] = [
+        *snapshot.nodes.values(),
+        *bound,
+        *(pod for pod in snapshot.pending.values() if not again(pod)),
+        *snapshot.groups.values(),
+        *snapshot.priority_classes.values(),
+        *snapshot.budgets,
+        *(Namespace(name=name, labels=dict(own)) for name, own in snapshot.namespaces.items()),
+    ]
+    member_key = Resolver(question.settings.groups).member_key
+    return replace(
+        question,
+        snapshot=replace(
+            _snapshot([*old, *manifest.records], member_key, snapshot.now, snapshot.generation),
+            unevictable=snapshot.unevictable,
+            server_version=snapshot.server_version,
+        ),
+        independent=manifest.independent,
+        added=frozenset(key for pod in fresh if (key := member_key(pod)) is not None),
+    )
+
+
+def _snapshot(
+    records: Iterable[object],
+    member_key: Callable[[Pod], GangKey | None],
+    now: float | None = None,
+    generation: int = 0,
+) -> Snapshot:
+    by_type: dict[type, list[Any]] = {}
+    for record in records:
+        by_type.setdefault(type(record), []).append(record)
+    pods: list[Pod] = by_type.get(Pod, [])
+    if now is None:
+        # The newest moment the dump speaks of: the same file gives the same plan tomorrow.
+        now = max((max(pod.created, pod.started) for pod in pods), default=0.0) or time.time()
+    return assemble(
+        member_key,
+        nodes=by_type.get(Node, []),
+        pods=pods,
+        groups=by_type.get(GroupObject, []),
+        priority_classes=by_type.get(PriorityClass, []),
+        budgets=by_type.get(DisruptionBudget, []),
+        namespaces={found.name: found.labels for found in by_type.get(Namespace, [])},
+        now=float(int(now)),
+        generation=generation,
+    )
+
+
+def find_gang(name: str | None, question: Question) -> GangKey:
+    """Return the one gang of a name, or without one the only gang that a manifest added.
+
+    Gangs whose members have all finished and group objects without pods are found as well.
+    Raises InvalidInput, listing what there is.
+    """
+    snapshot = question.snapshot
+    living = sorted(snapshot.members)
+    if name is None:
+        if len(question.added) == 1:
+            return next(iter(question.added))
+        found = ", ".join(map(str, sorted(question.added))) or "none"
+        why = "; ".join(question.independent.values())
+        raise InvalidInput(
+            f"the manifest adds {found}: name one gang with --gang" + (f" ({why})" if why else "")
+        )
+    empty = {
+        GangKey(OBJECT_DIALECTS[source], namespace, group)
+        for source, namespace, group in snapshot.groups
+    }
+    ended = sorted((set(question.finished) | empty) - set(living))
+    dialect, _, rest = name.rpartition(":")
+    namespace, _, last = rest.rpartition("/")
+    for keys in (living, ended):
+        matching = [
+            key
+            for key in keys
+            if key.name == last
+            and (not namespace or key.namespace == namespace)
+            and (not dialect or key.dialect == dialect)
+        ]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise InvalidInput(f"several gangs are named {name!r}; there are: {_listed(matching)}")
+    why = "".join(
+        f"; {reason}"
+        for (space, job), reason in question.independent.items()
+        if job == last and (not namespace or space == namespace)
+    )
+    raise InvalidInput(f"no gang is named {name!r}; there are: {_listed(living)}{why}")
+
+
+def _listed(keys: list[GangKey]) -> str:
+    listed = ", ".join(str(key) for key in keys[:10]) or "none"
+    return listed + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
+
+
+def answer(question: Question, key: GangKey, seconds: float | None) -> Plan | Refusal:
+    """Return the planner's answer; ``seconds`` None takes plan.seconds, 0 has no limit.
+
+    SIGTERM or SIGINT ends the search with the best plan so far.
+    """
+    snapshot, settings = question.snapshot, question.settings
+    if key not in snapshot.members:
+        return _without_members(question, key)
+    resolver = Resolver(settings.groups)
+    gang = resolver.resolve(key, snapshot)
+    planner = Planner(settings, resolver)
+    limit = settings.plan.seconds if seconds is None else seconds
+    return interruptible(
+        lambda flag: planner.plan(
+            gang,
+            snapshot,
+            question.holds,
+            question.masks,
+            deadline=time.monotonic() + limit if limit > 0 else None,
+            cancel=flag,
+            offered=question.offered,
+        )
+    )
+
+
+def _without_members(question: Question, key: GangKey) -> Refusal:
+    phases = question.finished.get(key)
+    if phases:
+        counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
+        message = f"all {phases.total()} members have finished ({counts}): nobody wants a seat"
+        return Refusal(gang=key, code="not-needed", message=message)
+    sources = {dialect: source for source, dialect in OBJECT_DIALECTS.items()}
+    group = question.snapshot.groups[(sources[key.dialect], key.namespace, key.name)]
+    wanted = 1 if group.min_count is None else group.min_count
+    message = f"waits for members: 0 of {wanted} exist, nothing is evicted"
+    return Refusal(gang=key, code="incomplete", message=message)

@@ -1,0 +1,73 @@
+"""``seats``: what a running server holds, for whom, and what it waits for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from extender.cli.live import ANSWERED, UNKNOWN, Server
+from extender.cli.live_command import add_live, answered, named
+from extender.cli.output import Part, Table, show
+from extender.cli.standing import FLIGHT_STATES
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "seats",
+        help="list the seats that a running server holds, and what their plans wait for",
+        description="List plans in flight with the seats that are not taken yet and the victims "
+        "that are not gone yet.",
+    )
+    parser.add_argument("gang", nargs="?", metavar="GANG", help="only of this gang")
+    add_live(parser, one="no seat is held for this gang")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the seats and return the exit status."""
+
+    async def work(server: Server) -> int:
+        found = [
+            plan
+            for plan in await server.rows("reservations")
+            if args.gang is None or named(plan["gang"], args.gang)
+        ]
+        parts = [part for plan in found for part in _parts(plan)] or ["no seats are held"]
+        show(parts, {"reservations": found}, args.output)
+        return UNKNOWN if args.gang is not None and not found else ANSWERED
+
+    return answered(args, work)
+
+
+def _parts(plan: dict[str, Any]) -> list[Part]:
+    left = plan["secondsLeft"]
+    until = f", given back in {left:.0f} s" if left is not None else ""
+    parts: list[Part] = [
+        f"{plan['gang']} (priority {plan['priority']}, plan {plan['plan']}): {plan['state']} for "
+        f"{plan['stateSeconds']:.0f} s, {FLIGHT_STATES.get(plan['state'], '')}{until}",
+        Table(
+            columns=("POD", "NODE"),
+            rows=tuple(
+                (f"{seat['namespace']}/{seat['name']}", seat["node"]) for seat in plan["seats"]
+            ),
+            indent="  ",
+        ),
+    ]
+    leaving = [*plan["victimsLeft"], *plan["waitsFor"]]
+    if leaving:
+        parts.append(
+            Table(
+                columns=("WAITS FOR", "NODE", "PRIORITY", "WHY"),
+                rows=tuple(
+                    (
+                        f"{pod['namespace']}/{pod['name']}",
+                        pod["node"],
+                        str(pod["priority"]),
+                        pod["reason"],
+                    )
+                    for pod in leaving
+                ),
+                indent="  ",
+            )
+        )
+    return parts

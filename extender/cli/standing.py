@@ -1,0 +1,89 @@
+"""Where each gang stands, put together from the pages of the debug API. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+Obj = Mapping[str, Any]
+
+FLIGHT_STATES = {
+    "planned": "its plan is rehearsed and recorded, nothing is evicted yet",
+    "evicting": "evictions are being sent",
+    "waiting": "all evictions are sent, victims terminate",
+    "open": "the room is there, members take their seats",
+    "changing": "its plan does not hold any more, another one is searched for",
+}
+"""States of a plan in flight (gang.act.book.State) in words."""
+
+
+class Standing(Struct, frozen=True, rename="camel"):
+    """One gang's state; ``state`` is one word, ``why`` a sentence."""
+
+    gang: str
+    state: str
+    """running, incomplete, refused, pending (nothing is decided), repair, or a plan's state."""
+    priority: int
+    members: int
+    bound: int
+    pending: int
+    min_count: int
+    seats: int
+    victims_left: int
+    why: str
+    since: float | None = None
+    """Wall clock of the newest decision, None without one."""
+
+
+def standings(
+    gangs: Sequence[Obj], reservations: Sequence[Obj], decisions: Sequence[Obj]
+) -> list[Standing]:
+    """Return where every gang stands, by key; ``decisions`` are newest first."""
+    flights = {str(flight["gang"]): flight for flight in reservations}
+    last: dict[str, Obj] = {}
+    for decision in decisions:
+        last.setdefault(str(decision["gang"]), decision)
+    return [
+        _standing(gang, flights.get(str(gang["gang"])), last.get(str(gang["gang"])))
+        for gang in gangs
+    ]
+
+
+def _standing(gang: Obj, flight: Obj | None, decision: Obj | None) -> Standing:
+    bound, pending, least = gang["bound"], gang["pending"], gang["minCount"]
+    if flight is not None:
+        state, why = str(flight["state"]), FLIGHT_STATES.get(str(flight["state"]), "")
+        if flight["waitsFor"]:
+            why += f"; {len(flight['waitsFor'])} pods that terminate already are waited for"
+    elif gang["problems"]:
+        state, why = "repair", "; ".join(gang["problems"])
+    elif bound >= least:
+        state, why = "running", f"{bound} of {least} members have a node"
+    elif bound + pending < least:
+        state = "incomplete"
+        why = f"{bound + pending} of {least} members exist"
+        if others := gang["members"] - bound - pending:
+            why += f", {others} more terminate or are gated"
+    elif decision is not None and decision["outcome"] == "refusal":
+        state, why = "refused", f"{decision['code']}: {decision['message']}"
+    elif decision is not None and decision["outcome"] == "gave-up":
+        state, why = "pending", f"its last plan was given up: {decision['message']}"
+    else:
+        state, why = "pending", "nothing is decided yet"
+        if not gang["startsWhole"]:
+            why = "its members start one by one, kube-scheduler places them"
+    return Standing(
+        gang=str(gang["gang"]),
+        state=state,
+        priority=gang["priorityAsPreemptor"],
+        members=gang["members"],
+        bound=bound,
+        pending=pending,
+        min_count=least,
+        seats=len(flight["seats"]) if flight else 0,
+        victims_left=len(flight["victimsLeft"]) if flight else 0,
+        why=why,
+        since=decision["time"] if decision else None,
+    )

@@ -1,0 +1,97 @@
+"""``what-if``: the plan that a running server would make, without making it.
+
+The server's snapshot, with the seats it holds and its own settings, is downloaded and asked here:
+the server's planner is not kept from its work, and nothing can be evicted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from extender.cli import manifest
+from extender.cli.live import NoAnswer, Server
+from extender.cli.live_command import add_live, answered
+from extender.cli.output import note, progress, show
+from extender.cli.plan_text import document, told
+from extender.cli.question import Question, answer, find_gang, of_dump, with_manifest
+from extender.gang.plan.assemble import Dump
+from extender.model.errors import InvalidInput
+from extender.model.plan import Plan
+
+PLANNED, REFUSED = 0, 1
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "what-if",
+        help="say what a running server would evict for a gang that is not there yet",
+        description="Plan for a manifest on the cluster as a running server sees it. Nothing is "
+        "created, held or evicted.",
+    )
+    parser.add_argument(
+        "-f",
+        "--manifest",
+        type=Path,
+        help="YAML with a PodGroup, Pods, Jobs or JobSets (- for standard input)",
+    )
+    parser.add_argument(
+        "--gang", help="of several, or one that is there already: NAME, NAMESPACE/NAME or its key"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        help="time for the search; 0 = until its work is done (default: the server's "
+        "plan.seconds). SIGTERM or SIGINT ends it with the best plan so far",
+    )
+    add_live(parser, one="there is no plan (the reason is printed)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the plan or the refusal and return the exit status."""
+    asked: list[Question] = []
+
+    async def work(server: Server) -> int:
+        if args.gang is None and args.manifest is None:
+            raise InvalidInput("give a manifest with -f, or a gang with --gang")
+        asked.append(await _question(server))
+        return PLANNED
+
+    status = answered(args, work)
+    if not asked:
+        return status
+    try:
+        question = asked[0]
+        if args.manifest is not None:
+            added = manifest.read(args.manifest, question.snapshot.priority_classes)
+            for what in added.unread:
+                note(f"{args.manifest}: {what} is not read, it decides nothing here")
+            question = with_manifest(question, added)
+        key = find_gang(args.gang, question)
+        with progress(f"planning for {key}"):
+            found = answer(question, key, args.seconds)
+    except InvalidInput as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
+    show(told(found), document(found), args.output)
+    return PLANNED if isinstance(found, Plan) else REFUSED
+
+
+async def _question(server: Server) -> Question:
+    with progress("downloading the snapshot") as update:
+        data = await server.ask(
+            "/debug/snapshot",
+            lambda size: update(f"downloading the snapshot, {size / 1e6:.1f} MB"),
+        )
+        update("reading the snapshot")
+        try:
+            dump = await asyncio.to_thread(msgspec.json.decode, data, type=Dump)
+        except msgspec.DecodeError as problem:
+            raise NoAnswer(f"the server's snapshot cannot be read here: {problem}") from problem
+    return of_dump(dump, None)

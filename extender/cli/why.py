@@ -1,0 +1,87 @@
+"""``why``: why a pod or a gang waits or went, what was decided, and what to do next."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+from extender.cli.decisions import told
+from extender.cli.live import ANSWERED, UNKNOWN, Server
+from extender.cli.live_command import add_live, answered, named, namespace_of
+from extender.cli.output import Part, show
+from extender.cli.why_gang import Facts, Story, story_of_gang
+from extender.cli.why_pod import story_of_evicted, story_of_pod
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "why",
+        help="say why a pod or a gang waits or went, and what to do",
+        description="Ask a running server about a pod or a gang: the reason, the decision behind "
+        "it and the next step. A pod that a plan evicted is found by the name it had.",
+    )
+    parser.add_argument(
+        "name",
+        metavar="POD|GANG",
+        help="NAME, NAMESPACE/NAME, or a gang's key DIALECT:NAMESPACE/NAME",
+    )
+    parser.add_argument("-n", "--namespace", help="namespace of the pod or gang")
+    parser.add_argument("--short", action="store_true", help="without the decision's explanation")
+    add_live(parser, one="no pod or gang of this name is known")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what is known and return the exit status."""
+
+    async def work(server: Server) -> int:
+        found = await stories(server, args.name, args.namespace)
+        if not found:
+            print(
+                f"no pod or gang {args.name!r} is known to the server: it has finished, was never "
+                "there, or went before the decisions that are kept",
+                file=sys.stderr,
+            )
+            return UNKNOWN
+        parts = [part for story in found for part in _parts(story, args.short)]
+        show(parts, {"stories": found}, args.output)
+        return ANSWERED
+
+    return answered(args, work)
+
+
+async def stories(server: Server, name: str, namespace: str | None) -> list[Story]:
+    """Return what there is to tell about a name: of pods first, then of gangs."""
+    in_text, _, last = name.rpartition("/")
+    is_key = ":" in name
+    space = namespace or (None if is_key else in_text or None)
+    asked = f"{space}/{last}" if space else last
+    pages = ("gangs", "reservations", "evictions", "decisions")
+    *read, pods = await asyncio.gather(
+        *(server.rows(page) for page in pages), server.rows("pods", name=asked)
+    )
+    facts = Facts(*read)
+    found = [] if is_key else [story_of_pod(pod, facts) for pod in pods]
+    for gang in facts.gangs:
+        key = str(gang["gang"])
+        if named(key, name) and namespace in (None, namespace_of(key)):
+            story = story_of_gang(key, facts)
+            found += [story] if story is not None else []
+    if not found and not is_key:
+        gone = story_of_evicted(space, last, facts)
+        found += [gone] if gone is not None else []
+    return found
+
+
+def _parts(story: Story, short: bool) -> list[Part]:
+    lines: list[Part] = [f"{story.subject}: {story.state}", f"  reason: {story.reason}"]
+    lines += [f"          {line}" for line in story.also]
+    if story.decision is not None:
+        first, *more = told(dict(story.decision))
+        lines.append(f"  decision: {first}")
+        lines += [] if short else [f"          {line}" for line in more]
+    if story.next:
+        lines.append(f"  next: {story.next}")
+    return lines

@@ -1,0 +1,163 @@
+"""Why a gang waits, or who took its room: reason, decision and next step. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from extender.cli.standing import Standing, standings
+
+Obj = Mapping[str, Any]
+SHOWN = 3
+"""Pods named in a sentence; ``seats`` lists them all."""
+
+NEXT_BY_CODE = {
+    "infeasible": (
+        "make room (more nodes, or work of lower priority that may be evicted), ask for less, or "
+        "give it a higher PriorityClass; `what-if -f FILE` tries a change without making it"
+    ),
+    "conflict": "repair what is named above; until then it is neither planned for nor evicted",
+    "not-needed": "nothing: its quorum has nodes",
+    "incomplete": "create the members that are missing: look at its Job or JobSet, at quota and "
+    "at admission; nothing is evicted before they exist",
+    "stale": "look at the server's connection to the API server: /readyz and its log say more",
+    "settling": "nothing, it is planned for in a moment; a PodGroup with minCount saves the wait",
+    "penalty": "nothing, it is planned for again soon; `decisions GANG` says why its plan failed",
+    "unseen": "nothing, kube-scheduler's next attempt tells; if it stays, look at the members' "
+    "volumes and claims with `kubectl describe pod`",
+    "changed": "nothing: it is planned for again with the next attempt",
+    "api": "look at the server's log and its rights (manifests/rbac.yaml)",
+}
+"""Refusal code -> what to do. Codes: model.plan.Refusal and gang.act.coordinator."""
+
+NEXT_BY_STATE = {
+    "planned": "nothing: evictions begin when the plan is recorded",
+    "evicting": "nothing: the victims are being evicted; `seats GANG` lists them",
+    "waiting": "nothing: the victims have their grace period; `seats GANG` lists them",
+    "open": "nothing: kube-scheduler tries its members again; if one stays, `kubectl describe "
+    "pod` says what kube-scheduler has against its seat",
+    "changing": "nothing: another plan is searched for",
+}
+
+
+class Facts(Struct, frozen=True):
+    """Pages of the debug API, read one after the other; decisions are newest first."""
+
+    gangs: Sequence[Obj]
+    reservations: Sequence[Obj]
+    evictions: Sequence[Obj]
+    decisions: Sequence[Obj]
+
+    def flight(self, gang: str) -> Obj | None:
+        """Return the gang's plan in flight."""
+        return next((plan for plan in self.reservations if plan["gang"] == gang), None)
+
+    def last(self, gang: str, *outcomes: str) -> Obj | None:
+        """Return the newest decision about a gang, of these outcomes if any are given."""
+        for decision in self.decisions:
+            if decision["gang"] == gang and (not outcomes or decision["outcome"] in outcomes):
+                return decision
+        return None
+
+
+class Story(Struct, frozen=True):
+    """An answer to "why": what about whom, the decision behind it, and what to do."""
+
+    subject: str
+    state: str
+    reason: str
+    decision: Obj | None = None
+    next: str = ""
+    also: tuple[str, ...] = ()
+
+
+def story_of_gang(gang: str, facts: Facts) -> Story | None:
+    """Return the story of a gang by its key as text, None when the server knows no such gang."""
+    found = [one for one in facts.gangs if one["gang"] == gang]
+    if not found:
+        return None
+    standing = standings(found, facts.reservations, facts.decisions)[0]
+    reason, follows = _reason(standing, found[0], facts)
+    decision = facts.last(gang)
+    if standing.state in NEXT_BY_STATE and facts.flight(gang) is not None:
+        decision = facts.last(gang, "plan") or decision
+    also = list(found[0]["notes"])
+    if standing.state != "running":
+        also += _taken_from(gang, facts)
+    return Story(f"gang {gang}", standing.state, reason, decision, follows, tuple(also))
+
+
+def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
+    """Return why the gang is where it is, and the next step."""
+    flight = facts.flight(standing.gang)
+    if flight is not None:
+        return _reason_in_flight(flight, facts), NEXT_BY_STATE.get(standing.state, "")
+    if standing.state == "repair":
+        return standing.why, NEXT_BY_CODE["conflict"]
+    if standing.state == "running":
+        beyond = standing.pending
+        more = f"; {beyond} members beyond the quorum wait for kube-scheduler" if beyond else ""
+        return standing.why + more, NEXT_BY_CODE["not-needed"]
+    if standing.state == "incomplete":
+        return standing.why, NEXT_BY_CODE["incomplete"]
+    decision = facts.last(standing.gang)
+    if decision is not None and decision["outcome"] == "refusal":
+        if "preemptionPolicy is Never" in decision["message"]:
+            return standing.why, "wait for free room, or give it a PriorityClass that preempts"
+        return standing.why, NEXT_BY_CODE.get(decision["code"], "see the server's log")
+    if decision is not None and decision["outcome"] == "gave-up":
+        return standing.why, NEXT_BY_CODE["penalty"]
+    if not gang["startsWhole"]:
+        return standing.why, "`kubectl describe pod` says what kube-scheduler waits for"
+    return standing.why, (
+        "wait for kube-scheduler's next attempt; if none comes, compare its pods' schedulerName "
+        "with the scheduler that has the extender (`check` compares configurations)"
+    )
+
+
+def _reason_in_flight(flight: Obj, facts: Facts) -> str:
+    leaving = [*flight["victimsLeft"], *flight["waitsFor"]]
+    seats = flight["seats"]
+    state = flight["state"]
+    if state == "open":
+        reason = f"the room is there; {len(seats)} seats are not taken yet: {_some(seats, True)}"
+    elif state == "planned":
+        reason = (
+            f"a plan is made ({len(seats)} seats, {len(flight['victimsLeft'])} pods to evict) and "
+            "is being rehearsed and recorded"
+        )
+    elif state == "changing":
+        reason = "its plan does not hold any more, another one is searched for"
+    else:
+        reason = (
+            f"its {len(seats)} seats are held; {len(leaving)} pods have to go first: "
+            f"{_some(leaving, False)}"
+        )
+    errors = [
+        f"{unit['unit']}: {unit['error']}"
+        for unit in facts.evictions
+        if unit["plan"] == flight["plan"] and unit["error"]
+    ]
+    return reason + "".join(f"; {error}" for error in errors)
+
+
+def _some(pods: Sequence[Obj], seats: bool) -> str:
+    named = [
+        f"{pod['namespace']}/{pod['name']}" + (f" on {pod['node']}" if seats else "")
+        for pod in sorted(pods, key=lambda pod: (pod["namespace"], pod["name"]))[:SHOWN]
+    ]
+    return ", ".join(named) + (f" and {len(pods) - SHOWN} more" if len(pods) > SHOWN else "")
+
+
+def _taken_from(gang: str, facts: Facts) -> list[str]:
+    """Return who evicted the gang's pods, from the newest plan that did."""
+    for decision in facts.decisions:
+        taken = [victim for victim in decision["victims"] if victim["gang"] == gang]
+        if taken and decision["outcome"] == "plan":
+            return [
+                f"{len(taken)} of its pods were chosen as victims for {decision['gang']}: "
+                f"{taken[0]['reason']}"
+            ]
+    return []

@@ -1,0 +1,145 @@
+"""Why a pod waits, or why it went: reason, decision and next step. Pure."""
+
+from __future__ import annotations
+
+from extender.cli.why_gang import NEXT_BY_CODE, Facts, Obj, Story, story_of_gang
+from extender.gang.plan.single import SINGLE
+
+
+def story_of_pod(pod: Obj, facts: Facts) -> Story:
+    """Return the story of a pod that is there (an entry of /debug/pods)."""
+    subject = f"pod {pod['namespace']}/{pod['name']}"
+    leaving = _leaving(pod, facts)
+    if leaving is not None:
+        return leaving
+    if pod["terminating"]:
+        return Story(subject, "terminating", "it is being deleted, not by a plan in flight")
+    if pod["node"]:
+        return Story(subject, "running", f"it has a node, {pod['node']}", next="nothing")
+    if pod["gated"]:
+        return Story(
+            subject,
+            "gated",
+            "it has scheduling gates, so nobody schedules it and it counts as no member yet",
+            next="whoever made the gates removes them (spec.schedulingGates)",
+        )
+    if not pod["gang"]:
+        return _single(subject, pod, facts)
+    gang = story_of_gang(pod["gang"], facts)
+    if gang is None:
+        return Story(subject, "waiting", f"its gang {pod['gang']} was just resolved anew")
+    also = (f"it is a member of {pod['gang']}, which is told of here", *gang.also)
+    flight = facts.flight(pod["gang"])
+    seat = next(
+        (seat for seat in flight["seats"] if seat["uid"] == pod["uid"]) if flight else iter(()),
+        None,
+    )
+    if seat is not None:
+        return Story(
+            subject,
+            gang.state,
+            f"its seat is {seat['node']}; {gang.reason}",
+            gang.decision,
+            gang.next,
+            also,
+        )
+    if gang.state == "running":
+        return Story(
+            subject,
+            "waiting",
+            "its gang has its quorum, so this member waits like a pod of no gang: "
+            "for free room, and it evicts nobody's gang",
+            next="`kubectl describe pod` says what kube-scheduler waits for",
+            also=also[:1],
+        )
+    return Story(subject, gang.state, gang.reason, gang.decision, gang.next, also)
+
+
+def _leaving(pod: Obj, facts: Facts) -> Story | None:
+    """Return the story of a pod that a plan in flight evicts, None when none does."""
+    for unit in facts.evictions:
+        if pod["uid"] not in unit["left"]:
+            continue
+        error = f"; {unit['error']}" if unit["error"] else ""
+        decision = facts.last(unit["preemptor"], "plan")
+        return Story(
+            f"pod {pod['namespace']}/{pod['name']}",
+            "evicted",
+            f"it goes for {unit['preemptor']} (with {unit['unit']}; now: "
+            f"{unit['left'][pod['uid']]}){error}",
+            decision,
+            "nothing: its owner makes a new pod, which waits for room like any other",
+            _reason_of(pod, decision),
+        )
+    return None
+
+
+def _reason_of(pod: Obj, decision: Obj | None) -> tuple[str, ...]:
+    for victim in decision["victims"] if decision is not None else ():
+        if victim["uid"] == pod["uid"]:
+            return (f"chosen because {victim['reason']}",)
+    return ()
+
+
+def _single(subject: str, pod: Obj, facts: Facts) -> Story:
+    """Return the story of a pending pod of no gang."""
+    key = f"{SINGLE}:{pod['namespace']}/{pod['name']}"
+    flight, decision = facts.flight(key), facts.last(key)
+    if flight is not None:
+        leaving = len(flight["victimsLeft"]) + len(flight["waitsFor"])
+        node = flight["seats"][0]["node"] if flight["seats"] else "its node"
+        return Story(
+            subject,
+            str(flight["state"]),
+            f"its seat on {node} is held, {leaving} pods have to go first",
+            facts.last(key, "plan"),
+            "nothing",
+        )
+    if decision is not None and decision["outcome"] == "refusal":
+        return Story(
+            subject,
+            "refused",
+            f"{decision['code']}: {decision['message']}",
+            decision,
+            NEXT_BY_CODE.get(decision["code"], ""),
+        )
+    held = sum(
+        len(plan["seats"]) for plan in facts.reservations if plan["priority"] >= pod["priority"]
+    )
+    why = "it is a pod of no gang: kube-scheduler places it"
+    if held:
+        why += f"; {held} seats that are held for gangs at least as urgent are kept free of it"
+    if not pod["tried"]:
+        why += f"; {pod['scheduler']} has not tried it yet"
+    return Story(
+        subject, "waiting", why, next="`kubectl describe pod` says what kube-scheduler waits for"
+    )
+
+
+def story_of_evicted(namespace: str | None, name: str, facts: Facts) -> Story | None:
+    """Return the story of a pod that is not there any more, None when no plan named it."""
+    for position, decision in enumerate(facts.decisions):
+        if decision["outcome"] != "plan":
+            continue
+        for victim in decision["victims"]:
+            if victim["name"] != name or namespace not in (None, victim["namespace"]):
+                continue
+            became = next(
+                (
+                    f"; that plan: {later['outcome']}, {later['message']}"
+                    for later in facts.decisions[:position]
+                    if later["gang"] == decision["gang"] and later["outcome"] != "plan"
+                ),
+                "",
+            )
+            with_it = f" of {victim['gang']}" if victim["gang"] else ""
+            return Story(
+                f"pod {victim['namespace']}/{name}",
+                "gone",
+                f"a victim for {decision['gang']} (priority {victim['priority']}{with_it}): "
+                f"{victim['reason']}{became}",
+                decision,
+                "its owner makes a new pod, which waits for room like any other"
+                + (f": `why {victim['gang']}`" if victim["gang"] else ""),
+            )
+    return None

@@ -1,0 +1,230 @@
+"""Which gangs are planned at all, and whose turn it is: where tenants share one planner.
+
+Four rules, each with a file of its own that says how it counts:
+
+- only members whose scheduler asks us get seats (plan/schedulers.py);
+- a gang whose plans are given up again and again is left alone (plan/suspension.py);
+- planning time is shared out between namespaces (plan/fair_turns.py);
+- so are evictions, where that is configured (plan/eviction_budget.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from extender.gang.act.book import Book, Flight
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.evidence import Evidence
+from extender.gang.act.suspensions import Suspensions
+from extender.gang.plan.eviction_budget import EvictionBudget
+from extender.gang.plan.fair_turns import SYSTEM_CRITICAL, FairTurns, Turn
+from extender.gang.plan.schedulers import seated_by
+from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Plan, Refusal
+from extender.model.settings import Settings
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class Admission:
+    """Lets gangs in, or says why not. One event loop only.
+
+    ``waiting()`` returns the gangs that want to be planned now; ``gang_of(key)`` a gang as it
+    is; ``warn(pods, reason, note)`` tells the owners of pods with a Warning event.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clocks: Clocks,
+        book: Book,
+        evidence: Evidence,
+        suspensions: Suspensions,
+        gang_of: Callable[[GangKey], Gang],
+        waiting: Callable[[], Iterable[Turn]],
+        warn: Callable[[Iterable[Pod], str, str], None],
+    ) -> None:
+        self._settings = settings
+        self._clocks = clocks
+        self._book = book
+        self._evidence = evidence
+        self._gang_of = gang_of
+        self._waiting = waiting
+        self._warn = warn
+        self.suspensions = suspensions
+        self._give_ups = GiveUps(settings.seats.give_ups, settings.seats.suspend_seconds)
+        self.turns = FairTurns(settings.plan.namespace_share)
+        self.budget = EvictionBudget(settings.eviction.per_namespace_hour)
+        self._looked: tuple[object, str] = (None, "")
+        self.counted: Counter[str] = Counter()
+        """How often a gang was suspended, or had to wait for a rule, by what."""
+
+    async def recover(self) -> None:
+        """Take in who was suspended in a life before. Raises ApiError."""
+        for suspension in await self.suspensions.recover():
+            self._give_ups.adopt(suspension)
+
+    # -- who is planned for ---------------------------------------------------------------
+
+    def schedulers(self) -> frozenset[str]:
+        """Return the schedulers whose pods get seats."""
+        configured = self._settings.scheduler_names
+        if configured:
+            return frozenset(configured)
+        return self._evidence.schedulers | {DEFAULT_SCHEDULER}
+
+    def ours(self, gang: Gang) -> Gang:
+        """Return the gang without waiting members whose scheduler does not ask us."""
+        return seated_by(gang, self.schedulers())
+
+    def turn_of(self, gang: Gang) -> Turn:
+        """Return the gang's place among those that wait."""
+        since = min((pod.created for pod in gang.members), default=0.0)
+        return Turn(gang.key.namespace, gang.preemptor_priority, since, str(gang.key))
+
+    def order(self, turns: list[Turn]) -> list[Turn]:
+        """Return the turns in their order as things are now."""
+        return self.turns.order(turns, self._clocks.monotonic())
+
+    # -- before and after a search --------------------------------------------------------
+
+    def must_wait(self, gang: Gang) -> Refusal | None:
+        """Return why the gang is not searched for now."""
+        critical = gang.preemptor_priority >= SYSTEM_CRITICAL
+        held = self.suspensions.of(gang.key, lambda: self._looks(gang))
+        if held is not None and not (critical and held.cause is Cause.GAVE_UP):
+            return Refusal(
+                gang=gang.key,
+                code="suspended",
+                message=f"suspended until {_moment(held.until)}"
+                f"{' or until it changes' if held.looks else ''}: {held.why}",
+            )
+        now = self._clocks.monotonic()
+        if self.turns.must_wait(self.turn_of(gang), self._waiting(), now):
+            self.counted["planning-share"] += 1
+            return Refusal(
+                gang=gang.key,
+                code="turn",
+                message=f"namespace {gang.key.namespace} has used its share of planning time "
+                "(plan.namespaceShare), and gangs of other namespaces wait",
+            )
+        return None
+
+    def _looks(self, gang: Gang) -> str:
+        if self._looked[0] is not gang.members:
+            self._looked = (gang.members, looks_of(gang))
+        return self._looked[1]
+
+    def searched(self, gang: Gang, seconds: float) -> None:
+        """Count the planning time that a search took."""
+        self.turns.spend(gang.key.namespace, seconds, self._clocks.monotonic())
+
+    def overran(self, gang: Gang, seconds: float) -> Refusal:
+        """Set a gang aside whose search had to be stopped by force."""
+        lasting = self._settings.seats.suspend_seconds
+        found = overran(gang.key, seconds, self._clocks.wall(), lasting)
+        self._suspend(found, gang.members)
+        return Refusal(gang=gang.key, code="suspended", message=found.why)
+
+    def too_many_evictions(self, plan: Plan) -> Refusal | None:
+        """Return why the plan's evictions are too many for its namespace now."""
+        if plan.priority >= SYSTEM_CRITICAL:
+            return None
+        namespace = plan.gang.namespace
+        on_the_way = sum(
+            len(flight.plan.victims)
+            for flight in self._book
+            if flight.key.namespace == namespace and flight.key != plan.gang
+        )
+        now = self._clocks.monotonic()
+        why = self.budget.exceeded(namespace, len(plan.victims), on_the_way, now)
+        if not why:
+            return None
+        self.counted["eviction-budget"] += 1
+        return Refusal(gang=plan.gang, code="budget", message=why)
+
+    # -- the end of a plan ----------------------------------------------------------------
+
+    def replaced(self, flight: Flight) -> None:
+        """Count what a plan has evicted whose place another one takes."""
+        self._spend(flight)
+
+    def ended(self, flight: Flight, *, done: bool, why: str) -> None:
+        """Count a plan that is over; one that evicted or held seats for nothing counts as given
+        up, unless its gang had to give way to a more urgent one."""
+        self._spend(flight)
+        if done:
+            self._give_ups.seated(flight.key)
+            return
+        in_vain = _evicted(flight) > 0 or flight.deadline > 0
+        if flight.yields or not in_vain:
+            return
+        gang = self._gang_of(flight.key)
+        found = self._give_ups.gave_up(flight.key, self._looks(gang), why, self._clocks.wall())
+        if found is not None and flight.plan.priority < SYSTEM_CRITICAL:
+            self._suspend(found, gang.members or tuple(flight.pods.values()))
+
+    def _spend(self, flight: Flight) -> None:
+        now = self._clocks.monotonic()
+        self.budget.spend(flight.key.namespace, _evicted(flight), now)
+
+    def _suspend(self, suspension: Suspension, pods: Iterable[Pod]) -> None:
+        self.counted[f"suspended-{suspension.cause}"] += 1
+        self.suspensions.add(suspension)
+        change = " or until the gang changes" if suspension.looks else ""
+        note = (
+            f"no plan is made for {suspension.gang} until {_moment(suspension.until)}{change}: "
+            f"{suspension.why}"
+        )
+        self._warn(pods, "GangSuspended", note)
+
+    # -- telling --------------------------------------------------------------------------
+
+    def most_planning(self, most: int) -> dict[str, float]:
+        """Return the namespaces that have used most planning time lately, with the seconds."""
+        used = self.turns.totals(self._clocks.monotonic())
+        return dict(sorted(used.items(), key=lambda item: (-item[1], item[0]))[:most])
+
+    def most_evictions(self, most: int) -> dict[str, float]:
+        """Return the namespaces with most evictions within an hour, with their number."""
+        sent = self.budget.totals(self._clocks.monotonic())
+        return {
+            name: float(sent[name])
+            for name in sorted(sent, key=lambda name: (-sent[name], name))[:most]
+        }
+
+    def describe(self) -> dict[str, object]:
+        """Return, for a person, what is limited now."""
+        now = self._clocks.monotonic()
+        return {
+            "schedulers": sorted(self.schedulers()),
+            "suspended": [
+                {
+                    "gang": str(held.gang),
+                    "cause": held.cause.value,
+                    "why": held.why,
+                    "since": _moment(held.since),
+                    "until": _moment(held.until),
+                    "untilItChanges": bool(held.looks),
+                }
+                for held in self.suspensions.present()
+            ],
+            "planningSeconds": {
+                namespace: round(seconds, 3)
+                for namespace, seconds in sorted(self.turns.totals(now).items())
+            },
+            "evictionsLastHour": dict(sorted(self.budget.totals(now).items())),
+            "counted": dict(sorted(self.counted.items())),
+        }
+
+
+def _evicted(flight: Flight) -> int:
+    return sum(victim.uid in flight.sent for victim in flight.plan.victims)
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

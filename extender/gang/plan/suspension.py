@@ -1,0 +1,130 @@
+"""When a gang is not planned any more for a while, and when it is again.
+
+A gang whose plans are given up again and again evicts pods for nothing. After so many of
+them it is suspended, until it changes or a time has passed. What it changed to gets one
+try: the count goes back only when the gang is seated, or with the time. A gang that the
+planner could not be brought back from is suspended at once, and no change lifts that.
+
+Pure: times are wall clock seconds, and are given, since suspensions outlive the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+
+
+class Cause(StrEnum):
+    """Why a gang is suspended."""
+
+    GAVE_UP = "gave-up"
+    """Its plans were given up."""
+    OVERRAN = "overran"
+    """The planner did not come back from it."""
+
+
+class Suspension(Struct, frozen=True):
+    """A gang that is left alone for a while."""
+
+    gang: GangKey
+    cause: Cause
+    why: str
+    """In words, for its owner."""
+    since: float
+    until: float
+    looks: str
+    """What the gang looked like (see ``looks_of``); "" holds whatever it looks like."""
+
+    def holds(self, looks: str, now: float) -> bool:
+        """Whether it still stands for a gang that looks so."""
+        return now < self.until and self.looks in ("", looks)
+
+
+class _Failures(Struct, frozen=True):
+    times: int
+    last: float
+
+
+class GiveUps:
+    """Counts plans given up, gang by gang."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        """``most`` plans given up in a row suspend a gang for ``seconds``; 0: never."""
+        self._most = most
+        self._seconds = seconds
+        self._failed: dict[GangKey, _Failures] = {}
+
+    def gave_up(self, key: GangKey, looks: str, why: str, now: float) -> Suspension | None:
+        """Count one; return the suspension that it leads to."""
+        if not self._most:
+            return None
+        before = self._failed.get(key)
+        fresh = before is None or now - before.last >= self._seconds
+        times = 1 if before is None or fresh else before.times + 1
+        self._failed[key] = _Failures(times, now)
+        if times < self._most:
+            return None
+        # A change may lift the suspension; the next plan given up brings it back.
+        self._failed[key] = replace(self._failed[key], times=self._most - 1)
+        return Suspension(
+            gang=key,
+            cause=Cause.GAVE_UP,
+            why=f"{self._most} plans for it were given up in a row, the last one because {why}",
+            since=now,
+            until=now + self._seconds,
+            looks=looks,
+        )
+
+    def seated(self, key: GangKey) -> None:
+        """Forget what was counted: a plan has come to its end."""
+        self._failed.pop(key, None)
+
+    def adopt(self, suspension: Suspension) -> None:
+        """Count as if it had been suspended by us: one of a life before."""
+        if suspension.cause is Cause.GAVE_UP and self._most:
+            self._failed[suspension.gang] = _Failures(self._most - 1, suspension.since)
+
+    def sweep(self, now: float) -> None:
+        """Forget what is too old to count."""
+        self._failed = {
+            key: failed for key, failed in self._failed.items() if now - failed.last < self._seconds
+        }
+
+
+def overran(key: GangKey, seconds: float, now: float, lasting: float) -> Suspension:
+    """Return the suspension of a gang whose search had to be stopped after ``seconds``."""
+    return Suspension(
+        gang=key,
+        cause=Cause.OVERRAN,
+        why=f"the search for its seats did not end within {seconds:g} s and had to be stopped",
+        since=now,
+        until=now + lasting,
+        looks="",
+    )
+
+
+def looks_of(gang: Gang) -> str:
+    """Return a digest of what a plan for the gang depends on, apart from which pods it has.
+
+    Members made anew from the same template look the same; another size, request, placement
+    rule or priority does not.
+    """
+    kinds: dict[str, int] = {}
+    for pod in gang.members:
+        kind = repr((pod.requests, pod.shape, pod.priority, pod.preempts))
+        kinds[kind] = kinds.get(kind, 0) + 1
+    whole = (
+        gang.min_count,
+        gang.preemptor_priority,
+        gang.preempts,
+        gang.topology_key,
+        gang.preferred_topology_key,
+        sorted(kinds.items()),
+    )
+    return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]

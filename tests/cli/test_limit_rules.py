@@ -1,0 +1,50 @@
+"""Findings on limits between tenants."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.cli.catalogue import LIMIT_RULES, RULES
+from extender.cli.config import parse
+from extender.cli.limit_rules import limit_findings
+from extender.model.errors import InvalidInput
+
+CASES = {
+    "plan: {seconds: 20, overrunSeconds: 40}": "warning overrun-late f: plan.overrunSeconds",
+    "plan: {namespaceShare: 1}": "hint share-whole f: plan.namespaceShare",
+    "seats: {giveUps: 0}": "warning never-suspended f: seats.giveUps",
+    "eviction: {longestGraceSeconds: 604800}": "warning grace-endless "
+    "f: eviction.longestGraceSeconds",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES.items())
+def test_a_limit_that_does_not_limit_is_found(text: str, expected: str) -> None:
+    found = list(limit_findings(parse(text), "f"))
+    assert [f"{one.severity} {one.rule} {one.place}" for one in found] == [expected]
+    assert all(one.why and one.repair for one in found)
+
+
+def test_every_rule_has_a_case_and_the_defaults_break_none() -> None:
+    assert {line.split()[1] for line in CASES.values()} == LIMIT_RULES.keys()
+    assert LIMIT_RULES.keys() <= RULES.keys()
+    assert list(limit_findings(parse(""), "f")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plan: {namespaceShare: 0}",
+        "plan: {namespaceShare: 1.5}",
+        "plan: {overrunSeconds: 0}",
+        "plan: {longestRetrySeconds: 1}",
+        "seats: {giveUps: -1}",
+        "seats: {suspendSeconds: 0}",
+        "eviction: {longestGraceSeconds: 0}",
+        "eviction: {perNamespaceHour: -1}",
+    ],
+)
+def test_values_out_of_range_are_refused_by_name(text: str) -> None:
+    key = text.split("{")[1].split(":")[0]
+    with pytest.raises(InvalidInput, match=key):
+        parse(text)

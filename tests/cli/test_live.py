@@ -1,0 +1,271 @@
+"""``why``, ``gangs``, ``seats``, ``decisions`` and ``what-if`` against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extender.cli.main import main
+from tests.cli.live_bed import Live, free_port, pod, serving
+
+GANG = """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: new, namespace: team}
+spec: {schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: %s}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: team}
+spec:
+  completionMode: Indexed
+  parallelism: 2
+  completions: 2
+  template:
+    spec:
+      priorityClassName: %s
+      schedulingGroup: {podGroupName: new}
+      containers: [{name: c, resources: {requests: {cpu: "%s"}}}]
+"""
+
+
+@pytest.fixture
+async def live(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Live]:
+    async with serving(tmp_path, capsys) as made:
+        yield made
+
+
+async def planned(live: Live) -> None:
+    """Have the waiting gang planned for and its victims evicted; they stay terminating."""
+    await live.preempt("high-0", "n0", "n1", "n2", "n3")
+    async with asyncio.timeout(20):
+        while "waiting" not in (await live.ask("gangs", "high"))[1]:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_gang_in_flight(live: Live, tmp_path: Path) -> None:
+    await planned(live)
+    status, out, _ = await live.ask("gangs")
+    assert status == 0
+    header, *rows = out.splitlines()
+    columns = "GANG STATE PRIORITY BOUND MEMBERS SEATS VICTIMS WHY"
+    assert " ".join(header.split()) == columns
+    high = next(row for row in rows if row.startswith("pod-group:team/high"))
+    assert high.split()[:7] == ["pod-group:team/high", "waiting", "100000", "0/4", "4", "4", "4"]
+
+    status, out, _ = await live.ask("seats", "high")
+    assert status == 0
+    assert out.count("team/high-") == 4
+    assert out.count("its gang goes whole") == 4
+    assert "all evictions are sent, victims terminate" in out
+
+    status, out, _ = await live.ask("why", "high")
+    assert status == 0
+    assert "gang pod-group:team/high: waiting" in out
+    assert "reason: its 4 seats are held; 4 pods have to go first: team/low-0" in out
+    assert "plan for pod-group:team/high" in out
+    assert "next: nothing: the victims have their grace period" in out
+
+    status, out, _ = await live.ask("why", "high-1", "-n", "team", "--short")
+    assert status == 0
+    assert "pod team/high-1: waiting" in out
+    assert "its seat is n" in out
+    assert "considered" not in out
+
+    status, out, _ = await live.ask("why", "team/low-0")
+    assert status == 0
+    assert "pod team/low-0: evicted" in out
+    assert "it goes for pod-group:team/high" in out
+    assert "chosen because its room on n0 is needed and its gang goes whole" in out
+
+    status, out, _ = await live.ask("decisions", "high", "--long")
+    assert status == 0
+    assert out.count("  victim team/low-") == 4
+    assert "cost gangs@1: 1 (at least 1)" in out
+    assert (await live.ask("decisions", "--outcome", "refusal"))[1] == "no decisions\n"
+
+    # What was evicted is found by its name when it has gone.
+    await live.client.delete("/api/v1/namespaces/team/pods/low-0", grace=0)
+    async with asyncio.timeout(20):
+        while "gone" not in (await live.ask("why", "low-0", "--short"))[1]:
+            await asyncio.sleep(0.05)
+    status, out, _ = await live.ask("why", "team/low-0", "--short")
+    assert "a victim for pod-group:team/high (priority 1 of pod-group:team/low)" in out
+    assert "next: its owner makes a new pod" in out
+    assert "why pod-group:team/low" in out
+
+    status, out, _ = await live.ask("why", "pod-group:team/high", "-o", "yaml")
+    story = yaml.safe_load(out)["stories"][0]
+    assert story["state"] == "waiting"
+    assert story["decision"]["proof"] == "optimal"
+    assert json.loads((await live.ask("seats", "-o", "json"))[1])["reservations"]
+
+
+async def test_a_gang_that_is_refused_and_one_that_is_incomplete(live: Live) -> None:
+    for i in range(4):
+        await live.client.delete(f"/api/v1/namespaces/team/pods/high-{i}", grace=0)
+        await pod(live.client, f"high-{i}x", "high", cpu="5")
+    await live.preempt("high-0x", "n0", "n1")
+    status, out, _ = await live.ask("why", "high")
+    assert status == 0
+    assert "gang pod-group:team/high: refused" in out
+    assert "reason: infeasible: no node accepts any member" in out
+    assert "next: make room" in out
+    assert (await live.ask("why", "high-2x", "--short"))[1].startswith("pod team/high-2x: refused")
+    status, out, _ = await live.ask("gangs", "--waiting")
+    assert "pod-group:team/low" not in out
+
+    await live.client.delete("/api/v1/namespaces/team/pods/high-0x", grace=0)
+    async with asyncio.timeout(20):
+        while "incomplete" not in (await live.ask("gangs", "high"))[1]:
+            await asyncio.sleep(0.05)
+    status, out, _ = await live.ask("why", "high")
+    assert "3 of 4 members exist" in out
+    assert "next: create the members that are missing" in out
+
+
+async def test_pods_of_no_gang_and_pods_that_run(live: Live) -> None:
+    await pod(live.client, "alone", "", cpu="4")
+    await pod(live.client, "gated", "", schedulingGates=[{"name": "example.com/wait"}])
+    async with asyncio.timeout(20):
+        while (await live.ask("why", "gated"))[0]:
+            await asyncio.sleep(0.05)
+    assert "it has scheduling gates" in (await live.ask("why", "gated"))[1]
+    status, out, _ = await live.ask("why", "alone")
+    assert status == 0
+    assert "pod of no gang: kube-scheduler places it" in out
+    assert "has not tried it yet" in out
+    status, out, _ = await live.ask("why", "low-1")
+    assert "pod team/low-1: running" in out
+    assert "it has a node, n1" in out
+
+
+async def test_what_if_asks_and_changes_nothing(live: Live, tmp_path: Path) -> None:
+    manifest = tmp_path / "gang.yaml"
+    manifest.write_text(GANG % ("high", "high", "3"))
+    status, out, err = await live.ask("what-if", "-f", str(manifest))
+    assert (status, err) == (0, "")
+    assert "plan for pod-group:team/new, priority 100000: optimal" in out
+    assert "team/low-0 on n0" in out
+    status, out, _ = await live.ask("what-if", "--gang", "high", "-o", "json")
+    assert status == 0
+    assert len(json.loads(out)["plan"]["seats"]) == 4
+    manifest.write_text(GANG % ("low", "low", "3"))
+    status, out, _ = await live.ask("what-if", "-f", str(manifest))
+    assert status == 1
+    assert "no plan for pod-group:team/new (infeasible)" in out
+    manifest.write_text(GANG % ("none", "none", "3"))
+    status, _, err = await live.ask("what-if", "-f", str(manifest))
+    assert status == 2
+    assert "PriorityClass 'none' is not in the dump" in err
+    assert (await live.ask("what-if"))[0] == 2
+    assert (await live.ask("seats"))[1] == "no seats are held\n"
+    pods = await live.client.get("/api/v1/namespaces/team/pods")
+    assert len(pods["items"]) == 8
+    assert not any("deletionTimestamp" in item["metadata"] for item in pods["items"])
+
+
+@pytest.mark.parametrize("command", ["why", "gangs", "seats", "decisions"])
+async def test_an_unknown_name_exits_with_one(live: Live, command: str) -> None:
+    assert (await live.ask(command, "nobody"))[0] == 1
+
+
+async def test_a_server_that_is_not_there_exits_with_three(live: Live) -> None:
+    status, out, err = await live.run("gangs", "--url", f"http://127.0.0.1:{free_port()}")
+    assert (status, out) == (3, "")
+    assert "127.0.0.1" in err
+    status, _, err = await live.run("gangs", "--url", live.api.url)
+    assert status == 3
+    assert "/debug/" in err
+
+
+async def asked(answer: Callable[[str], tuple[str, str]], *arguments: str) -> int:
+    """Run a command against what answers a request (its head) with status line and body."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        status, body = answer((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        return await asyncio.to_thread(main, [*arguments, "--url", url])
+
+
+async def test_a_server_that_is_not_ready_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    def standby(request: str) -> tuple[str, str]:
+        if "/readyz" in request:
+            return "503 Service Unavailable", '{"error": "not ready: another replica leads"}'
+        return "200 OK", '{"reservations": []}'
+
+    assert await asked(standby, "seats") == 0
+    err = capsys.readouterr().err
+    assert "note: the server is not ready, what it says may be old: not ready: another" in err
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>", "[]", "{}", '{"gangs": 3}', '{"gangs": ["x"]}', '{"gangs": [{"gang": "x"}]}']
+)
+async def test_another_kind_of_server_is_told_apart(
+    body: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def other(request: str) -> tuple[str, str]:
+        empty = '{"decisions": [], "reservations": []}'
+        return "200 OK", body if "/debug/gangs" in request else empty
+
+    assert await asked(other, "gangs") == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+
+
+@pytest.mark.parametrize("given", ["option", "file", "environment"])
+async def test_a_token_is_shown_and_a_refusal_is_told(
+    given: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = []
+
+    def answer(request: str) -> tuple[str, str]:
+        shown.append(request)
+        return "403 Forbidden", '{"error":"\\u001b[2Jwho are you?"}'
+
+    options = ["--token", "secret"] if given == "option" else []
+    if given == "file":
+        (tmp_path / "token").write_text("secret\n")
+        options = ["--token-file", str(tmp_path / "token")]
+    elif given == "environment":
+        monkeypatch.setenv("PODGROUP_EXTENDER_TOKEN", "secret")
+    assert await asked(answer, "seats", *options) == 3
+    err = capsys.readouterr().err
+    assert "403: ?[2Jwho are you? (on a shared listener: show a token" in err
+    assert all("Authorization: Bearer secret\r\n" in request for request in shown)
+    assert len(shown) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--url", "127.0.0.1:8888"], "must read http://HOST:PORT"),
+        (["--url", "http://127.0.0.1:1/debug"], "at the root only"),
+        (["--url", "http://example.com", "--token", "t"], "is not sent to http://example.com"),
+        (["--url", "https://127.0.0.1:1", "--ca", "/nowhere"], "--ca, --cert or --key"),
+        (["--url", "http://127.0.0.1:1", "--ca", "/nowhere"], "are for TLS"),
+        (["--url", "http://127.0.0.1:1", "--token-file", "/nowhere"], "/nowhere: cannot be read"),
+        (["--url", "http://127.0.0.1:1", "--token", "a b"], "no blanks"),
+        (["--kubeconfig", "/nowhere"], "kubeconfig /nowhere: no such file"),
+    ],
+)
+async def test_bad_options_exit_with_two(
+    options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await asyncio.to_thread(main, ["gangs", *options]) == 2
+    assert told in capsys.readouterr().err

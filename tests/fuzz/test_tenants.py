@@ -1,0 +1,73 @@
+"""The tenant fuzzer for a moment, and that it sees what it is there to see."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from extender.gang.incremental.protection import Protections
+from extender.model.names import label_key_problem
+from extender.search.census import STAYS
+from tests.fuzz.hostile import TEN_YEARS
+from tests.fuzz.tenants import Totals, batch, main, play
+from tests.fuzz.world import Broken
+
+ATTACKS = 60
+
+
+def test_tenants_harm_only_themselves() -> None:
+    totals = Totals()
+    batch(1, ATTACKS, time.monotonic() + 60, totals)
+    assert totals.plans > totals.examples
+    assert totals.victims
+    assert totals.refusals
+
+
+def pods(**spec: Any) -> dict[str, Any]:
+    """Pods of 7 CPU on every node."""
+    annotations = spec.pop("annotations", {})
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "7"}}}]
+    return {
+        "pod": {
+            "metadata": {"labels": {}, "annotations": annotations},
+            "spec": {"containers": containers, "priority": 0, **spec},
+        },
+        "copies": 6,
+        "differ": False,
+        "bound": True,
+        "ends": False,
+        "first": 0,
+    }
+
+
+PROTECTED = {"podgroup-extender.io/protected": "true"}
+
+
+def test_an_opt_out_that_counts_for_everybody_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = (False, [pods(annotations=PROTECTED, terminationGracePeriodSeconds=TEN_YEARS)])
+    play(attack)
+    monkeypatch.setattr(Protections, "_below", lambda self, key, namespace, state: STAYS)
+    with pytest.raises(Broken, match="is refused"):
+        play(attack)
+
+
+def test_an_answer_that_grows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "podgroup-extender.io/required-topology"
+    waiting = {**pods(annotations={name: "x" * 100_000}), "bound": False}
+    waiting["pod"]["metadata"]["labels"] = {"skypilot-cluster-name": "a"}
+    play((False, [waiting]))
+    assert label_key_problem("x" * 100_000)
+    monkeypatch.setattr("extender.verbs.filter.cut", lambda text: text * 100)
+    with pytest.raises(Broken, match="bytes, its reasons"):
+        play((False, [waiting]))
+
+
+def test_memory_is_weighed() -> None:
+    play((True, [pods(annotations={"volcano.sh/a": "x" * 200_000})]), weighed=True)
+
+
+def test_it_runs_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seconds", "0.5", "--seed", "7", "--batch", "5"]) == 0
+    assert "nothing broken" in capsys.readouterr().out

@@ -1,0 +1,288 @@
+"""A small cluster that a tenant shares with others, and what must hold in it whatever it does."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+
+from extender.cache.stats import CacheStats
+from extender.cache.store import Store
+from extender.gang.act.last_check import KeptGangs
+from extender.gang.incremental.protection import Protections
+from extender.gang.plan.assemble import assemble
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.single import single_gang
+from extender.gang.plan.validity import present, unit_problem
+from extender.groups.resolver import Resolver
+from extender.model.decode import (
+    decode_budget,
+    decode_group,
+    decode_namespace,
+    decode_node,
+    decode_pod,
+    decode_priority_class,
+)
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Plan, Refusal
+from extender.model.policy import SYSTEM_CRITICAL
+from extender.model.settings import PlanSettings, Settings
+from extender.model.snapshot import Snapshot
+from extender.verbs.filter import hold_back
+from extender.wire.filter import FilterArgs, encode_filter_result
+from tests.fuzz.hostile import CLASSES, NODES, TENANT
+
+Obj = dict[str, Any]
+NOW = 1_800_000_000.0
+HONEST = "honest"
+URGENT = 1000
+"""Priority of the honest gang that wants in."""
+SECONDS = 1.0
+"""The planner's own limit."""
+BEYOND = 6.0
+"""CPU seconds for one answer: the limit, and what is done before and after the search, under
+coverage too."""
+SETTINGS = Settings(plan=PlanSettings(seconds=SECONDS, branch_nodes=2000))
+
+
+class Broken(AssertionError):  # noqa: N818 - what has happened
+    """An invariant does not hold."""
+
+
+class World:
+    """Six nodes, an honest gang that runs, one that wants in, a system pod, and the tenant."""
+
+    def __init__(self, *, may_opt_out: bool) -> None:
+        self.resolver = Resolver(SETTINGS.groups)
+        self.planner = Planner(SETTINGS, self.resolver)
+        self.store = Store(self.resolver.member_key, lambda: NOW, CacheStats())
+        self.may_opt_out = may_opt_out
+        self.sent = 0
+        """Bytes of JSON that the tenant has written."""
+        self.seen: Counter[str] = Counter()
+        self.slowest = 0.0
+        self._version = 0
+        self._made = 0
+        labels = {"podgroup-extender.io/opt-out": "allowed"} if may_opt_out else {}
+        for name in (HONEST, TENANT, "kube-system"):
+            meta = {"name": name, "labels": labels if name == TENANT else {}}
+            self.store.namespaces.put(decode_namespace(self._json({"metadata": meta})))
+        for name, value in CLASSES.items():
+            if name:
+                body = self._json({"metadata": {"name": name}, "value": value})
+                self.store.priority_classes.put(decode_priority_class(body))
+        for i, name in enumerate(NODES):
+            self._node(name, f"r{i % 2}")
+        self._group("running", 2, "highest")
+        self._group("work", 3, "urgent")
+        for i in range(2):
+            self._pod(HONEST, f"running-{i}", CLASSES["highest"], "running", NODES[i], cpu="2")
+        for i in range(3):
+            self._pod(HONEST, f"work-{i}", URGENT, "work", "", cpu="8")
+        self._pod("kube-system", "system", SYSTEM_CRITICAL + 1000, "", "", cpu="9")
+
+    # -- what there is --------------------------------------------------------------------------
+
+    def _json(self, document: Obj, namespace: str = "") -> bytes:
+        self._version += 1
+        meta = {
+            "uid": f"uid-{self._version:05}",
+            "resourceVersion": str(self._version),
+            "creationTimestamp": "2027-01-15T07:00:00Z",
+            **document["metadata"],
+        }
+        if namespace:
+            meta["namespace"] = namespace
+        return msgspec.json.encode({**document, "metadata": meta})
+
+    def _node(self, name: str, rack: str) -> None:
+        document = {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "rack": rack}},
+            "status": {
+                "allocatable": {
+                    "cpu": "10",
+                    "memory": "64Gi",
+                    "pods": "40",
+                    "ephemeral-storage": "100Gi",
+                    "example.com/gpu": "4",
+                }
+            },
+        }
+        self.store.nodes.put(decode_node(self._json(document)))
+
+    def _group(self, name: str, count: int, cls: str) -> None:
+        document = {
+            "metadata": {"name": name},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": count}},
+                "disruptionMode": {"all": {}},
+                "priorityClassName": cls,
+                "priority": CLASSES[cls],
+            },
+        }
+        self.store.groups["core"].put(decode_group("core", self._json(document, HONEST)))
+
+    def _pod(
+        self, namespace: str, name: str, priority: int, group: str, node: str, *, cpu: str
+    ) -> None:
+        spec: Obj = {
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+            "priority": priority,
+        }
+        if group:
+            spec["schedulingGroup"] = {"podGroupName": group}
+        if node:
+            spec["nodeName"] = node
+        document = {"metadata": {"name": name}, "spec": spec}
+        self.store.pods.put(decode_pod(self._json(document, namespace)))
+
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+        return self.store.snapshot()
+
+    # -- what the tenant does -------------------------------------------------------------------
+
+    def take(self, step: Obj) -> None:
+        """Create what a step says, as the API server would show it later."""
+        for kind, document in step.items():
+            if kind == "several":
+                for each in document:
+                    self.take(each)
+            elif kind == "pod":
+                self._create_pods(step)
+            elif kind in ("group", "member", "budget"):
+                data = self._json(document, TENANT)
+                self.sent += len(data)
+                if kind == "budget":
+                    self.store.budgets.put(decode_budget(data))
+                else:
+                    source = "core" if kind == "group" else "scheduling-plugins"
+                    record = decode_group(source, data)  # type: ignore[arg-type]
+                    self.store.groups[source].put(record)
+
+    def _create_pods(self, step: Obj) -> None:
+        for copy in range(step["copies"]):
+            self._made += 1
+            document = deepcopy(step["pod"])
+            document["metadata"]["name"] = f"t-{self._made}"
+            if step["differ"]:
+                requests = document["spec"]["containers"][0]["resources"]["requests"]
+                requests["cpu"] = f"{1000 + copy}m"
+            if step["bound"]:
+                document["spec"]["nodeName"] = NODES[(step["first"] + copy) % len(NODES)]
+                document["spec"].pop("schedulingGates", None)
+                document["status"] = {"phase": "Running", "startTime": "2027-01-15T07:00:01Z"}
+                if step["ends"]:
+                    document["metadata"]["deletionTimestamp"] = "2036-01-15T07:00:01Z"
+            data = self._json(document, TENANT)
+            self.sent += len(data)
+            self.store.pods.put(decode_pod(data))
+
+    # -- what must hold -------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Ask for everybody; raises Broken."""
+        state = self.snapshot()
+        honest = GangKey("pod-group", HONEST, "work")
+        answer = self._ask(self.resolver.resolve(honest, state), state)
+        if isinstance(answer, Refusal) and not self.may_opt_out and not state.budgets:
+            self._rightly_refused(answer, state, URGENT)
+        self._system(state)
+        for key in sorted(state.members):
+            if key.namespace == TENANT:
+                gang = self.resolver.resolve(key, state)
+                if gang.missing and gang.starts_whole:
+                    self._ask(gang, state)
+
+    def _ask(self, gang: Gang, state: Snapshot) -> Plan | Refusal:
+        cancel = array("b", [0])
+        began = time.thread_time()
+        answer = self.planner.plan(gang, state, deadline=time.monotonic() + SECONDS, cancel=cancel)
+        took = time.thread_time() - began
+        self.slowest = max(self.slowest, took)
+        self.seen["refusals" if isinstance(answer, Refusal) else "plans"] += 1
+        if took > BEYOND:
+            raise Broken(f"{gang.key} took {took:.1f} s of CPU, the limit is {SECONDS}")
+        if isinstance(answer, Plan):
+            self.seen["victims"] += len(answer.victims)
+            self._rightly(gang, answer, state)
+        else:
+            self._briefly(gang, answer)
+        return answer
+
+    def _rightly(self, gang: Gang, plan: Plan, state: Snapshot) -> None:
+        """Nobody goes beyond what priorities allow, and what goes whole goes whole."""
+        units: defaultdict[str, list[Any]] = defaultdict(list)
+        for victim in plan.victims:
+            pod = present(victim, state)
+            if pod is None:
+                raise Broken(f"{victim.name} is a victim and not there")
+            if pod.priority >= plan.priority or pod.namespace == "kube-system":
+                raise Broken(f"{pod.key} ({pod.priority}) goes for {gang.key} ({plan.priority})")
+            units[victim.unit or victim.uid].append(victim)
+        running = [v.name for v in plan.victims if v.namespace == HONEST]
+        if running and len(running) != 2:
+            raise Broken(f"the honest gang is broken by {gang.key}: {running}")
+        gangs, protections = KeptGangs(self.resolver), Protections(SETTINGS)
+        for unit in units.values():
+            why = unit_problem(unit, plan.priority, state, gangs, protections)
+            if why:
+                raise Broken(f"a plan for {gang.key} that its last check refuses: {why}")
+
+    def _briefly(self, gang: Gang, refusal: Refusal) -> None:
+        names = list(NODES)
+        pod = gang.members[0]
+        result = hold_back(names, f"{refusal.gang}: {refusal.message}")
+        size = len(encode_filter_result(result, FilterArgs(pod, names)))
+        told = len(refusal.message) + sum(map(len, refusal.details))
+        if size > len(names) * 400 or told > 64 * 1024:
+            raise Broken(f"the answer to {gang.key} has {size} bytes, its reasons {told}")
+
+    def _system(self, state: Snapshot) -> None:
+        """A system-critical pod can always preempt, but where room is about to come free."""
+        (system,) = (pod for pod in state.pending.values() if pod.namespace == "kube-system")
+        answer = self._ask(single_gang(system), state)
+        if isinstance(answer, Refusal):
+            self._rightly_refused(answer, state, system.priority, system)
+
+    def _rightly_refused(
+        self, refusal: Refusal, state: Snapshot, asked: int, single: Pod | None = None
+    ) -> None:
+        """Whoever is refused would be so if of the tenant's pods there were only those that may
+        rightly stay: more urgent ones, and those that end already, in their own time."""
+        stays = [pod for pod in self._pods(state) if self._may_stay(pod, state, asked)]
+        pending = [pod for pod in state.pending.values() if pod.namespace != TENANT]
+        less = assemble(
+            self.resolver.member_key,
+            nodes=state.nodes.values(),
+            pods=[*stays, *pending],
+            groups=state.groups.values(),
+            priority_classes=state.priority_classes.values(),
+            namespaces=state.namespaces,
+            now=state.now,
+        )
+        gang = single_gang(single) if single else self.resolver.resolve(refusal.gang, less)
+        answer = Planner(SETTINGS, self.resolver).plan(gang, less)
+        if isinstance(answer, Plan):
+            raise Broken(f"{gang.key} is refused: {refusal.message}; {refusal.details}")
+
+    def _pods(self, state: Snapshot) -> Iterator[Pod]:
+        for pods in state.bound.values():
+            yield from pods
+
+    def _may_stay(self, pod: Pod, state: Snapshot, asked: int) -> bool:
+        if pod.namespace != TENANT or pod.priority >= asked or pod.deleting:
+            return True
+        if pod.owner is not None and pod.owner.kind == "DaemonSet" and asked < SYSTEM_CRITICAL:
+            return True
+        key = self.resolver.member_key(pod)
+        if key is None or key.dialect != "pod-group":
+            return False
+        stated = state.groups.get(("core", key.namespace, key.name))
+        return stated is not None and (stated.priority or 0) >= asked

@@ -1,0 +1,374 @@
+"""What one tenant's gangs may cost the others: endless searches, seats, evictions, turns."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.act import planner_thread
+from extender.gang.act.book import Flight
+from extender.gang.act.suspensions import NAME
+from extender.gang.plan.planner import Planner
+from extender.model.gang import Gang
+from extender.model.plan import Plan, Refusal
+from extender.model.settings import (
+    EvictionSettings,
+    GroupSettings,
+    PlanSettings,
+    SeatSettings,
+    Settings,
+)
+from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
+from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
+
+QUICK = replace(FAST, plan=PlanSettings(seconds=0.5, overrun_seconds=1.0))
+
+
+@asynccontextmanager
+async def rigged(settings: Settings) -> AsyncIterator[Rig]:
+    async with Rig(settings) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100, top=1000)
+        yield rig
+
+
+async def warnings(rig: Rig) -> list[dict[str, Any]]:
+    found = await rig.client.get("/api/v1/events")
+    return [item for item in found["items"] if item["type"] == "Warning"]
+
+
+async def until_suspended(rig: Rig, gang: str = "high") -> None:
+    await rig.until(lambda: "suspended" in rig.outcomes(gang), f"{gang} is suspended")
+
+
+# -- searches that do not end ----------------------------------------------------------------
+
+
+@contextmanager
+def a_planner_that_never_ends_for(
+    name: str, monkeypatch: pytest.MonkeyPatch, wait: threading.Event | None = None
+) -> Iterator[list[str]]:
+    """Plans for the gang run for ever: in Python, or (``wait``) where nothing reaches it."""
+    asked: list[str] = []
+    plan = Planner.plan
+
+    def endless(self: Planner, gang: Gang, *args: Any, **more: Any) -> Plan | Refusal:
+        asked.append(gang.key.name)
+        while gang.key.name == name:
+            if wait is not None:
+                wait.wait()
+                break
+        return plan(self, gang, *args, **more)
+
+    monkeypatch.setattr(Planner, "plan", endless)
+    yield asked
+
+
+async def test_a_search_without_end_is_stopped_and_others_are_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with a_planner_that_never_ends_for("bad", monkeypatch) as asked:
+        async with rigged(QUICK) as rig:
+            await rig.gang("bad", 1, "top")
+            await full_cluster_beside(rig)
+            before = rig.coordinator._planner_thread.planner
+            refused = await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+            assert isinstance(refused, Refusal)
+            assert refused.code == "suspended"
+            assert rig.coordinator._planner_thread.planner is not before
+            answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+            assert isinstance(answer, Flight)
+            assert rig.coordinator._heartbeats.late() == []
+            again = await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+            assert isinstance(again, Refusal)
+            assert again.code == "suspended"
+            assert asked.count("bad") == 1
+            assert threads("search") <= 2
+            await until_written(rig)
+            told = await warnings(rig)
+            assert [one["involvedObject"]["name"] for one in told] == ["bad-0"]
+            assert "did not end within" in told[0]["message"]
+
+
+async def test_a_restart_remembers_who_kept_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
+    with a_planner_that_never_ends_for("bad", monkeypatch) as asked:
+        async with rigged(QUICK) as rig:
+            await rig.gang("bad", 1, "top")
+            await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+            await until_written(rig)
+            await rig.restart()
+            await rig.until(lambda: rig.cache.pod_named("default", "bad-0") is not None)
+            refused = await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+            assert isinstance(refused, Refusal)
+            assert refused.code == "suspended"
+            assert asked.count("bad") == 1
+
+
+async def test_a_thread_that_nothing_reaches_makes_the_process_unhealthy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And others are planned on until it is restarted."""
+    monkeypatch.setattr(planner_thread, "FORCED_SECONDS", 0.1)
+    release = threading.Event()
+    try:
+        with a_planner_that_never_ends_for("bad", monkeypatch, release):
+            async with rigged(QUICK) as rig:
+                await rig.gang("bad", 1, "top")
+                await full_cluster_beside(rig)
+                await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+                late = rig.coordinator._heartbeats.late()
+                assert len(late) == 1
+                assert "bad" in late[0]
+                await until_written(rig)
+                answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+                assert isinstance(answer, Flight)
+    finally:
+        release.set()
+
+
+async def test_a_search_without_end_does_not_outlive_the_coordinator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process ends when its threads have: on SIGTERM it must not wait for this one."""
+    before = threads("search")
+    with a_planner_that_never_ends_for("bad", monkeypatch) as asked:
+        async with rigged(FAST) as rig:
+            await rig.gang("bad", 1, "top")
+            asking = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop"))
+            await rig.until(lambda: "bad" in asked, "the search runs")
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            await rig.restart()
+            await rig.until(lambda: threads("search") <= before + 1, "its thread has ended")
+
+
+async def test_one_gang_that_cannot_be_planned_does_not_keep_others_from_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = Planner.plan
+
+    def failing(self: Planner, gang: Gang, *args: Any, **more: Any) -> Plan | Refusal:
+        if gang.key.name == "bad":
+            raise RuntimeError("no plan for this one")
+        return plan(self, gang, *args, **more)
+
+    monkeypatch.setattr(Planner, "plan", failing)
+    async with rigged(FAST) as rig:
+        await rig.gang("bad", 1, "top")
+        await full_cluster_beside(rig)
+        for name in ("bad-0", *HIGH):
+            await tried(rig, name)
+        await rig.until(lambda: "plan" in rig.outcomes("high"), "high has its plan")
+
+
+# -- seats and evictions in vain -------------------------------------------------------------
+
+
+async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
+    seats = SeatSettings(bind_seconds=0.2, victim_slack_seconds=1.0, give_ups=1)
+    async with rigged(replace(FAST, seats=seats)) as rig:
+        await full_cluster(rig)
+        await rig.preempt("high-0", n0=["low-0"])
+        await rig.until_names(*HIGH)
+        await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
+        await until_written(rig)
+        for i in range(2):
+            await rig.pod(f"low2-{i}", cls="low", on=f"n{i}")
+        await rig.until(lambda: rig.cache.pod_named("default", "low2-1") is not None)
+        rig.coordinator._waiting.succeeded(rig.resolver_key("high-0"))  # no penalty in the way
+        await rig.preempt("high-0", n0=["low2-0"])
+        await until_suspended(rig)
+        assert {"low2-0", "low2-1"} <= await rig.names()
+        told = await warnings(rig)
+        assert {one["involvedObject"]["name"] for one in told} == set(HIGH)
+        assert all(one["reason"] == "GangSuspended" for one in told)
+        shown = rig.coordinator.admission.describe()
+        assert "did not bind" in str(shown["suspended"])
+        # Smaller members: another gang by its looks.
+        for name in HIGH:
+            await rig.remove(name)
+        for name in HIGH:
+            await rig.pod(name, cls="high", group="high", cpu="2")
+        await rig.until(
+            lambda: all(
+                (one := rig.cache.pod_named("default", name)) is not None
+                and ("cpu", 2000) in one.requests
+                for name in HIGH
+            )
+        )
+        answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        assert isinstance(answer, Flight)
+
+
+async def test_a_namespace_over_its_evictions_waits() -> None:
+    limits = EvictionSettings(per_namespace_hour=1)
+    async with rigged(replace(FAST, eviction=limits)) as rig:
+        await full_cluster(rig)
+        await rig.preempt("high-0", n0=["low-0"])
+        await rig.until(lambda: "budget" in rig.outcomes("high"), "refused")
+        assert {*LOW, *HIGH} == await rig.names()
+        assert "perNamespaceHour" in rig.messages("high")
+
+
+async def test_members_of_another_scheduler_get_no_seat() -> None:
+    async with rigged(FAST) as rig:
+        await rig.gang("low", 2, "low", on="n")
+        await rig.group("high", 2, "high")
+        await rig.pod("high-0", cls="high", group="high")
+        await foreign(rig, "high-1", "somebody-else")
+        refused = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        assert isinstance(refused, Refusal)
+        assert refused.code == "incomplete"
+        assert {*LOW, *HIGH} == await rig.names()
+
+
+async def test_a_scheduler_that_asks_is_one_of_ours_unless_others_are_configured() -> None:
+    async with rigged(FAST) as rig:
+        await rig.gang("low", 2, "low", on="n")
+        await rig.group("high", 2, "high")
+        for name in HIGH:
+            await foreign(rig, name, "mine")
+        await rig.filter("high-0", "n0")
+        await rig.until(lambda: "plan" in rig.outcomes("high"), "planned")
+    async with rigged(replace(FAST, scheduler_names=("only",))) as rig:
+        await rig.group("high", 2, "high")
+        for name in HIGH:
+            await foreign(rig, name, "mine")
+        await rig.filter("high-0", "n0", "n1")
+        assert rig.outcomes("high")[-1] == "incomplete"
+
+
+def test_a_grace_of_ten_years_is_cut_in_the_eviction_and_costs_no_immunity() -> None:
+    years = 10 * 365 * 24 * 3600
+    state = snapshot(
+        [node("n0")],
+        [pod("low", on="n0", grace=years), pod("high", group="high", priority=9)],
+        [group("high", 1, priority=9)],
+    )
+    answer = plan_for(state, "high")
+    assert isinstance(answer, Plan)
+    assert [victim.grace for victim in answer.victims] == [3600]
+    shorter = plan_for(state, "high", Settings(eviction=EvictionSettings(longest_grace_seconds=9)))
+    assert isinstance(shorter, Plan)
+    assert [victim.grace for victim in shorter.victims] == [9]
+
+
+def test_of_victims_alike_otherwise_the_one_that_goes_soon_goes() -> None:
+    """A level after priorities: a long grace period shields nobody of lower priority."""
+    slow, quick = pod("a-slow", on="n0", grace=900, started=0.0), pod("quick", on="n1")
+    nodes = [node("n0"), node("n1")]
+    high, gang = pod("high", group="high", priority=9), group("high", 1, priority=9)
+    assert evicted(plan_for(snapshot(nodes, [slow, quick, high], [gang]), "high")) == {"quick"}
+    dearer = replace(quick, priority=3)
+    assert evicted(plan_for(snapshot(nodes, [slow, dearer, high], [gang]), "high")) == {"a-slow"}
+    found = plan_for(snapshot(nodes, [slow, quick, high], [gang]), "high")
+    assert isinstance(found, Plan)
+    assert "grace" in [cost.level for cost in found.costs]
+
+
+# -- turns -----------------------------------------------------------------------------------
+
+
+async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Row 6, through the planning loop: each of the greedy gangs takes a while to refuse."""
+    served: list[str] = []
+    plan = Planner.plan
+
+    def slow(self: Planner, gang: Gang, *args: Any, **more: Any) -> Plan | Refusal:
+        if gang.key.name.startswith("greedy"):
+            time.sleep(0.03)
+        served.append(gang.key.name)
+        return plan(self, gang, *args, **more)
+
+    monkeypatch.setattr(Planner, "plan", slow)
+    settings = replace(FAST, groups=GroupSettings(settle_seconds=0.0))
+    async with rigged(settings) as rig:
+        rig._loop.cancel()  # the round is asked for by hand
+        names = [f"greedy{i:02}" for i in range(15)]
+        for name in names:
+            await rig.group(name, 9, "high")
+        for name in names:
+            for i in range(9):
+                await rig.pod(f"{name}-{i}", cls="high", group=name, cpu="4")
+        await in_namespace(rig, "other", "humble")
+        for pod_ in list(rig.cache.store.pods.by_uid.values()):
+            await tried(rig, pod_.name, pod_.namespace)
+        await asyncio.sleep(0)
+        await rig.until(lambda: len(rig.coordinator._pending_gangs.keys()) == 16, "16 wait")
+        await rig.coordinator._plan_waiting()
+        assert "humble" in served
+        assert served.index("humble") <= 1
+        seconds = rig.coordinator.admission.describe()["planningSeconds"]
+        assert isinstance(seconds, dict)
+        assert seconds["default"] > seconds.get("other", 0)
+
+
+# -- helpers -----------------------------------------------------------------------------------
+
+
+async def full_cluster_beside(rig: Rig) -> None:
+    """As full_cluster, where other pods are there too."""
+    await rig.gang("low", 2, "low", on="n")
+    await rig.gang("high", 2, "high")
+
+
+def threads(prefix: str) -> int:
+    return sum(thread.name.startswith(prefix) for thread in threading.enumerate())
+
+
+async def until_written(rig: Rig) -> None:
+    deadline = time.monotonic() + 10
+    while not any(item["metadata"]["name"] == NAME for item in await rig.records()):
+        assert time.monotonic() < deadline, "the suspension is not written"
+        await asyncio.sleep(0.01)
+
+
+async def tried(rig: Rig, name: str, namespace: str = "default") -> None:
+    """Let it look as if kube-scheduler had tried to place the pod."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
+    await rig.client.patch(path, {"status": {"conditions": [condition]}}, kind="strategic")
+
+
+async def foreign(rig: Rig, name: str, scheduler: str) -> None:
+    spec = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}],
+        "priorityClassName": "high",
+        "schedulingGroup": {"podGroupName": "high"},
+        "schedulerName": scheduler,
+    }
+    body = {"metadata": {"name": name}, "spec": spec}
+    await rig.client.create("/api/v1/namespaces/default/pods", body)
+    await rig.until(lambda: rig.cache.pod_named("default", name) is not None, name)
+
+
+async def in_namespace(rig: Rig, namespace: str, gang: str) -> None:
+    """A gang of one in a namespace of its own, younger than all others."""
+    await rig.client.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    await rig.client.create(
+        f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups",
+        {
+            "metadata": {"name": gang},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": 1}},
+                "priorityClassName": "high",
+            },
+        },
+    )
+    spec = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "99"}}}],
+        "priorityClassName": "high",
+        "schedulingGroup": {"podGroupName": gang},
+    }
+    body = {"metadata": {"name": f"{gang}-0"}, "spec": spec}
+    await rig.client.create(f"/api/v1/namespaces/{namespace}/pods", body)
+    await rig.until(lambda: rig.cache.pod_named(namespace, f"{gang}-0") is not None, gang)

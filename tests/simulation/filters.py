@@ -1,0 +1,96 @@
+"""kube-scheduler's in-tree filters, as far as the pods of a simulation can tell nodes apart.
+
+They ask for CPU and tolerate nothing, so a cordon, the number of pods and CPU are all there is
+to judge. The sandbox's scheduler asks extender.fit about every filter there is;
+test_filters.py compares the two.
+"""
+
+from __future__ import annotations
+
+from extender.model.decode import decode_pod
+from extender.model.objects import Pod, Requests
+from extender.sandbox.cluster import ClusterState
+from extender.sandbox.status import Obj
+
+CORDONED = "NodeUnschedulable: node(s) were unschedulable"
+NO_SLOT = "NodeResourcesFit: Too many pods"
+NO_CPU = "NodeResourcesFit: Insufficient cpu"
+
+
+class Decoded:
+    """Reads pods, each version of one once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Obj, Pod]] = {}
+
+    def __call__(self, obj: Obj) -> Pod:
+        """Return the pod; the storage never changes an object in place."""
+        uid = obj["metadata"]["uid"]
+        known = self._known.get(uid)
+        if known is None or known[0] is not obj:
+            known = self._known[uid] = (obj, decode_pod(obj))
+        return known[1]
+
+
+class CpuState(ClusterState):
+    """What the scheduler knows, looked at with these few filters."""
+
+    def view(self, pod: Pod, *, without: frozenset[str] = frozenset()) -> CpuView:
+        """See ClusterState."""
+        return CpuView(self, pod, without)
+
+
+class CpuView:
+    """The nodes as one pod is judged against them, less the pods ``without``."""
+
+    def __init__(self, state: CpuState, pod: Pod, without: frozenset[str]) -> None:
+        self._state = state
+        self._pod = pod
+        self._without = without
+
+    def used(self, name: str) -> tuple[int, int]:
+        """Return milli-CPU and number of a node's pods.
+
+        Pods nominated to it count when they are at least as urgent
+        (RunFilterPluginsWithNominatedPods).
+        """
+        milli = count = 0
+        pod, state, without = self._pod, self._state, self._without
+        for other in state.pods.values():
+            node = other.node or state.assumed.get(other.uid, "")
+            if not node and other.priority >= pod.priority and other.uid != pod.uid:
+                node = other.nominated
+            if node == name and other.uid not in without:
+                milli += cpu(other.requests)
+                count += 1
+        return milli, count
+
+    def why_not(self, pod: Pod, name: str) -> str | None:
+        """Return the first filter that keeps the pod off the node, None when none does."""
+        node = self._state.nodes[name]
+        if node.unschedulable:
+            return CORDONED
+        milli, count = self.used(name)
+        sizes = dict(node.allocatable)
+        if count >= sizes.get("pods", 0):
+            return NO_SLOT
+        wants = cpu(pod.requests)
+        return NO_CPU if wants > 0 and wants > sizes.get("cpu", 0) - milli else None
+
+    def never(self, pod: Pod, name: str) -> bool:
+        """Return whether no eviction can let the pod onto the node."""
+        node = self._state.nodes[name]
+        return node.unschedulable or cpu(pod.requests) > cpu(node.allocatable)
+
+    def score(self, name: str) -> int:
+        """Return 0..100, the least used node first."""
+        total = cpu(self._state.nodes[name].allocatable) or 1
+        return 100 * (total - self.used(name)[0]) // total
+
+
+def cpu(amounts: Requests) -> int:
+    """Return the milli-CPU among amounts."""
+    for name, amount in amounts:
+        if name == "cpu":
+            return amount
+    return 0
