@@ -249,14 +249,14 @@ def _one_object() -> list[tuple[Any, str, Any]]:
 
 MUTANTS = (
     Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 93)),
-    Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (333,)),
+    Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (333, 359, 420)),
     Mutant("silent-refusals", 3, ("unreported",), _silent_refusals, (261, 313)),
     Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (311, 734)),
     Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (100, 502)),
     Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (503, 311)),
-    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (139,)),
-    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (47, 72)),
-    Mutant("two-pictures", 9, ("error",), _two_pictures, (107,)),
+    Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (3105, 4294, 5268)),
+    Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (275, 379, 47, 72)),
+    Mutant("two-pictures", 9, ("error",), _two_pictures, (107, 268, 668)),
     Mutant(
         "one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (196, 381)
     ),
