@@ -35,9 +35,8 @@ import uvicorn
 import uvloop
 
 from extender.model.settings import ServerSettings
-from extender.server.answers import Body, Receive, Scope, Send, respond
+from extender.server.answers import Receive, Scope, Send, respond
 from extender.server.app import Health, Verbs
-from extender.server.budget import Budget
 from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
@@ -46,8 +45,6 @@ from extender.wire.filter import decode_filter_args as decode
 from extender.wire.preempt import PreemptArgs, PreemptResult
 
 PASS_THROUGH = "bench.verbs_bench:PassThrough"
-LIMIT = 64 * 1024 * 1024
-SECONDS = 10.0
 
 
 class PassThrough:
@@ -156,12 +153,13 @@ async def _serve_floor(names: int, pipe: Connection) -> None:
     args = decode(question(names))
     canned = encode_filter_result(FilterResult(args.node_names), args)
 
-    budget = Budget(2 * LIMIT)
-
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        body = Body(budget, LIMIT, SECONDS)
-        await body.read(scope, receive)
-        body.release()
+        chunks, more = [], True
+        while more:
+            message = await receive()
+            chunks.append(message["body"])
+            more = message["more_body"]
+        b"".join(chunks)
         await respond(send, 200, canned)
 
     config = uvicorn.Config(

@@ -28,9 +28,13 @@ NEXT_BY_CODE = {
     "unseen": "nothing, kube-scheduler's next attempt tells; if it stays, look at the members' "
     "volumes and claims with `kubectl describe pod`",
     "changed": "nothing: it is planned for again with the next attempt",
+    "suspended": "repair what made its plans fail, as told above; it is planned for again when the "
+    "time given is over",
+    "turn": "nothing: it is planned for when other namespaces have had theirs",
+    "budget": "wait until its namespace may evict again, or plan for fewer victims",
     "api": "look at the server's log and its rights (manifests/rbac.yaml)",
 }
-"""Refusal code -> what to do. Codes: model.plan.Refusal and gang.act.coordinator."""
+"""Refusal code -> what to do; a test compares it with the codes that there are."""
 
 NEXT_BY_STATE = {
     "planned": "nothing: evictions begin when the plan is recorded",

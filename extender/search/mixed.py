@@ -113,6 +113,7 @@ class MixedRegion(Region):
     """The plain search's region with the core as its relaxation."""
 
     room: PackedRoom
+    hurries = False
 
     def __init__(
         self,

@@ -241,6 +241,9 @@ def no_answer(problem: Problem, bound: Vector | None, stop: Stop, unproved: bool
 class Region:
     """The search inside one set of nodes."""
 
+    hurries = True
+    """Whether first answers of several classes end with the time."""
+
     def __init__(
         self,
         problem: Problem,
@@ -291,7 +294,11 @@ class Region:
         return cost_of(self.problem, chosen, scattered=self.scattered)
 
     def first_answers(self, best: Incumbent, stop: Stop) -> None:
-        """Put units back from "all chosen" in several orders; offer each outcome."""
+        """Put units back from "all chosen" in several orders; offer each outcome.
+
+        Raises TooWide where that takes longer than there is, since packing several classes
+        takes plain Python long: another way has a first answer sooner (alike.py).
+        """
         if best.beaten_by(self.price(())):
             return
         problem = self.problem
@@ -320,15 +327,27 @@ class Region:
                 problem.units[u].uid,
             ),
         ]
-        for order in orders:
-            stop.check_first()
-            if best.cost is not None and stop.over():
-                return
-            self._reduce(sorted(self.units, key=order, reverse=True))
-            chosen = frozenset(self.room.chosen)
-            if not broken_budgets(problem, chosen):
-                best.offer(self.price(chosen), chosen, self)
-            self.room.choose(every - chosen)
+        if self.hurries and stop.deadline and len(problem.classes) > 1:
+            self.room.stop = stop
+        try:
+            for order in orders:
+                stop.check_first()
+                if best.cost is not None and stop.over():
+                    return
+                self._reduce(sorted(self.units, key=order, reverse=True))
+                chosen = frozenset(self.room.chosen)
+                if not broken_budgets(problem, chosen):
+                    best.offer(self.price(chosen), chosen, self)
+                self.room.choose(every - chosen)
+        except OutOfTime:
+            if not self.hurries or self.room.stop is None:
+                raise
+            if best.cost is None:
+                raise TooWide from None
+        finally:
+            if self.hurries:
+                self.room.stop = None
+                self.room.choose(every - self.room.chosen)
 
     def _reduce(self, order: Sequence[int]) -> None:
         """Put back, in this order, every unit that is not needed given the earlier ones.

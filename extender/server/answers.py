@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http import HTTPStatus
 from typing import Any
@@ -20,6 +19,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 CLOSE = (b"connection", b"close")
+LATE = "late"
+"""Key in a scope's state: the body has not come in time."""
 
 
 class BodyTooLarge(Exception):  # noqa: N818 - reads as the condition it is
@@ -44,12 +45,15 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 
 
 class Body:
-    """Reads one body, and holds its bytes in the budget until ``release``."""
+    """Reads one body, and holds its bytes in the budget until ``release``.
 
-    def __init__(self, budget: Budget, limit: int, seconds: float) -> None:
+    Whoever looks after the connection says that it takes too long, by LATE in the scope's state:
+    a timer for each call would cost more than the reading.
+    """
+
+    def __init__(self, budget: Budget, limit: int) -> None:
         self._budget = budget
         self._limit = limit
-        self._seconds = seconds
         self._held = 0
 
     async def read(self, scope: Scope, receive: Receive) -> bytes:
@@ -63,13 +67,6 @@ class Body:
         declared = header(scope, b"content-length")
         if declared is not None and int(declared) > self._limit:
             raise BodyTooLarge
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await self._read(receive)
-        except TimeoutError:
-            raise BodyTooLate from None
-
-    async def _read(self, receive: Receive) -> bytes:
         chunks: list[bytes] = []
         while True:
             message = await receive()
@@ -84,6 +81,8 @@ class Body:
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            if LATE in scope["state"]:
+                raise BodyTooLate
 
     def release(self) -> None:
         """Hold nothing any more."""

@@ -198,11 +198,12 @@ class App:
         size = 0
         status, unread = 200, False
         limit = self._settings.max_body_bytes
-        reading = Body(self.budget, limit, self._settings.body_seconds)
+        reading = Body(self.budget, limit)
         try:
             body = await reading.read(scope, receive)
             size = len(body)
-            await self._turns.take()
+            if self._in_flight > 1:
+                await self._turns.take()
             answer, nodes_in, nodes_out = await call(body)
             metrics.weighed(nodes_in, nodes_out)
         except Disconnected:

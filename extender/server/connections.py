@@ -27,7 +27,7 @@ SWEEP_SECONDS = 1.0
 SHUTDOWN_SECONDS = 2.0
 """How long a TLS connection may take to say goodbye."""
 BODY_SLACK_SECONDS = 2.0
-"""The application answers a body that does not come in time; this is for when it cannot."""
+"""The application answers when a body does not come in time, unless it has answered before."""
 NO_FILES_SECONDS = 0.1
 log = structlog.get_logger("server")
 
@@ -68,6 +68,9 @@ class Connection(Protocol):
 
     def late(self) -> None:
         """The head of a request did not come in time: say so and close."""
+
+    def body_late(self) -> None:
+        """The body of a request did not come in time: let the application say so."""
 
     def cut(self) -> None:
         """Close at once, whatever is under way."""
@@ -209,12 +212,11 @@ class Connections:
         elif place.phase is Phase.HEAD and now - place.since > limits.head_seconds:
             self.refused("head-late")
             connection.late()
-        elif (
-            place.phase is Phase.BODY
-            and now - place.since > limits.body_seconds + BODY_SLACK_SECONDS
-        ):
-            self.refused("body-late")
-            place.cut()
+        elif place.phase is Phase.BODY and now - place.since > limits.body_seconds:
+            connection.body_late()
+            if now - place.since > limits.body_seconds + BODY_SLACK_SECONDS:
+                self.refused("body-unread")
+                place.cut()
 
     async def close(self) -> None:
         """Wait for handshakes that are under way to end, having cut them."""

@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from extender.server.answers import raw_answer
+from extender.server.answers import LATE, raw_answer
 from extender.server.connections import Connections, Phase, Place
 from extender.server.peer import names_of
 
@@ -82,6 +82,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def late(self) -> None:
         """The head of a request did not come in time."""
         self._refuse(408, f"no complete head within {self._held.limits.head_seconds:g} s")
+
+    def body_late(self) -> None:
+        """The body of a request did not come in time."""
+        self.scope["state"][LATE] = True
+        self.cycle.message_event.set()
 
     def cut(self) -> None:
         """Close at once."""

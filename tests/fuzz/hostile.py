@@ -61,7 +61,7 @@ def labels(draw: st.DrawFn) -> Obj:
     return found
 
 
-annotations = st.dictionaries(
+annotation_sets = st.dictionaries(
     st.sampled_from(
         (
             "podgroup-extender.io/protected",
@@ -85,7 +85,7 @@ resources = st.dictionaries(
     quantities,
     max_size=3,
 )
-selectors = st.one_of(
+selectors: st.SearchStrategy[Obj] = st.one_of(
     st.just({}),
     st.sampled_from(("", "yes", "a")).map(lambda value: {"matchLabels": {"app": value}}),
     st.sampled_from(("Exists", "DoesNotExist")).map(
@@ -117,8 +117,8 @@ def constraints(draw: st.DrawFn) -> Obj:
     if draw(st.integers(0, 5)) == 0:
         values = list(draw(st.sampled_from((NODES[:1], NODES, ("nowhere",)))))
         values += [f"v{i}" for i in range(draw(st.sampled_from((0, 0, 3000))))]
-        expression = {"key": HOSTNAME, "operator": draw(st.sampled_from(("In", "NotIn")))}
-        expression["values"] = values
+        how = draw(st.sampled_from(("In", "NotIn")))
+        expression: Obj = {"key": HOSTNAME, "operator": how, "values": values}
         affinity["nodeAffinity"] = {
             required: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
         }
@@ -171,7 +171,7 @@ def pods(draw: st.DrawFn) -> Obj:
         spec["schedulingGates"] = [{"name": "mine"}]
     if draw(st.integers(0, 2)) == 0:
         spec["schedulingGroup"] = {"podGroupName": draw(st.sampled_from(NAMES))}
-    meta: Obj = {"labels": draw(labels()), "annotations": draw(annotations)}
+    meta: Obj = {"labels": draw(labels()), "annotations": draw(annotation_sets)}
     if draw(st.integers(0, 4)) == 0:
         meta["ownerReferences"] = draw(owners)
     if draw(st.integers(0, 9)) == 0:

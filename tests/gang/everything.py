@@ -7,7 +7,7 @@ extender.search.census, extender.gang.plan.units or .preemptability, keeps nothi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extender.fit.blockers import blocked_nodes
 from extender.fit.member_rules import MemberSpread, counted_pods, self_caps, spread_domains
@@ -216,7 +216,7 @@ def _who(
     asked = gang.preemptor_priority
     protections = Protections(settings)
 
-    def shields(pod: Pod, victim: Gang | None) -> list[Shield]:
+    def shields(pod: Pod, victim: Gang | None) -> Sequence[Shield]:
         guards = [
             budget
             for budget in state.budgets

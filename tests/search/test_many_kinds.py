@@ -24,8 +24,10 @@ from extender.search.problem import (
     Unit,
     Vector,
 )
+from extender.search.room import Room
 from extender.search.verify import verify
 from tests.search.build import COMPILED
+from tests.search.gangs import three_kinds
 from tests.search.generate import small
 
 needs_core = pytest.mark.skipif(not COMPILED, reason="the plain search answers small ones only")
@@ -180,6 +182,33 @@ def test_without_a_clock_the_work_is_bounded_and_the_answer_the_same() -> None:
     assert 12 < first.cost[0] <= 17
     assert first.bound[0] >= 12
     assert "12 kinds" in first.cut
+
+
+def test_numbers_too_wide_for_the_core_do_not_make_first_answers_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Any tenant may ask for such amounts; the plain search packed three kinds for 23 s beyond
+    its second. Work is counted here, not time: how often packing is asked once time is up."""
+    problem = three_kinds(0)
+    wide = replace(
+        problem,
+        units=tuple(
+            replace(unit, cost=(*unit.cost[:-1], unit.cost[-1] << 62)) for unit in problem.units
+        ),
+    )
+    asked: list[int] = []
+    fits = Room.fits
+
+    def counted(room: Room) -> bool:
+        if len(room.problem.classes) > 1:
+            asked.append(1)
+        return fits(room)
+
+    monkeypatch.setattr(Room, "fits", counted)
+    answer = solver.solve(wide, deadline=time.monotonic() - 1.0)
+    assert isinstance(answer, Solution)
+    assert verify(wide, answer) == ()
+    assert len(asked) < 100
 
 
 def test_what_cannot_fit_is_refused_with_proof() -> None:

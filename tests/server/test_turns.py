@@ -7,7 +7,7 @@ import asyncio
 import aiohttp
 
 from extender.server.turns import Turns
-from tests.server.doubles import Running
+from tests.server.doubles import Gate, Running
 from tests.wire.documents import dump, filter_by_name
 
 QUESTION = dump(filter_by_name(["n1"]))
@@ -43,16 +43,21 @@ async def test_so_many_each_round_in_the_order_they_came() -> None:
 async def test_verbs_wait_for_their_turn_and_probes_do_not(
     site: Running, web: aiohttp.ClientSession
 ) -> None:
-    turn = asyncio.Event()
+    gate, turn = Gate(), asyncio.Event()
+    site.verbs.hook = gate
     site.server.app._turns.take = turn.wait  # type: ignore[method-assign, assignment]
-    calls = [
-        asyncio.create_task(web.post(site.url("/filter"), data=QUESTION).__aenter__())
-        for _ in range(20)
-    ]
-    while site.server.app.in_flight < 20:
+
+    def call() -> asyncio.Task[aiohttp.ClientResponse]:
+        return asyncio.create_task(web.post(site.url("/filter"), data=QUESTION).__aenter__())
+
+    calls = [call()]
+    await gate.entered.wait()  # alone: at work without a turn
+    calls += [call() for _ in range(5)]
+    while site.server.app.in_flight < 6:
         await asyncio.sleep(0.001)
     async with web.get(site.url("/livez")) as alive:
         assert alive.status == 200
-    assert not site.verbs.asked
+    assert len(site.verbs.asked) == 1
+    gate.opened.set()
     turn.set()
     assert {answer.status for answer in await asyncio.gather(*calls)} == {200}

@@ -14,6 +14,7 @@ lowest pod, so that one urgent pod does not make a gang costly either.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -190,13 +191,15 @@ class Preemptability:
         in_time = leaves_in_time(pod, now, self._plan, self._seats)
         return Leave(FREE if in_time else STAYS, until, gang, False)
 
-    def _shields(self, pod: Pod, started: float | None = None) -> list[Shield]:
+    def _shields(self, pod: Pod, started: float | None = None) -> Sequence[Shield]:
         budgets = len(self._guards.matching(pod.namespace, pod.labels))
         return self.protections.shields(pod, self._snapshot, budgets=budgets, started=started)
 
-    def _alone(self, pod: Pod, shields: list[Shield], floor: int = FREE) -> tuple[int, float]:
+    def _alone(self, pod: Pod, shields: Sequence[Shield], floor: int = FREE) -> tuple[int, float]:
         """At what priority the pod by itself goes, and until when that holds at least."""
         priority, until = max(pod.priority, floor), inf
+        if not shields:
+            return priority, until
         for shield in shields:
             # A shield against preemptors below N is as good as a priority of N - 1.
             priority = max(priority, shield.below if shield.below >= STAYS else shield.below - 1)

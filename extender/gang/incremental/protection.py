@@ -8,7 +8,7 @@ system-critical priorities.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -49,6 +49,9 @@ class Shield(NamedTuple):
     """In a gang that goes whole, the whole gang stays with it."""
 
 
+NO_SHIELDS: tuple[Shield, ...] = ()
+
+
 class Protections:
     """Answers for one configuration. Keeps nothing of the cluster."""
 
@@ -67,14 +70,24 @@ class Protections:
         *,
         budgets: int = 0,
         started: float | None = None,
-    ) -> list[Shield]:
+    ) -> Sequence[Shield]:
         """Return why the pod stays, but for its priority; hardly any pod has a reason.
 
         ``budgets``: how many disruption budgets match it. ``started``: since when what it
         belongs to runs; its own start if not given.
         """
+        plan, owner = self._plan, pod.owner
+        if (
+            budgets < 2
+            and not pod.annotations
+            and (owner is None or owner.kind != "DaemonSet")
+            and not plan.min_runtime_seconds
+            and not snapshot.unevictable
+            and OPT_OUT_LABELS.keys().isdisjoint(pod.labels)
+            and pod.namespace not in plan.protected_namespaces
+        ):
+            return NO_SHIELDS  # asked of every pod, and hardly any goes on from here
         found: list[Shield] = []
-        plan = self._plan
         if pod.namespace in plan.protected_namespaces:
             found.append(Shield(f"namespace {pod.namespace} is protected", STAYS, gang=True))
         if pod.annotations and MIRROR_ANNOTATION in pod.annotations:
@@ -95,14 +108,9 @@ class Protections:
         if budgets > 1 and plan.pdb_policy == "respect":
             why = f"{budgets} disruption budgets match it: the Eviction API refuses it"
             found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))
-        if (
-            pod.owner is not None
-            and pod.owner.kind == "DaemonSet"
-            and not plan.evict_daemon_set_pods
-        ):
+        if owner is not None and owner.kind == "DaemonSet" and not plan.evict_daemon_set_pods:
             why = "a DaemonSet's pod comes back to its node"
             found.append(self._opted(DAEMON_SET, pod, snapshot, why))
-        # Asked of every pod, and hardly any has one of the keys.
         if not OPT_OUT_LABELS.keys().isdisjoint(pod.labels):
             for key, value in OPT_OUT_LABELS.items():
                 if pod.labels.get(key) == value:
