@@ -81,8 +81,8 @@ class Calm:
             planned = max(
                 (at for at in self.seated.get(work.name, ()) if at <= first), default=first
             )
-            if all(pod.runs or pod.made > planned - LAG for pod in pods):
-                return  # who came later was no part of the gang when it was given its seats
+            if all(pod.runs or pod.going or pod.made > planned - LAG for pod in pods):
+                return  # who goes, or came later, was no part of what was given seats
         if self._state.whole.get(work.name, -1.0) >= first:
             return  # it was whole, and somebody has broken it since
         if any(at >= first - LAG and name in ("", work.name) for at, name in self.disturbed):
