@@ -69,5 +69,5 @@ def test_memory_is_weighed() -> None:
 
 
 def test_it_runs_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seconds", "0.5", "--seed", "7", "--batch", "5"]) == 0
+    assert main(["--seconds", "1", "--seed", "7", "--batch", "5"]) == 0
     assert "nothing broken" in capsys.readouterr().out
