@@ -7,9 +7,11 @@ import asyncio
 from msgspec.structs import replace
 
 from extender.gang.act.book import Flight, State
+from extender.gang.act.notifier import WAKE_ANNOTATION
 from extender.model.plan import Refusal
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
+from extender.sandbox.resources import PODS
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 
 
@@ -211,6 +213,22 @@ async def test_evictions_of_a_single_pod_plan_take_the_gang_along(rig: Rig) -> N
     await rig.until_names("urgent")
     await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.OPEN)
     assert len((await rig.filter("urgent", "n0", "n1")).node_names) == 1
+
+
+async def test_a_pod_of_no_gang_is_tried_again_when_its_plan_is_taken_over(rig: Rig) -> None:
+    """Nothing else makes kube-scheduler try it before its flush of five minutes."""
+    await rig.gang("low", 2, "low", on="n")
+    await rig.pod("urgent", cls="high")
+    await rig.preempt("urgent", n0=["low-0"], n1=["low-1"])
+    await rig.gang("first", 2, "top")
+    await rig.preempt("first-0", n0=["low-0"])
+    await rig.until(lambda: "gave-up" in rig.outcomes("urgent"), "its seat is taken over")
+
+    def woken() -> bool:
+        pod = rig.server.api.get(PODS, "default", "urgent")
+        return WAKE_ANNOTATION in pod["metadata"].get("annotations", {})
+
+    await rig.until(woken, "it is woken")
 
 
 async def test_a_single_pod_avoids_the_gang_for_a_cheaper_node() -> None:

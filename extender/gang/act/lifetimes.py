@@ -10,6 +10,7 @@ from extender.gang.act.evictions import Evictions
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
+from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.model.objects import GangKey
@@ -118,6 +119,11 @@ class Lifetimes:
         self._ended(flight, outcome is Outcome.DONE, penal, why)
         if flight.plan.victims or flight.plan.waits_for:
             self._notices.nominations.clear([flight.pods[seat.uid] for seat in held])
+        if outcome is not Outcome.DONE and flight.key.dialect == SINGLE:
+            # Nobody looks after a pod of no gang but kube-scheduler, and it tries one again when
+            # something changes: its own preemption has been told to wait for this plan.
+            for seat in held:
+                self._notices.held_back(flight.pods[seat.uid])
         self._notices.wake_held_back()
 
     def wanting(self, uid: str) -> list[Flight]:
