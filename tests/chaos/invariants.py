@@ -268,7 +268,11 @@ def bound_in_part(history: History, now: float) -> list[Problem]:
 
 
 def kept_waiting(history: History) -> list[Problem]:
-    """Groups that do not run although they would fit, by preemption where they may."""
+    """Groups that do not run although they would fit, gangs by preemption where they may.
+
+    A pod of no gang is kube-scheduler's to try, and what changes in favour of its preemption does
+    not queue it again before the flush of five minutes: for it only free room counts.
+    """
     problems = []
     for name, group in history.groups.items():
         spec = group.spec
@@ -283,9 +287,9 @@ def kept_waiting(history: History) -> list[Problem]:
             wanted = min(1, len(members) - seated)
         if wanted <= 0:
             continue
-        fits = room(history, spec)
+        free = room(history, spec, by_preemption=False)
+        fits = room(history, spec) if spec.starts_whole else free
         if fits >= wanted:
-            free = room(history, spec, by_preemption=False)
             problems.append(
                 Problem(
                     "kept waiting",
