@@ -326,7 +326,7 @@ def threads(prefix: str) -> int:
 
 
 async def until_written(rig: Rig) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not any(item["metadata"]["name"] == NAME for item in await rig.records()):
         assert time.monotonic() < deadline, "the suspension is not written"
         await asyncio.sleep(0.01)
