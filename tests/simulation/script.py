@@ -26,6 +26,9 @@ NODE_CPU = 4
 FLAPS, FLAP_SECONDS = 4, 12.0
 """How often a flapping watch is cut, and how long it stays open in between."""
 
+SUSPENDED = 120.0
+"""Seconds for which a gang is left alone whose plans are given up: well within the patience."""
+
 
 class Script(Struct, frozen=True, kw_only=True):
     """All of it. What a shrunk script leaves out draws nothing that the rest would draw."""
@@ -128,6 +131,8 @@ class _Writer:
                 # by configuration.
                 bind_seconds=chance.pick("bind-seconds", (20.0, 40.0)),
                 victim_slack_seconds=chance.pick("slack", (2.0, 5.0)),
+                # So that a gang that was suspended can still show that it runs.
+                suspend_seconds=SUSPENDED,
             ),
             eviction=EvictionSettings(
                 concurrency=chance.pick("concurrency", (1, 2, 32)),
