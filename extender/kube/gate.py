@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
@@ -29,6 +29,11 @@ class Urgency(IntEnum):
 
 
 _urgency: ContextVar[Urgency] = ContextVar("urgency", default=Urgency.ACT)
+_wanted: ContextVar[Callable[[], bool] | None] = ContextVar("wanted", default=None)
+
+
+class CalledOff(Exception):  # noqa: N818 - what has happened, not a fault of this call
+    """A request was not wanted any more when its turn came; it was not sent."""
 
 
 @contextmanager
@@ -39,6 +44,16 @@ def hint() -> Iterator[None]:
         yield
     finally:
         _urgency.reset(token)
+
+
+@contextmanager
+def while_wanted(wanted: Callable[[], bool]) -> Iterator[None]:
+    """Ask ``wanted()`` when the turn of a request sent inside has come. Raises CalledOff."""
+    token = _wanted.set(wanted)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
 
 
 class Gate:
@@ -62,13 +77,16 @@ class Gate:
 
     @asynccontextmanager
     async def place(self, method: str, path: str) -> AsyncIterator[None]:
-        """Hold a place for one request."""
+        """Hold a place for one request. Raises CalledOff when it is not wanted any more."""
         if method == "GET" or "/leases" in path:
             yield
             return
         urgency = _urgency.get()
+        wanted = _wanted.get()
         await self._enter(urgency)
         try:
+            if wanted is not None and not wanted():
+                raise CalledOff
             yield
         finally:
             self._leave(urgency)

@@ -26,7 +26,7 @@ def test_a_script_knows_every_command_and_is_valid(
     if shutil.which(shell):
         path = tmp_path / "script"
         path.write_text(script)
-        subprocess.run([shell, "-n", str(path)], check=True, timeout=20)
+        subprocess.run([shell, "-n", str(path)], check=True, timeout=120)
 
 
 def test_bash_completes_a_command(tmp_path: Path, capsys: Capture) -> None:
@@ -40,7 +40,7 @@ def test_bash_completes_a_command(tmp_path: Path, capsys: Capture) -> None:
         + "$(complete -p podgroup-extender | sed 's/.*-F \\([^ ]*\\).*/\\1/')"
         + ' podgroup-extender dec ""\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
     )
-    found = subprocess.run(["bash", str(path)], capture_output=True, text=True, timeout=20)
+    found = subprocess.run(["bash", str(path)], capture_output=True, text=True, timeout=120)
     assert found.stdout.split() == ["decisions"], found.stderr
 
 

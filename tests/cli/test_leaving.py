@@ -21,7 +21,7 @@ def ended(name: str) -> tuple[int, str]:
         [sys.executable, "-c", SCRIPT.format(name=name)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     return found.returncode, found.stdout

@@ -170,7 +170,7 @@ class Target:
 
     async def _check(self) -> None:
         for port in (self.server.port, self.server.health_port):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n")
                 assert (await reader.read()).startswith(b"HTTP/1.1 200")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from extender.gang.act.record import Record, unpack
 from extender.gang.act.records import EPOCH_ANNOTATION, SIGNATURE_ANNOTATION, documents_of
 from extender.gang.act.signature import Signer, read_key
+from extender.gang.plan.single import SINGLE
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
@@ -102,15 +103,18 @@ async def test_what_no_plan_could_say_is_kept_aside(
     assert set(LOW) <= await rig.names()
 
 
-async def test_a_seat_for_a_pod_of_another_gang_is_kept_aside(rig: Rig) -> None:
+async def test_a_seat_for_a_pod_of_another_gang_is_not_held(rig: Rig) -> None:
     await full_cluster(rig)
     high = await rig.client.get("/api/v1/namespaces/default/pods/high-0")
     seat = Seat(high["metadata"]["uid"], "default", "high-0", "n0")
-    record = forged((), seats=(seat,), gang=GangKey("pod-group", "default", "low"))
     await rig.kill()
-    await put(rig, record)
-    (message,) = await settled(rig, record)
-    assert "is not of pod-group:default/low" in message
+    single = GangKey(SINGLE, "default", "someone")
+    await put(rig, forged((), seats=(seat,), gang=single))
+    await put(rig, forged((), seats=(seat,), gang=GangKey("pod-group", "default", "low")))
+    await rig.start()
+    assert not len(rig.coordinator.book)
+    (aside,) = rig.coordinator.records.aside.values()  # a pod's name does not change
+    assert "is not of pod:default/someone" in aside.why
 
 
 async def test_with_a_key_only_what_it_has_signed_counts(rig: Rig) -> None:
@@ -187,3 +191,41 @@ def test_a_key_is_read_from_a_file(tmp_path: Path) -> None:
         read_key(str(path))
     path.write_bytes(KEY + b"\n")
     assert read_key(str(path)) == KEY
+
+
+@pytest.mark.parametrize("key", [b"", KEY], ids=["unsigned", "signed"])
+async def test_who_left_a_gang_meanwhile_keeps_no_other_unit_half_gone(
+    rig: Rig, key: bytes
+) -> None:
+    """Labels that name a gang can be changed by the pod's owner, also while we are away."""
+    await rig.gang("low", 2, "low", on="n", whole=True)
+    left = await rig.pod("left", cls="low", on="n0", cpu="1")
+    pods = {name: await rig.client.get(f"/api/v1/namespaces/default/pods/{name}") for name in LOW}
+    unit = "pod-group:default/low"
+    gone = Victim("gone", "default", "low-9", "n0", 0, unit=unit)
+    halves = (gone, *(victim(pod, unit) for pod in pods.values()))
+    record = forged((*halves, victim(left, "pod-group:default/others")))
+    await rig.kill()
+    rig.record_key = key
+    await put(rig, record, Signer(key))
+    await rig.start()
+    await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the rest goes", 5)
+    assert not rig.cached("left").deleting
+    assert not rig.coordinator.records.aside
+
+
+async def test_a_member_that_left_its_gang_keeps_no_unit_half_gone(rig: Rig) -> None:
+    """Whose pods wait for seats may relabel one: what was begun for them is finished."""
+    await full_cluster(rig)
+    pods = {name: await rig.client.get(f"/api/v1/namespaces/default/pods/{name}") for name in LOW}
+    high = await rig.client.get("/api/v1/namespaces/default/pods/high-0")
+    unit = "pod-group:default/low"
+    gone = Victim("gone", "default", "low-9", "n0", 0, unit=unit)
+    record = forged(
+        (gone, *(victim(pod, unit) for pod in pods.values())),
+        seats=(Seat(high["metadata"]["uid"], "default", "high-0", "n0"),),
+    )
+    await rig.kill()
+    await put(rig, record)
+    await rig.start()
+    await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the rest goes", 5)

@@ -114,8 +114,13 @@ async def test_a_restart_remembers_who_kept_the_planner(monkeypatch: pytest.Monk
 async def test_a_thread_that_nothing_reaches_makes_the_process_unhealthy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And others are planned on until it is restarted."""
+    """And others are planned on until it is restarted.
+
+    Force is left out, not only without effect: under a tracer CPython 3.11 repeats an instruction
+    of the main thread for as long as another thread has not taken its exception.
+    """
     monkeypatch.setattr(planner_thread, "FORCED_SECONDS", 0.1)
+    monkeypatch.setattr(planner_thread, "kill", lambda thread: None)
     release = threading.Event()
     try:
         with a_planner_that_never_ends_for("bad", monkeypatch, release):
@@ -326,7 +331,7 @@ def threads(prefix: str) -> int:
 
 
 async def until_written(rig: Rig) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not any(item["metadata"]["name"] == NAME for item in await rig.records()):
         assert time.monotonic() < deadline, "the suspension is not written"
         await asyncio.sleep(0.01)

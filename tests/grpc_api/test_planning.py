@@ -172,7 +172,7 @@ async def begun(search: type[Endless]) -> None:
 
 
 async def ended(search: type[Endless], count: int = 1) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(search.ended) < count:
             await asyncio.sleep(0.005)
 
@@ -187,7 +187,7 @@ async def test_a_caller_that_leaves_ends_the_search(one: One, endless: type[Endl
 
 async def test_the_callers_deadline_ends_the_search(one: One, endless: type[Endless]) -> None:
     """A little before it, so that what was found can still be told."""
-    answer = await one.plan("low", timeout=1.0)
+    answer = await one.plan("low", timeout=3.0)
     assert answer.refusal.message == "cut"
     assert endless.ended == ["deadline"]
 
@@ -214,7 +214,7 @@ async def test_the_stop_ends_a_search(one: One, endless: type[Endless]) -> None:
 async def test_questions_queue_up_to_a_bound(one: One, endless: type[Endless]) -> None:
     calls = [one.plan("low") for _ in range(what_ifs.MOST_WAITING + 1)]
     await begun(endless)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             code, text = await refused(one.plan("low", timeout=0.5))
             if code is Code.RESOURCE_EXHAUSTED:
@@ -223,10 +223,10 @@ async def test_questions_queue_up_to_a_bound(one: One, endless: type[Endless]) -
     for call in calls:
         call.cancel()
     await ended(endless)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while one.site.server._what_ifs._asked:
             await asyncio.sleep(0.005)
-    answer = await one.plan("low", timeout=0.3)
+    answer = await one.plan("low", timeout=3.0)
     assert answer.refusal.message == "cut", "room again, as soon as the thread is through"
 
 
@@ -311,7 +311,7 @@ async def test_a_kept_planner_is_let_go_of(one: One, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(what_ifs, "KEPT_SECONDS", 0.01)
     asks = one.site.server._what_ifs
     await one.plan("low")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while asks._planner is not None:
             await asyncio.sleep(0.005)
     assert (await one.plan("low")).refusal.gang == str(GangKey("pod-group", "default", "low"))

@@ -69,7 +69,7 @@ async def asked(rig: Rig, callers: Callers) -> None:
         await rig.pod(f"high-{i}", cls="high", group="high")
     members = {f"high-{i}": await whole(rig, f"high-{i}") for i in range(2)}
     places: dict[str, str] = {}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(places) < 2:
             for name in members.keys() - places.keys():
                 pod = json.dumps(await whole(rig, name)).encode()

@@ -68,7 +68,7 @@ def test_the_launcher_hands_over(tmp_path: Path, there: str, called: str) -> Non
         env={"PATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
         check=False,
     )
     assert os.access(LAUNCHER, os.X_OK)

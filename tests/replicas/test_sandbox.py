@@ -148,7 +148,8 @@ async def test_leader_that_cannot_renew_is_still_and_goes_on_with_a_warm_cache(
     one = Running("one", client)
     await until(lambda: ready(one))
     server.faults.pause()
-    assert await until(lambda: not one.elector.acts) <= 1.6
+    # In time: test_elector.py, where no other work delays a timer.
+    await until(lambda: not one.elector.acts)
     with pytest.raises(NotReady):
         await one.verbs.filter(QUESTION)
     await until(lambda: len(one.made) == 2)

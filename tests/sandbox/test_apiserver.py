@@ -23,7 +23,7 @@ WATCH = {"watch": "true", "allowWatchBookmarks": "true"}
 
 async def events(client: KubeClient, count: int, **params: str) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for line in client.stream("/api/v1/pods", {**WATCH, **params}):
             event = json.loads(line)
             found.append((event["type"], event["object"]))

@@ -45,7 +45,7 @@ def nodes(world: World, *names: str) -> None:
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -219,7 +219,7 @@ class TestDebug:
         async with web.get(site.url("/debug/snapshot")) as download:
             await download.content.readany()
             body = dump(filter_by_name(["n1"]))
-            async with asyncio.timeout(10), web.post(site.url("/filter"), data=body) as call:
+            async with asyncio.timeout(60), web.post(site.url("/filter"), data=body) as call:
                 assert call.status == 200
             assert not download.content.at_eof()
 

@@ -24,7 +24,7 @@ def test_a_mistake_is_found(mutant: Mutant) -> None:
         [sys.executable, "-m", "tests.simulation", "--mutant", mutant.name, "--worth", "named"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert played.returncode == 0, played.stdout[-2000:] + played.stderr[-2000:]

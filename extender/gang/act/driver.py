@@ -121,6 +121,7 @@ class Driver:
     async def _send(self, unit: Unit, victim: Victim) -> bool | ApiError:
         """Send one request; return True when the pod goes, False when none was sent."""
         uid = victim.uid
+        before = unit.fates.get(uid)
 
         def allowed() -> bool:
             return (
@@ -150,6 +151,8 @@ class Driver:
             unit.doubtful_until = self._now() + WATCH_SECONDS
             return await self._read_back(unit, victim) or error
         if removal is None:
+            if before is not Fate.ASKED:  # else an earlier request may still arrive
+                self._not_done(unit, uid)
             return False
         if removal is Removal.ACCEPTED:
             self._accepted(unit, victim)

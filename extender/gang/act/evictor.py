@@ -28,6 +28,7 @@ import structlog
 from extender.gang.act.background import each
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
+from extender.kube.gate import CalledOff, while_wanted
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings
 
@@ -136,8 +137,9 @@ class Evictor:
         """Evict one pod, one try. Raises ApiError.
 
         ``mark`` is the message of its condition, "" when it has that already. ``allowed()`` is
-        asked after every wait, right before a request leaves; when it says no, nothing is sent
-        and None returned. ``asking()`` is called when the eviction itself is about to leave.
+        asked after every wait, right before a request leaves (the client's gate included); when
+        it says no, nothing is sent and None returned. ``asking()`` is called when the eviction
+        itself is about to leave.
         """
         async with self._gate:
             if mark and allowed():
@@ -146,7 +148,10 @@ class Evictor:
                 return None
             asking()
             try:
-                await self._remove(victim, budgeted, REQUEST_SECONDS, dry_run=False)
+                with while_wanted(allowed):
+                    await self._remove(victim, budgeted, REQUEST_SECONDS, dry_run=False)
+            except CalledOff:
+                return None
             except NotFound:
                 self._ended("gone")
                 return Removal.GONE

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from extender.gang.act.record import Record
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
+from extender.model.plan import Victim
 from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.snapshot import Snapshot
 
@@ -50,9 +53,9 @@ def doubt(record: Record, snapshot: Snapshot, gangs: Gangs, *, signed: bool) -> 
         and _justified(record, snapshot, gangs) < (SYSTEM_CRITICAL)
     ):
         return f"nobody of priority {plan.priority} is there, and it is not signed"
-    for seat in plan.seats:
+    for seat in plan.seats if plan.gang.dialect == SINGLE else ():
         pod = snapshot.pending.get(seat.uid)
-        if pod is not None and not _member(pod, plan.gang, gangs):
+        if pod is not None and (pod.namespace, pod.name) != (plan.gang.namespace, plan.gang.name):
             return f"{pod.key}, to be seated, is not of {plan.gang}"
     for victim in plan.victims:
         pod = present(victim, snapshot)
@@ -60,9 +63,28 @@ def doubt(record: Record, snapshot: Snapshot, gangs: Gangs, *, signed: bool) -> 
             continue
         if (pod.namespace, pod.name) != (victim.namespace, victim.name):
             return f"{pod.key} is called {victim.namespace}/{victim.name} in it"
-        if victim.unit and str(gangs.member_key(pod)) != victim.unit:
-            return f"{pod.key}, to go with {victim.unit}, is not of it"
+    strangers = {victim.uid: victim for victim in plan.victims if _left(victim, snapshot, gangs)}
+    if strangers and not any(
+        victim.uid not in strangers and present(victim, snapshot) for victim in plan.victims
+    ):
+        first = next(iter(strangers.values()))
+        return f"{first.namespace}/{first.name}, to go with {first.unit}, is not of it"
     return ""
+
+
+def without_strangers(record: Record, snapshot: Snapshot, gangs: Gangs) -> Record:
+    """Return the record without victims that are not of the unit they are to go with.
+
+    A pod's owner may have changed the label that names its gang. That is no reason to leave
+    another unit, of which a part has gone, as it is.
+    """
+    kept = tuple(v for v in record.plan.victims if not _left(v, snapshot, gangs))
+    return replace(record, plan=replace(record.plan, victims=kept))
+
+
+def _left(victim: Victim, snapshot: Snapshot, gangs: Gangs) -> bool:
+    pod = present(victim, snapshot) if victim.unit else None
+    return pod is not None and str(gangs.member_key(pod)) != victim.unit
 
 
 def priority_of(record: Record, snapshot: Snapshot, gangs: Gangs, *, signed: bool) -> int:
@@ -88,9 +110,3 @@ def _justified(record: Record, snapshot: Snapshot, gangs: Gangs) -> int:
     if key not in snapshot.members:
         return SYSTEM_CRITICAL - 1
     return gangs.resolve(key, snapshot).preemptor_priority
-
-
-def _member(pod: Pod, key: GangKey, gangs: Gangs) -> bool:
-    if key.dialect == SINGLE:
-        return (pod.namespace, pod.name) == (key.namespace, key.name)
-    return gangs.member_key(pod) == key

@@ -20,7 +20,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.record import Record
-from extender.gang.act.record_check import Gangs, doubt, priority_of
+from extender.gang.act.record_check import Gangs, doubt, priority_of, without_strangers
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, of_plan
 from extender.model.plan import Victim
@@ -56,6 +56,7 @@ class Recovery:
             if why:
                 self._keeper.keep_aside(record, why)
                 continue
+            record = without_strangers(record, self._snapshot(), self._gangs)
             self._keeper.adopt(record)
             self._take_in(record)
 

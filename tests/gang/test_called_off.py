@@ -1,0 +1,51 @@
+"""An eviction that waited for its turn at the API server is asked about once more."""
+
+from __future__ import annotations
+
+from extender.gang.act.unit import Fate
+from extender.sandbox.faults import Fault
+from tests.gang.rig import HIGH, LOW, Rig, full_cluster
+
+
+async def held_at_the_gate(rig: Rig) -> Fault:
+    """Evictions are asked for and wait for a place; returns what counts those that got through."""
+    await full_cluster(rig)
+    sent = rig.server.faults.plan(Fault(times=1000, method="DELETE", path=r"pods/low-\d$"))
+    rig.server.faults.plan(Fault(times=2, method="PATCH", path=r"low-\d/status", delay=0.2))
+    await rig.preempt("high-0", n0=["low-0"])
+    units = rig.coordinator.flights.evictions.unfinished
+    await rig.until(lambda: any(unit.marked for unit in units()), "the marks are on their way")
+    gate = rig.own.gate
+    gate._per_second, gate._tokens = 1e-6, 0.0
+    await rig.until(
+        lambda: [*units()[0].fates.values()] == [Fate.ASKED] * 2 and gate.waiting()["act"] >= 2,
+        "both evictions wait for a place",
+    )
+    return sent
+
+
+async def let_through(rig: Rig) -> None:
+    rig.own.gate._per_second = 0.0
+    rig.own.gate._admit()
+    units = rig.coordinator.flights.evictions.unfinished
+    await rig.until(
+        lambda: all(Fate.ASKED not in unit.fates.values() for unit in units()), "nobody waits"
+    )
+
+
+async def test_a_request_that_waited_until_the_lease_was_lost_is_not_sent(rig: Rig) -> None:
+    sent = await held_at_the_gate(rig)
+    rig.coordinator.leadership.acts = False  # type: ignore[misc]
+    await let_through(rig)
+    assert sent.hits == 0
+    assert {*LOW, *HIGH} == await rig.names()
+
+
+async def test_a_request_that_waited_until_its_plan_was_over_is_not_sent(rig: Rig) -> None:
+    sent = await held_at_the_gate(rig)
+    await rig.remove("high-1")
+    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await let_through(rig)
+    assert sent.hits == 0
+    await rig.until(lambda: not rig.coordinator.flights.evictions.unfinished(), "all is let go of")
+    assert {*LOW, "high-0"} == await rig.names()
