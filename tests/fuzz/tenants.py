@@ -88,7 +88,9 @@ def batch(number: int, examples: int, until: float, totals: Totals) -> None:
     def run(attack: Attack) -> None:
         if time.monotonic() > until:
             return
-        faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(
+            HUNG_SECONDS, exit=True, file=sys.__stderr__ or sys.stderr
+        )
         try:
             totals.add(play(attack, weighed=len(attack[1]) == WEIGHED_STEPS))
         finally:
