@@ -19,6 +19,9 @@ from msgspec.structs import replace
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 
+MOST_GANGS = 10_000
+"""More are not counted: names are a tenant's to make up."""
+
 
 class Cause(StrEnum):
     """Why a gang is suspended."""
@@ -67,7 +70,12 @@ class GiveUps:
         before = self._failed.get(key)
         fresh = before is None or now - before.last >= self._seconds
         times = 1 if before is None or fresh else before.times + 1
+        self._failed.pop(key, None)  # who failed last stands last
         self._failed[key] = _Failures(times, now)
+        if len(self._failed) > MOST_GANGS:
+            self.sweep(now)
+            while len(self._failed) > MOST_GANGS:
+                del self._failed[next(iter(self._failed))]
         if times < self._most:
             return None
         # A change may lift the suspension; the next plan given up brings it back.
