@@ -338,6 +338,17 @@ def test_names_that_a_tenant_makes_up_do_not_fill_the_memory(
     assert counted.gave_up(GangKey("pod-group", "tenant", "g99"), "", "why", 100.0) is not None
 
 
+def test_a_clock_that_is_set_back_makes_no_suspension_longer() -> None:
+    now, day = 1e9, 86_400.0
+    held = GiveUps(1, 3600.0).gave_up(GangKey("pod-group", "tenant", "g"), "", "why", now)
+    assert held is not None
+    assert held.runs(now)
+    assert held.runs(now - 60.0)  # another replica's clock
+    assert not held.runs(now - day)
+    assert not held.holds("", now - day)
+    assert not held.runs(now + 3600.0)
+
+
 # -- turns -----------------------------------------------------------------------------------
 
 

@@ -23,6 +23,11 @@ MOST_GANGS = 10_000
 """More are not counted: names are a tenant's to make up."""
 
 
+CLOCK_SECONDS = 300.0
+"""By how much clocks may differ. A suspension that begins later than that was written before the
+clock was set back: it would last as much longer, so it does not count."""
+
+
 class Cause(StrEnum):
     """Why a gang is suspended."""
 
@@ -46,7 +51,11 @@ class Suspension(Struct, frozen=True):
 
     def holds(self, looks: str, now: float) -> bool:
         """Whether it still stands for a gang that looks so."""
-        return now < self.until and self.looks in ("", looks)
+        return self.runs(now) and self.looks in ("", looks)
+
+    def runs(self, now: float) -> bool:
+        """Whether its time has come and is not over."""
+        return self.since - CLOCK_SECONDS <= now < self.until
 
 
 class _Failures(Struct, frozen=True):
