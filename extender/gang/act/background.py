@@ -18,9 +18,13 @@ class Background:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` from the event loop's next turn on."""
+        """Run ``work`` from the event loop's next turn on; after ``close`` not at all."""
+        if self._closed:
+            work.close()
+            return
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._reap)
@@ -31,7 +35,8 @@ class Background:
             log.error("background work failed", exc_info=task.exception())
 
     async def close(self) -> None:
-        """Cancel what still runs and wait until it has stopped."""
+        """Cancel what still runs, begin nothing more, and wait until it has stopped."""
+        self._closed = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

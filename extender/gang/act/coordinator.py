@@ -358,6 +358,10 @@ class Coordinator:
         await self._planner_thread.show(self._snapshot)
 
     async def close(self) -> None:
-        """Stop background work. Plans stay recorded; the next start goes on with them."""
-        await self._background.close()
+        """Stop for good: plans stay recorded, and the next start goes on with them.
+
+        Verbs may still wait for a search. What it finds is not acted on, although the same
+        process may lead again by then, with a coordinator that knows nothing of it.
+        """
         self._planner_thread.close()
+        await self._background.close()

@@ -18,12 +18,13 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.plan.planner import Planner
+from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal, Victim
 from extender.model.snapshot import Snapshot
@@ -71,6 +72,7 @@ class PlannerThread:
         self._heartbeats = heartbeats
         self._asked = 0
         self._stuck = 0
+        self._closed = False
         self._under_way: tuple[array[int], list[int]] | None = None
         """Flag and thread of the search that runs."""
         self._new()
@@ -91,8 +93,9 @@ class PlannerThread:
     ) -> Plan | Refusal:
         """Ask the planner (see ``Planner.plan``); what takes longer than ``seconds`` is cut off.
 
-        Raises Overran when it would not be cut off.
+        Raises Overran when it would not be cut off, NotReady after ``close``.
         """
+        self._require_open()
         planner = self.planner
         if snapshot.generation != planner.seen:
             # In proportion to the cluster, not to the gang: not a matter of its seconds.
@@ -132,11 +135,14 @@ class PlannerThread:
                 done, _ = await asyncio.wait({running}, timeout=self._overrun / 2)
             if not done:
                 await self._give_up(gang, thread, running)
+            self._require_open()
             return running.result()
         except asyncio.CancelledError:
             running.cancel()
             raise
         finally:
+            if self._closed:
+                running.add_done_callback(_forget)
             if self._under_way == (cancel, thread) and running.done():
                 self._under_way = None
             for timer in timers:
@@ -192,11 +198,14 @@ class PlannerThread:
 
     async def _run(self, work: Callable[[], Answer]) -> Answer:
         """Run ``work`` on the thread; until it ends, life is expected of the thread."""
+        self._require_open()
         pool = self._pool
         self._asked += 1
         self._heartbeats.beat(PLANNER)
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool, _contained, work)
+            answer = await asyncio.get_running_loop().run_in_executor(pool, _contained, work)
+            self._require_open()
+            return answer
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if pool is not self._pool and task is not None and not task.cancelling():
@@ -209,8 +218,14 @@ class PlannerThread:
             else:
                 self._heartbeats.rest(PLANNER)
 
+    def _require_open(self) -> None:
+        """What is found after the end of a term must not be acted on. Raises NotReady."""
+        if self._closed:
+            raise NotReady("the term that this was asked in is over")
+
     def close(self) -> None:
-        """Take no more questions; what runs is stopped, and not waited for."""
+        """Take no more questions, give no more answers; what runs is stopped, not waited for."""
+        self._closed = True
         if self._under_way is not None:
             # A process ends only when its threads have: nobody looks at the clock any more.
             cancel, thread = self._under_way
@@ -218,6 +233,12 @@ class PlannerThread:
             if thread:
                 kill(thread[0])
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _forget(running: asyncio.Future[Any]) -> None:
+    """Take what became of a search that nobody waits for any more."""
+    if not running.cancelled():
+        running.exception()
 
 
 def _contained(work: Callable[[], Answer]) -> Answer:

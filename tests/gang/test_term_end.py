@@ -1,0 +1,79 @@
+"""A closed coordinator decides nothing any more, though the lease may come back to its process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from extender.model.errors import NotReady
+from tests.gang.rig import Rig, full_cluster
+
+
+async def test_a_plan_found_as_the_term_ends_is_not_acted_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next term of the process reads the records; a plan that it does not know would
+    evict beside its own, since the process may act again."""
+    coordinator, loop = rig.coordinator, asyncio.get_running_loop()
+    planner = coordinator._planner_thread.planner
+    search = planner.plan
+    closing: list[asyncio.Task[None]] = []
+
+    def close() -> None:
+        closing.append(asyncio.ensure_future(coordinator.close()))
+
+    def found_too_late(*args: Any, **named: Any) -> Any:
+        answer = search(*args, **named)
+        loop.call_soon_threadsafe(close)
+        return answer
+
+    monkeypatch.setattr(planner, "plan", found_too_late)
+    await full_cluster(rig)
+    with pytest.raises(NotReady):
+        await rig.preempt("high-0", n0=["low-0"])
+    await asyncio.gather(*closing)
+    assert len(coordinator.book) == 0
+    assert not coordinator._background._tasks
+    assert await rig.records() == []
+
+
+async def test_a_search_cut_off_by_the_end_of_the_term_suspends_nobody(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It did not take too long: nobody waits for its answer any more."""
+    coordinator = rig.coordinator
+    planner = coordinator._planner_thread.planner
+    begun, closed = threading.Event(), threading.Event()
+
+    def endless(*args: Any, **named: Any) -> Any:
+        begun.set()
+        closed.wait(10)
+        while True:
+            pass
+
+    monkeypatch.setattr(planner, "plan", endless)
+    await full_cluster(rig)
+    asking = asyncio.ensure_future(rig.preempt("high-0", n0=["low-0"]))
+    await asyncio.to_thread(begun.wait, 10)
+    await coordinator.close()
+    closed.set()
+    with pytest.raises(NotReady):
+        await asking
+    assert coordinator.admission.suspensions.present() == []
+    assert await rig.records() == []
+
+
+async def test_nothing_begins_in_a_closed_background(rig: Rig) -> None:
+    begun = []
+
+    async def work() -> None:
+        begun.append(True)
+
+    await rig.coordinator.close()
+    rig.coordinator._background.spawn(work())
+    await asyncio.sleep(0)
+    assert not begun
+    assert not rig.coordinator._background._tasks
