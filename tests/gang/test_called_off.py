@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from msgspec.structs import replace
+
+from extender.gang.act.evictor import Removal
 from extender.gang.act.unit import Fate
+from extender.model.plan import Victim
+from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import HIGH, LOW, Rig, full_cluster
+from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 
 
 async def held_at_the_gate(rig: Rig) -> Fault:
@@ -49,3 +56,32 @@ async def test_a_request_that_waited_until_its_plan_was_over_is_not_sent(rig: Ri
     assert sent.hits == 0
     await rig.until(lambda: not rig.coordinator.flights.evictions.unfinished(), "all is let go of")
     assert {*LOW, "high-0"} == await rig.names()
+
+
+async def test_rehearsals_that_take_long_do_not_keep_an_eviction_waiting() -> None:
+    """What has gone in part is finished, however many new plans are being rehearsed."""
+    settings = replace(FAST, eviction=EvictionSettings(concurrency=2))
+    async with Rig(settings) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100)
+        await full_cluster(rig)
+        slow = rig.server.faults.plan(
+            Fault(times=1000, method="DELETE", path="low-0.*dryRun", delay=2.0)
+        )
+        evictor = rig.coordinator.flights._evictor
+        first, second = (
+            Victim(rig.cached(name).uid, "default", name, "n0", 1, grace=0) for name in LOW
+        )
+        rehearsing = [
+            asyncio.create_task(evictor.rehearse([first] * 2, frozenset(), lambda _: True))
+            for _ in range(4)
+        ]
+        await rig.until(lambda: slow.hits == 2, "rehearsals are under way", 5)
+        evicting = evictor.remove(
+            second, budgeted=False, mark="", allowed=lambda: True, asking=lambda: None
+        )
+        assert await evicting is Removal.ACCEPTED
+        assert not any(each.done() for each in rehearsing)
+        for each in rehearsing:
+            each.cancel()
+        await asyncio.gather(*rehearsing, return_exceptions=True)

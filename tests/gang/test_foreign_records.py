@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.record import Record, unpack
 from extender.gang.act.records import EPOCH_ANNOTATION, SIGNATURE_ANNOTATION, documents_of
-from extender.gang.act.signature import Signer, read_key
+from extender.gang.act.signature import Signer, keys_of, read_key
 from extender.gang.plan.single import SINGLE
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
@@ -179,6 +179,26 @@ async def test_our_own_signed_record_goes_on_after_a_restart(rig: Rig) -> None:
         await rig.restart()
         assert len(rig.coordinator.book) == 1
         assert not rig.coordinator.records.aside
+
+
+async def test_a_unit_half_gone_is_finished_after_its_key_was_replaced(rig: Rig) -> None:
+    await full_cluster(rig)
+    pods = {name: await rig.client.get(f"/api/v1/namespaces/default/pods/{name}") for name in LOW}
+    unit = "pod-group:default/low"
+    gone = Victim("gone", "default", "low-9", "n0", 0, unit=unit)
+    record = forged((gone, *(victim(pod, unit) for pod in pods.values())))
+    await rig.kill()
+    await put(rig, record, Signer(KEY))
+    rig.record_key = b"a younger key of thirty-two bytes\n" + KEY
+    await rig.start()
+    await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the rest goes", 10)
+
+
+def test_a_key_may_hold_any_bytes() -> None:
+    assert keys_of(b"") == []
+    assert keys_of(KEY + b"\n" + KEY[::-1]) == [KEY, KEY[::-1]]
+    binary = KEY[:10] + b"\n" + KEY
+    assert keys_of(binary) == [binary]
 
 
 def test_a_key_is_read_from_a_file(tmp_path: Path) -> None:

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import planner_thread
-from extender.gang.act.book import Flight
+from extender.gang.act import deadlines, planner_thread
+from extender.gang.act.book import Flight, State
 from extender.gang.act.suspensions import NAME
+from extender.gang.plan import suspension
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.suspension import GiveUps
 from extender.model.gang import Gang
+from extender.model.objects import GangKey
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import (
     EvictionSettings,
@@ -95,6 +98,29 @@ async def test_a_search_without_end_is_stopped_and_others_are_planned(
             told = await warnings(rig)
             assert [one["involvedObject"]["name"] for one in told] == ["bad-0"]
             assert "did not end within" in told[0]["message"]
+
+
+async def test_a_process_that_was_stopped_suspends_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it goes on all its timers are due: the search needs a moment to hear of them."""
+    plan, began, stopped = Planner.plan, threading.Event(), threading.Event()
+
+    def obedient(self: Planner, gang: Gang, *args: Any, **more: Any) -> Plan | Refusal:
+        began.set()
+        stopped.wait()
+        while more["cancel"][0] < 2:
+            time.sleep(0.001)
+        time.sleep(0.1)
+        return plan(self, gang, *args, **more)
+
+    async with rigged(QUICK) as rig:
+        await full_cluster(rig)
+        monkeypatch.setattr(Planner, "plan", obedient)
+        asking = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), "loop"))
+        await rig.until(began.is_set, "the search runs")
+        time.sleep(QUICK.plan.seconds + QUICK.plan.overrun_seconds + 0.1)
+        stopped.set()
+        await asking
+        assert "suspended" not in rig.outcomes("high")
 
 
 async def test_a_restart_remembers_who_kept_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,10 +203,13 @@ async def test_one_gang_that_cannot_be_planned_does_not_keep_others_from_their_t
 
 
 async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
-    seats = SeatSettings(bind_seconds=0.2, victim_slack_seconds=1.0, give_ups=1)
+    seats = SeatSettings(bind_seconds=0.5, victim_slack_seconds=1.0, give_ups=1)
     async with rigged(replace(FAST, seats=seats)) as rig:
         await full_cluster(rig)
         await rig.preempt("high-0", n0=["low-0"])
+        flight = next(iter(rig.coordinator.book))
+        await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+        assert (await rig.filter("high-0", "n0", "n1")).node_names
         await rig.until_names(*HIGH)
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
         await until_written(rig)
@@ -210,6 +239,31 @@ async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
         )
         answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
         assert isinstance(answer, Flight)
+
+
+async def test_a_gang_is_not_suspended_for_a_kube_scheduler_that_is_away() -> None:
+    """Nobody asks about any pod while the seats are open: the gang is not to blame."""
+    seats = SeatSettings(bind_seconds=0.1, victim_slack_seconds=1.0, give_ups=1)
+    async with rigged(replace(FAST, seats=seats)) as rig:
+        await rig.gang("high", 2, "high")
+        await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
+        assert "did not bind" in rig.messages("high")
+        assert rig.coordinator.admission.describe()["suspended"] == []
+
+
+async def test_seats_of_a_plan_that_is_changed_go_back_in_time_on_an_old_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadlines, "CHANGING_SECONDS", 0.1)
+    seats = SeatSettings(bind_seconds=0.3)
+    async with rigged(replace(FAST, seats=seats)) as rig:
+        await rig.gang("high", 2, "high")
+        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        assert isinstance(flight, Flight)
+        monkeypatch.setattr(rig.coordinator._source, "stale_for", lambda: 1e6)
+        rig.coordinator._replan(flight, "a test says so")
+        await rig.until(lambda: not len(rig.coordinator.book), "the seats go back", 5)
 
 
 async def test_a_namespace_over_its_evictions_waits() -> None:
@@ -276,6 +330,28 @@ def test_of_victims_alike_otherwise_the_one_that_goes_soon_goes() -> None:
     found = plan_for(snapshot(nodes, [slow, quick, high], [gang]), "high")
     assert isinstance(found, Plan)
     assert "grace" in [cost.level for cost in found.costs]
+
+
+def test_names_that_a_tenant_makes_up_do_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suspension, "MOST_GANGS", 10)
+    counted = GiveUps(2, 3600.0)
+    for i in range(100):
+        counted.gave_up(GangKey("pod-group", "tenant", f"g{i}"), "", "why", float(i))
+    assert len(counted._failed) == 10
+    assert counted.gave_up(GangKey("pod-group", "tenant", "g99"), "", "why", 100.0) is not None
+
+
+def test_a_clock_that_is_set_back_makes_no_suspension_longer() -> None:
+    now, day = 1e9, 86_400.0
+    held = GiveUps(1, 3600.0).gave_up(GangKey("pod-group", "tenant", "g"), "", "why", now)
+    assert held is not None
+    assert held.runs(now)
+    assert held.runs(now - 60.0)  # another replica's clock
+    assert not held.runs(now - day)
+    assert not held.holds("", now - day)
+    assert not held.runs(now + 3600.0)
 
 
 # -- turns -----------------------------------------------------------------------------------

@@ -153,20 +153,27 @@ class Admission:
         """Count what a plan has evicted whose place another one takes."""
         self._spend(flight)
 
-    def ended(self, flight: Flight, *, done: bool, why: str) -> None:
+    def ended(self, flight: Flight, *, done: bool, why: str, seen: bool = True) -> None:
         """Count a plan that is over; one that evicted or held seats for nothing counts as given
-        up, unless its gang had to give way to a more urgent one."""
+        up, unless its gang had to give way to a more urgent one, or could not be seated by
+        anybody: kube-scheduler is away, or (not ``seen``) its binding would not show here.
+        """
         self._spend(flight)
         if done:
             self._give_ups.seated(flight.key)
             return
         in_vain = _evicted(flight) > 0 or flight.deadline > 0
-        if flight.yields or not in_vain:
+        if flight.yields or not in_vain or not seen or self._nobody_asks(flight):
             return
         gang = self._gang_of(flight.key)
         found = self._give_ups.gave_up(flight.key, self._looks(gang), why, self._clocks.wall())
         if found is not None and flight.plan.priority < SYSTEM_CRITICAL:
             self._suspend(found, gang.members or tuple(flight.pods.values()))
+
+    def _nobody_asks(self, flight: Flight) -> bool:
+        """Whether no question came about any pod at all since its seats are open."""
+        opened = flight.deadline - self._settings.seats.bind_seconds
+        return flight.deadline > 0 and self._evidence.asked_at < opened
 
     def _spend(self, flight: Flight) -> None:
         now = self._clocks.monotonic()

@@ -279,7 +279,7 @@ class Coordinator:
                 log.exception("decision not told", gang=decision.gang)
 
     def _flight_ended(self, flight: Flight, done: bool, penal: bool, why: str) -> None:
-        self.admission.ended(flight, done=done, why=why)
+        self.admission.ended(flight, done=done, why=why, seen=self.stale() is None)
         if done:
             self._waiting.succeeded(flight.key)
         elif penal:

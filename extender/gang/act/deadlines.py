@@ -9,6 +9,8 @@ from extender.model.settings import SeatSettings
 
 PLANNED_SECONDS = 30.0
 """How long rehearsal and record may take before the seats go back."""
+CHANGING_SECONDS = 60.0
+"""How long a plan may be changed, at least: searches before it and its own may take their time."""
 
 
 def late(
@@ -18,8 +20,14 @@ def late(
 
     ``errors``: what refuses its evictions.
     """
-    if flight.state in (State.CHANGING, State.ENDED):
-        return None  # the one ends with the search, the other has ended
+    if flight.state is State.ENDED:
+        return None
+    if flight.state is State.CHANGING:
+        # It ends with the search, which is not begun as long as the cache is stale.
+        longest = max(CHANGING_SECONDS, settings.bind_seconds)
+        if now - flight.since <= longest:
+            return None
+        return f"no other plan could be searched for within {longest:g} s: the seats go back"
     if flight.state is State.PLANNED:
         if now - flight.since <= PLANNED_SECONDS:
             return None

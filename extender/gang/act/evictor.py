@@ -85,6 +85,8 @@ class Evictor:
         self._wall = wall
         self.concurrency = settings.concurrency
         self._gate = asyncio.Semaphore(settings.concurrency)
+        self._rehearsals = asyncio.Semaphore(settings.concurrency)
+        """A gate of their own: what has gone in part must not wait for what may yet begin."""
 
     async def rehearse(
         self,
@@ -104,7 +106,7 @@ class Evictor:
                 if not wanted(victim):
                     return
                 try:
-                    async with self._gate:
+                    async with self._rehearsals:
                         budget = victim.uid in budgeted
                         seconds = REQUEST_SECONDS if budget else REHEARSAL_SECONDS
                         await self._remove(victim, budget, seconds, dry_run=True)

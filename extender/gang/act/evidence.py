@@ -8,6 +8,7 @@ accepts now, in preempt those it would accept after evictions there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from cachetools import TTLCache
 
@@ -26,11 +27,15 @@ class Evidence:
         self._accepted: TTLCache[str, frozenset[str]] = TTLCache(
             maxsize=MAX_PODS, ttl=MEMORY_SECONDS, timer=monotonic
         )
+        self._now = monotonic
+        self.asked_at = -inf
+        """Monotonic time at which kube-scheduler asked about a pod last."""
         self.schedulers: frozenset[str] = frozenset()
         """Those that have asked about a pod."""
 
     def accepts(self, pod: Pod, nodes: Iterable[str]) -> None:
         """Note that kube-scheduler named these nodes for the pod."""
+        self.asked_at = self._now()
         if pod.shape.scheduler not in self.schedulers and len(self.schedulers) < MAX_SCHEDULERS:
             self.schedulers |= {pod.shape.scheduler}
         if pod.shape.unmodelled:

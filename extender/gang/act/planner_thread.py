@@ -126,8 +126,13 @@ class PlannerThread:
         try:
             done: set[asyncio.Future[Plan | Refusal]] = set()
             while not done and not thread:  # it may wait for another look at the cluster
-                limit = self._seconds + self._overrun
+                limit = self._seconds + self._overrun / 2
                 done, _ = await asyncio.wait({running}, timeout=limit)
+            if not done:
+                # A process that was stopped finds all its timers due at once: from when it is
+                # told to come back with nothing, the search has its time whatever the clock says.
+                cancel[0] = 2
+                done, _ = await asyncio.wait({running}, timeout=self._overrun / 2)
             if not done:
                 await self._give_up(gang, thread, running)
             self._require_open()

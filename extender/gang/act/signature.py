@@ -8,6 +8,9 @@ RBAC is what keeps strangers' records out.
 
 What is signed is the record's name (gang and plan id), its epoch and all of its parts, so that
 nothing of it can be changed or moved to another plan.
+
+A key is replaced by putting the new one before the old one: the first signs, each is believed. A
+unit that has gone in part must be finished, whichever of them has signed its record.
 """
 
 from __future__ import annotations
@@ -27,30 +30,42 @@ class Signer:
     """Signs and verifies; without a key every signature is "" and nothing is verified."""
 
     def __init__(self, key: bytes = b"") -> None:
-        self._key = key
+        """``key``: one, or one a line (see ``keys_of``)."""
+        self._keys = keys_of(key)
 
     @property
     def signs(self) -> bool:
         """Whether there is a key."""
-        return bool(self._key)
+        return bool(self._keys)
 
     def sign(self, name: str, epoch: int, digest: bytes) -> str:
         """Return the signature of the record ``name`` whose parts have this ``digest``."""
-        if not self._key:
-            return ""
-        text = f"{name}\n{epoch}\n".encode() + digest
-        return hmac.new(self._key, text, hashlib.sha256).hexdigest()
+        return _sign(self._keys[0], name, epoch, digest) if self._keys else ""
 
     def problem(self, name: str, epoch: int, digest: bytes, signature: str) -> str:
         """Return why the record is not surely ours, "" when it is, or when nobody can tell."""
-        if not self._key:
+        if not self._keys:
             return ""
         if not signature:
             return "it is not signed"
-        expected = self.sign(name, epoch, digest)
-        if hmac.compare_digest(expected.encode(), signature.encode()):
-            return ""
+        for key in self._keys:
+            expected = _sign(key, name, epoch, digest)
+            if hmac.compare_digest(expected.encode(), signature.encode()):
+                return ""
         return "its signature is not made with our key"
+
+
+def _sign(key: bytes, name: str, epoch: int, digest: bytes) -> str:
+    text = f"{name}\n{epoch}\n".encode() + digest
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def keys_of(text: bytes) -> list[bytes]:
+    """Return the keys in a file's text: its lines, where each could be a key; else all of it."""
+    lines = [line for line in (each.strip() for each in text.split(b"\n")) if line]
+    if all(len(line) >= LEAST_KEY_BYTES for line in lines):
+        return lines
+    return [text]
 
 
 def digest_of(parts: Iterable[bytes]) -> bytes:
@@ -63,7 +78,7 @@ def digest_of(parts: Iterable[bytes]) -> bytes:
 
 
 def read_key(path: str) -> bytes:
-    """Return the key in a file, b"" for no file at all. Raises InvalidInput."""
+    """Return the key or keys in a file, b"" for no file at all. Raises InvalidInput."""
     if not path:
         return b""
     try:

@@ -95,7 +95,7 @@ class Suspensions:
         """Take in what a life before has written. Raises ApiError."""
         found = [] if self._store is None else await self._store.load()
         now = self._wall()
-        self._held = {each.gang: each for each in found if now < each.until}
+        self._held = {each.gang: each for each in found if each.runs(now)}
         return list(self._held.values())
 
     def add(self, suspension: Suspension) -> None:
@@ -124,7 +124,7 @@ class Suspensions:
     def present(self) -> list[Suspension]:
         """Return all of them that have not run out, by gang."""
         now = self._wall()
-        return [each for _, each in sorted(self._held.items()) if now < each.until]
+        return [each for _, each in sorted(self._held.items()) if each.runs(now)]
 
     def _write(self) -> None:
         self._dirty = True

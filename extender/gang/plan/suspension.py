@@ -19,6 +19,14 @@ from msgspec.structs import replace
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 
+MOST_GANGS = 10_000
+"""More are not counted: names are a tenant's to make up."""
+
+
+CLOCK_SECONDS = 300.0
+"""By how much clocks may differ. A suspension that begins later than that was written before the
+clock was set back: it would last as much longer, so it does not count."""
+
 
 class Cause(StrEnum):
     """Why a gang is suspended."""
@@ -43,7 +51,11 @@ class Suspension(Struct, frozen=True):
 
     def holds(self, looks: str, now: float) -> bool:
         """Whether it still stands for a gang that looks so."""
-        return now < self.until and self.looks in ("", looks)
+        return self.runs(now) and self.looks in ("", looks)
+
+    def runs(self, now: float) -> bool:
+        """Whether its time has come and is not over."""
+        return self.since - CLOCK_SECONDS <= now < self.until
 
 
 class _Failures(Struct, frozen=True):
@@ -67,7 +79,12 @@ class GiveUps:
         before = self._failed.get(key)
         fresh = before is None or now - before.last >= self._seconds
         times = 1 if before is None or fresh else before.times + 1
+        self._failed.pop(key, None)  # who failed last stands last
         self._failed[key] = _Failures(times, now)
+        if len(self._failed) > MOST_GANGS:
+            self.sweep(now)
+            while len(self._failed) > MOST_GANGS:
+                del self._failed[next(iter(self._failed))]
         if times < self._most:
             return None
         # A change may lift the suspension; the next plan given up brings it back.
