@@ -250,14 +250,16 @@ def _one_object() -> list[tuple[Any, str, Any]]:
 MUTANTS = (
     Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 93)),
     Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (333, 1181)),
-    Mutant("silent-refusals", 3, ("unreported",), _silent_refusals, (14, 32, 146, 223)),
+    Mutant("silent-refusals", 3, ("unreported",), _silent_refusals, (14, 32, 223, 422)),
     Mutant("resumes-blindly", 4, ("vain", "closed", "partial"), _resumes_blindly, (311, 734)),
     Mutant("record-not-read-back", 5, ("record-left",), _record_not_read_back, (351, 674)),
     Mutant("never-compares", 6, ("vain", "closed"), _never_compares, (503, 311)),
     Mutant("takes-over-answered", 7, ("partial",), _takes_over_answered, (3105, 4294)),
     Mutant("opens-blindly", 8, ("partial",), _opens_blindly, (275, 379)),
     Mutant("two-pictures", 9, ("error",), _two_pictures, (107, 268, 668)),
-    Mutant("one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (381,)),
+    Mutant(
+        "one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (381, 449)
+    ),
     Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset, (170, 202)),
     Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock, (631, 863)),
     Mutant("one-object", 13, ("preempts", "room"), _one_object, (62, 21, 50)),
