@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.history import Fault, History
+from tests.controlplane.client import Object
 
 Row = dict[str, Any]
 
@@ -121,11 +122,9 @@ def resources(samples: list[Sample]) -> Row:
     }
 
 
-def probe(node: str) -> bytes:
-    """A question about a pod of no gang, whose answer is good whenever the extender is."""
-    pod = {
-        "metadata": {"name": "probe", "namespace": "default", "uid": "probe"},
-        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1m"}}}]},
-        "status": {},
-    }
+def probe(pod: Object, node: str) -> bytes:
+    """A question about a pod of no gang that is there, and that no kube-scheduler looks after.
+
+    Its answer is good whenever the extender is.
+    """
     return json.dumps({"Pod": pod, "NodeNames": [node]}).encode()

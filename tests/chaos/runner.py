@@ -33,6 +33,7 @@ from tests.chaos.observing import (
 )
 from tests.chaos.workload import Workload
 from tests.controlplane.client import ApiError, Object
+from tests.controlplane.objects import make_pod
 
 Found = TypeVar("Found")
 NODES = 5
@@ -90,6 +91,7 @@ class Runner:
         self._history = self.run.history
         self._rng = random.Random(f"{seed}:runner")
         self._nodes = {f"n{index}": CORES * 1000 for index in range(NODES)}
+        self._question = b""
         self._found: set[tuple[str, str]] = set()
         self._pending: list[tuple[float, str, str, str]] = []
         self._unchecked: list[Eviction] = []
@@ -161,6 +163,8 @@ class Runner:
             }
         )
         cluster.nodes(NODES, CORES)
+        asked = make_pod("probe", "1m", namespace="default", spec={"schedulerName": "nobody"})
+        self._question = probe(cluster.client.create(asked), "n0")
 
     # -- rounds -----------------------------------------------------------------------------
 
@@ -428,7 +432,7 @@ class Runner:
 
     async def _probe(self) -> None:
         began = time.time()
-        body = probe("n0")
+        body = self._question
         if await self._thread(lambda: self._bed.extender.verb(body)):
             self.run.measures.good_verbs.append((began, time.time()))
 

@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.objects import make_pod
 from tests.controlplane.processes import Process
 from tests.wire.documents import dump, filter_by_name
 
 SHORT = {"leaseSeconds": 2, "renewSeconds": 1.4, "retrySeconds": 0.4}
 """A lease for many kills in a short time."""
-QUESTION = dump(filter_by_name(["n0"]))
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, str]:
@@ -34,6 +35,12 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[i
         return 0, str(error)
     finally:
         connection.close()
+
+
+def question_of(cluster: Cluster) -> bytes:
+    """Make a pod that no kube-scheduler looks after; return a filter call about it."""
+    pod = cluster.client.create(make_pod("asked", spec={"schedulerName": "nobody"}))
+    return dump({**filter_by_name(["n0"]), "Pod": pod})
 
 
 class ReplicaProcess:
@@ -58,6 +65,8 @@ class ReplicaProcess:
         server = {"host": "127.0.0.1", "port": port, "drainSeconds": 2}
         self._config.write_text(json.dumps({**settings, "server": server}))
         self._kubeconfig = kubeconfig
+        self.question = b""
+        """Body of a filter call about a pod that is there (``question_of``)."""
         self.process: Process | None = None
 
     def start(self) -> None:
@@ -92,7 +101,7 @@ class ReplicaProcess:
 
     def answers(self) -> bool:
         """Whether a verb is answered."""
-        return ask(self.port, "POST", "/filter", QUESTION)[0] == 200
+        return ask(self.port, "POST", "/filter", self.question)[0] == 200
 
 
 def wait(what: Callable[[], bool], seconds: float, text: str, pause: float = 0.02) -> float:

@@ -16,7 +16,7 @@ from tests.controlplane.objects import make_pod
 from tests.controlplane.ports import Ports
 from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import scheduler_config
-from tests.replicas.bed import ReplicaProcess, Service, leader_of, wait
+from tests.replicas.bed import ReplicaProcess, Service, leader_of, question_of, wait
 
 SIZE = 4
 BIG = 8
@@ -61,8 +61,10 @@ def pair(
         for name, more in zip(("one", "two"), differences, strict=True)
     ]
     service = Service(replicas)
+    question = question_of(cluster)
     try:
         for each in replicas:
+            each.question = question
             each.start()
             wait(each.warm, 60, f"{each.name} is warm")
             leader_of(replicas)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
-from tests.replicas.bed import QUESTION, SHORT, ask, leader_of, wait
+from tests.replicas.bed import SHORT, ask, leader_of, wait
 from tests.replicas.kills import Kills, pair
 from tests.replicas.sidecars import sidecars
 
@@ -45,7 +45,7 @@ def test_default_lease_is_taken_over_in_time_and_handed_over_at_once(
         # A roll-out: the leader is told to go.
         leader.terminate()
         assert wait(other.answers, 10, "hand-over") <= 3.0
-        assert ask(leader.port, "POST", "/filter", QUESTION)[0] != 200
+        assert ask(leader.port, "POST", "/filter", leader.question)[0] != 200
         leader.stop()
         leader.start()
         wait(leader.warm, 60, "warm again")
