@@ -87,6 +87,10 @@ class Evictions:
             for unit in self._by_pod.get(uid, ())
         )
 
+    def accepted(self, uid: str) -> bool:
+        """Whether the API server has accepted the pod's eviction for one of the units."""
+        return any(unit.fates.get(uid) is Fate.ACCEPTED for unit in self._by_pod.get(uid, ()))
+
     @property
     def waiting(self) -> int:
         """How many victims wait until others have been asked for, at most."""

@@ -259,12 +259,10 @@ class Flights:
         )
         begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
         left = [each for each in units_of(flight.victims.values()).items() if each[0] not in begun]
-        newest, snapshot = self._snapshot(), self.shown()
         for start in range(0, len(left), BEGIN_UNITS):
             if start:
                 await asyncio.sleep(0)
-            if self._snapshot() is not newest:
-                newest, snapshot = self._snapshot(), self.shown()
+            snapshot = self._snapshot()
             for _, victims in left[start : start + BEGIN_UNITS]:
                 if flight.state not in (State.EVICTING, State.WAITING):
                     return
@@ -276,9 +274,14 @@ class Flights:
         there = [victim for victim in victims if victim.uid in flight.victims]
         if not there:
             return  # gone while others were begun
-        # Some may go already, by another plan's hand or somebody else's.
+        # Some may go already, by another plan's hand or somebody else's. Whom another plan has only
+        # asked for may stay, so it is asked for here as well.
         pods = [present(victim, snapshot) for victim in there]
-        sent = [pod.uid for pod in pods if pod is not None and pod.deleting]
+        sent = [
+            pod.uid
+            for pod in pods
+            if pod is not None and (pod.deleting or self.evictions.accepted(pod.uid))
+        ]
         flight.sent.update(sent)
         self.evictions.begin(
             flight.plan,

@@ -1,0 +1,49 @@
+"""Two plans that want one unit gone: whom the one has only asked for, the other asks for too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from extender.gang.act.book import State
+from extender.gang.act.unit import Fate
+from tests.gang.rig import Rig, full_cluster
+
+
+async def test_a_request_under_way_is_no_accepted_one(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be refused yet. Counted as accepted it would never be sent for the second plan, and
+    once another pod of the unit is gone, nobody would ask for the rest."""
+    flights = rig.coordinator.flights
+    evictions = flights.evictions
+
+    async def unanswered(*args: Any, asking: Callable[[], None], **named: Any) -> None:
+        asking()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(flights._evictor, "remove", unanswered)
+    await full_cluster(rig)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(
+        lambda: any(Fate.ASKED in unit.fates.values() for unit in evictions.unfinished()),
+        "evictions are under way",
+    )
+    first = next(iter(rig.coordinator.book))
+    second = flights.draft(first.plan)
+    second.state = State.EVICTING
+    await flights._begin_units(second)
+    (unit,) = evictions.of_plan(second.id)
+    assert Fate.ACCEPTED not in unit.fates.values()
+    assert not second.sent
+    # What the API server has accepted for the one plan is not asked for again.
+    (asked,) = evictions.of_plan(first.id)
+    uid = next(iter(asked.fates))
+    asked.fates[uid] = Fate.ACCEPTED
+    third = flights.draft(first.plan)
+    third.state = State.EVICTING
+    await flights._begin_units(third)
+    assert third.sent == {uid}
