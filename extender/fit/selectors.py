@@ -121,6 +121,5 @@ def describe_selector(selector: LabelSelector | None) -> str:
         return "nothing"
     if not selector.requirements:
         return "every pod"
-    return some(
-        [describe_requirement(r) for r in selector.requirements[:4]], of=len(selector.requirements)
-    )
+    shown = [describe_requirement(r) for r in selector.requirements[:4]]
+    return some(shown, of=len(selector.requirements), by=",")
