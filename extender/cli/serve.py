@@ -22,7 +22,7 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import config, limit_metrics, tenant_metrics
+from extender.cli import bind_metrics, config, limit_metrics, tenant_metrics
 from extender.cli.debug_source import DebugView
 from extender.cli.grpc_side import GrpcSide
 from extender.cli.leaving import leave_behind
@@ -130,7 +130,15 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
         health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
         debug = DebugView(cache, lambda: replica.coordinator, settings)
-        server = Server(settings.server, verbs, debug, health, metrics, tokens=Tokens(client))
+        server = Server(
+            settings.server,
+            verbs,
+            debug,
+            health,
+            metrics,
+            tokens=Tokens(client),
+            binds=settings.bind.enabled,
+        )
         metrics.source(
             "api_writes_waiting",
             "Writes to the API server that wait for their turn.",
@@ -212,6 +220,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
     )
     tenant_metrics.expose(metrics, replica)
     limit_metrics.expose(metrics, replica)
+    bind_metrics.expose(metrics, replica)
     leadership = replica.leadership
     metrics.source(
         "leader",

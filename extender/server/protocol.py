@@ -8,6 +8,7 @@ number of requests sent ahead. How long each part may take is looked after in ``
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import httptools
@@ -15,7 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from extender.server.answers import LATE, raw_answer
+from extender.server.answers import HOLDING, LATE, raw_answer
 from extender.server.connections import Connections, Phase, Place
 from extender.server.peer import names_of
 
@@ -63,8 +64,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take over after the handshake."""
         super().connection_made(transport)
-        self.app_state = {"names": names_of(transport.get_extra_info("peercert"))}
         place = self._place
+        self.app_state = {
+            "names": names_of(transport.get_extra_info("peercert")),
+            HOLDING: partial(self._held.holding, place),
+        }
         place.connection = self
         place.phase, place.since = Phase.IDLE, self.loop.time()
 

@@ -50,7 +50,7 @@ class LeadersVerbs:
 
     def stopping(self) -> None:
         """Answer the binds that are held: this process stops."""
-        self._present().stop_binds("the extender is being stopped")
+        self._present().stopping()
 
     async def _leading(self, ask: Callable[[ExtenderVerbs], Awaitable[T]]) -> T:
         self._leadership.note_asked()

@@ -38,7 +38,7 @@ class ExtenderVerbs:
         self._prioritize = Prioritize(context)
         self._preempt = Preempt(context, asked, settings)
         self._bind = Bind(context, asked, coordinator.bindings)
-        self.stop_binds = coordinator.bindings.stop
+        self._bindings = coordinator.bindings
 
     async def filter(self, args: FilterArgs) -> FilterResult:
         """Return the nodes the pod may have now."""
@@ -55,3 +55,7 @@ class ExtenderVerbs:
     async def bind(self, args: BindArgs, gone: Gone) -> BindResult:
         """Bind the pod, a member of a gang together with the others."""
         return await self._bind.answer(args, gone)
+
+    def stopping(self) -> None:
+        """Answer the binds that are held: this process stops."""
+        self._bindings.stop("the extender is being stopped")

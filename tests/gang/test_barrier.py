@@ -102,7 +102,7 @@ async def test_nobody_is_bound_before_the_last_has_arrived(rig: Rig) -> None:
     assert await asyncio.gather(*first, last) == ["", "", ""]
     assert await nodes_of(rig) == seats
     await rig.until(lambda: rig.outcomes("g")[-1] == "done", "the plan is done")
-    assert rig.coordinator.bindings.counted["opened"] == 1
+    assert rig.coordinator.bindings.barriers["opened"] == 1
     assert rig.coordinator.bindings.describe() == []
 
 
@@ -190,7 +190,7 @@ async def test_a_caller_that_leaves_is_not_counted_as_arrived(rig: Rig) -> None:
     await held(rig, 2)
     assert await nodes_of(rig) == bound_to(seats)
     back = bind(rig, "g-0", seats["g-0"])
-    assert await asyncio.gather(back, second, third) == ["", "", ""]
+    assert list(await asyncio.gather(back, second, third)) == ["", "", ""]
 
 
 async def test_a_cancelled_call_is_not_counted_either(rig: Rig) -> None:
@@ -353,7 +353,7 @@ async def test_two_clusters_of_callers_do_not_bind_twice(rig: Rig) -> None:
     seats = await seated(rig)
     rig.server.faults.plan(Fault(times=1, method="POST", path=REAL.format("g-1"), delay=0.3))
     first = [bind(rig, name, seats[name]) for name in GANG]
-    await rig.until(lambda: rig.coordinator.bindings.counted["opened"] == 1, "opened")
+    await rig.until(lambda: rig.coordinator.bindings.barriers["opened"] == 1, "opened")
     second = [bind(rig, name, seats[name]) for name in GANG]
     assert await asyncio.gather(*first, *second) == [""] * 6
     assert await nodes_of(rig) == seats

@@ -65,8 +65,10 @@ class Bindings:
         self._opened: set[str] = set()
         """Plans in flight of which bindings were posted: there is nothing left to hold for."""
         self._stopped = ""
-        self.counted: Counter[str] = Counter()
-        """How often a barrier was opened or failed, and how bindings ended, by what."""
+        self.barriers: Counter[str] = Counter()
+        """How often a barrier was opened, or failed with nobody bound."""
+        self.ended_as: Counter[str] = Counter()
+        """How bindings ended."""
         book.released = self._released
 
     # -- asked for ------------------------------------------------------------------------
@@ -75,7 +77,7 @@ class Bindings:
         """Bind a pod that no plan has a seat for; return why it is not bound, "" when it is."""
         binding = Binding(pod.uid, pod.namespace, pod.name, node)
         ended = await self._binder.bind(binding, lambda: self._leadership.acts)
-        self.counted[ended.fate.value] += 1
+        self.ended_as[ended.fate.value] += 1
         return ended.why
 
     async def member(
@@ -90,7 +92,7 @@ class Bindings:
             self._open(flight)
             return await asyncio.shield(arrival.answer)
         if self.barrier.count >= self._settings.max_held:
-            self.counted["too-many"] += 1
+            self.barriers["full"] += 1
             return f"{self.barrier.count} binds are held already (bind.maxHeld)"
         arrival = self.barrier.arrive(flight.id, pod.uid, node)
         self._book.answered(flight, pod.uid, self._clocks.monotonic())
@@ -147,7 +149,7 @@ class Bindings:
                 self._replan(flight, why)
                 self._fail(flight, f"{flight.key}: nobody is bound: {why}")
                 return
-            self.counted["opened"] += 1
+            self.barriers["opened"] += 1
             self._open(flight)
         finally:
             self._opening.discard(flight.id)
@@ -184,7 +186,7 @@ class Bindings:
             finally:
                 self._posting[flight.id] -= 1
                 endings.append(ended)
-                self.counted[ended.fate.value] += 1
+                self.ended_as[ended.fate.value] += 1
                 arrival.settle(ended.why)
 
         try:
@@ -216,7 +218,7 @@ class Bindings:
         arrivals = self.barrier.take(flight.id)
         if not arrivals:
             return
-        self.counted["failed"] += 1
+        self.barriers["failed"] += 1
         log.info("held binds are refused", gang=str(flight.key), held=len(arrivals), why=why)
         if not flight.over:
             self._book.not_coming(flight, [arrival.uid for arrival in arrivals])
