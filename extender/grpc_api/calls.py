@@ -73,6 +73,8 @@ class Calls:
         self._calls: set[asyncio.Task[Any]] = set()
         self._left: set[asyncio.Task[Any]] = set()
         """Verbs at work whose caller has gone."""
+        self._holding = 0
+        """Binds among them that are held: they wait for others, and are bounded by what is held."""
         self._streams: dict[asyncio.Task[Any], str] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -95,7 +97,7 @@ class Calls:
             task = _current()
             try:
                 self._admit(call)
-                if len(self._calls) + len(self._left) >= self._max_calls:
+                if len(self._calls) + len(self._left) - self._holding >= self._max_calls:
                     raise Exhausted(f"{self._max_calls} calls are being answered already")
                 self._enter(task)
                 message, nodes_in, nodes_out = await answer(data, call)
@@ -167,6 +169,14 @@ class Calls:
                 self._left.add(task)
                 task.add_done_callback(self._worked)
             raise
+
+    async def holding(self) -> None:
+        """Wait for ever, as a bind that is held whose caller stays; it is no busy call then."""
+        self._holding += 1
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._holding -= 1
 
     def streams(self) -> dict[str, float]:
         """Return how many streams are open, by watch."""

@@ -32,6 +32,7 @@ FILES = (extender_pb2, plan_pb2, watch_pb2)
 SERVICES = frozenset(
     service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values()
 )
+BINDER = "podgroup.v1.ExtenderService"
 SPARE = 16
 """Calls beyond our own limits, for health and reflection."""
 SOCKET_MASK = 0o117
@@ -80,7 +81,8 @@ class GrpcServer:
     def _listen(self) -> grpc.aio.Server:
         settings = self._source.settings
         limits = settings.grpc
-        most = limits.max_calls + limits.max_streams + SPARE
+        held = settings.bind.max_held if settings.bind.enabled else 0
+        most = limits.max_calls + limits.max_streams + SPARE + held
         server = grpc.aio.server(
             options=(
                 ("grpc.max_receive_message_length", settings.server.max_body_bytes),
@@ -133,6 +135,7 @@ class GrpcServer:
             "Filter": calls.unary("filter", verbs.filter),
             "Prioritize": calls.unary("prioritize", verbs.prioritize),
             "Preempt": calls.unary("preempt", verbs.preempt),
+            "Bind": calls.unary("bind", verbs.bind),
             "Plan": calls.unary("plan", plans.plan),
             "Explain": calls.unary("explain", ExplainCalls(source).explain),
         }
@@ -150,6 +153,8 @@ class GrpcServer:
             for file in FILES
             for service in file.DESCRIPTOR.services_by_name.values()
         }
+        if not source.settings.bind.enabled:
+            del found[BINDER]["Bind"]
         found[health.SERVICE] = {
             "Check": grpc.unary_unary_rpc_method_handler(self._health.check),
             "Watch": grpc.unary_stream_rpc_method_handler(self._health.watch),
