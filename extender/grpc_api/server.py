@@ -74,6 +74,7 @@ class GrpcServer:
     async def _drain_at(self, stop: asyncio.Event, server: grpc.aio.Server) -> None:
         await stop.wait()
         self._health.drain()
+        self._source.verbs.stopping()
         await self.calls.drain(self._source.settings.server.drain_seconds)
         # What was cut off still tells its caller so.
         await server.stop(ABORT_SECONDS)
