@@ -88,7 +88,6 @@ CASES = [
         f"warning no-prioritize {ENTRY}",
         f"warning weight-unused {ENTRY}.weight",
     ),
-    case("binds", ours(bindVerb="bind"), f"error bind {ENTRY}.bindVerb"),
     case(
         "managed resources",
         ours(managedResources=[{"name": "nvidia.com/gpu"}]),
