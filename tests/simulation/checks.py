@@ -272,8 +272,7 @@ class Checks(Listener):
     def _owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         coordinator = self._host().coordinator
         return coordinator is not None and any(
-            unit.touched
-            and uid in unit.victims
+            uid in unit.must_go
             and unit.priority > priority
             and (unit.doubtful_until > 0 or not doubtful)
             for unit in coordinator.flights.evictions.unfinished()

@@ -106,7 +106,7 @@ class RecordKeeper:
         if kept is None or not kept.over:
             return
         kept.owed = tuple(
-            sorted(victim.uid for unit in units(plan_id) if unit.owed for victim in unit.unsent)
+            sorted(victim.uid for unit in units(plan_id) for victim in unit.owed)
         )
         self._push(kept)
 

@@ -117,10 +117,13 @@ class Recovery:
         """
         plan = record.plan
         whole = sorted((v for v in plan.victims if v.unit), key=lambda v: (v.unit, v.uid))
+        owed = None if record.finishing is None else set(record.finishing)
         for _, group in groupby(whole, key=lambda v: v.unit):
             unit = list(group)
             left = [v for v in unit if present(v, snapshot)]
             gone = len(left) < len(unit) or any(_leaves(v, snapshot) for v in left)
+            if owed is not None:
+                left = [v for v in left if v.uid in owed]
             if gone and any(not _leaves(v, snapshot) for v in left):
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
                 record = replace(record, plan=replace(plan, priority=priority))
