@@ -96,7 +96,8 @@ class Driver:
         told = told_broken = False
         began = self._now()
         while self.wanted(unit, victim):
-            why, error = self._check.of_victim(victim, unit.priority, alone=uid in unit.must_go), None
+            error = None
+            why = self._check.of_victim(victim, unit.priority, alone=uid in unit.must_go)
             if not why:
                 answer = await self._send(unit, victim)
                 if answer is True or unit.fates.get(uid) is Fate.ACCEPTED:

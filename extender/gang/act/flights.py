@@ -315,6 +315,7 @@ class Flights:
         self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
         if flight is not None:
             flight.sent.add(victim.uid)
+            flight.progress_at = self._clocks.monotonic()
             flight.told = True
             self._advance(flight)
         self.keeper.settle(unit.plan_id, self.evictions.of_plan)

@@ -43,7 +43,9 @@ class Unit(Struct, kw_only=True):
     message: str
     must_go: set[str] = field(default_factory=set)
     """Uids of those who go whatever becomes of the plan, or have gone: they were there when one of
-    theirs went by our hand. A pod made anew since is a victim of its plan, and no more than that."""
+    theirs went by our hand. A pod made anew since is a victim of its plan, and no more."""
+    touched_at: float = 0.0
+    """When one of them went first, monotonic."""
     doubtful_until: float = 0.0
     """Until when a request that was lost sight of may still arrive."""
     released: bool = False
