@@ -89,3 +89,32 @@ async def test_an_answer_that_comes_after_the_end_says_nothing_of_it(
     evictions._driver._accepted(old, victim("old-1"))
     (unit,) = evictions.of_plan("b")
     assert not unit.must_go & {"new-2"}
+
+
+async def test_who_was_on_its_way_when_its_gang_went_goes_with_the_rest(
+    touched: tuple[Evictions, Plan], rig: Rig
+) -> None:
+    """Its binding came after the gang was judged; alone it would run for nobody."""
+    evictions, _ = touched
+    (unit,) = evictions.of_plan("a")
+    pod = rig.cached("low-1")
+    evictions.joined(unit.name, pod, unit.touched_at + 0.1)
+    assert pod.uid not in unit.victims  # offered a node after that: one of the gang's next life
+    evictions.joined("pod-group:ns/other", pod, unit.touched_at - 0.1)
+    assert pod.uid not in unit.victims
+    evictions.joined(unit.name, pod, unit.touched_at - 0.1)
+    assert evictions.takes(pod.uid)
+    evictions.release("a")
+    assert pod.uid in names(evictions, "a")
+
+
+async def test_a_binding_is_compared_with_what_was_offered(rig: Rig) -> None:
+    seen: list[tuple[str, str]] = []
+    evictions = rig.coordinator.flights.evictions
+    evictions.joined = lambda name, pod, offered: seen.append((name, pod.name))  # type: ignore[method-assign]
+    await rig.gang("low", 1, "low", on="n")
+    await rig.pod("low-late", cls="low", group="low")
+    assert (await rig.filter("low-late", "n1")).node_names == ["n1"]
+    await rig.bind("low-late", "n1")
+    await rig.until(lambda: bool(seen), "its binding is seen")
+    assert seen == [("pod-group:default/low", "low-late")]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from msgspec.structs import replace
+
 from extender.gang.act.dispatch import Dispatch
 from extender.gang.act.driver import Driver
 from extender.gang.act.evictor import Evictor
@@ -19,6 +21,7 @@ from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
 from extender.gang.act.unit import Fate, Listener, Unit
+from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
 
 
@@ -36,6 +39,7 @@ class Evictions:
         refused_seconds: float,
     ) -> None:
         self._evictor = evictor
+        self._check = check
         self._now = monotonic
         self._spawn = spawn
         self._dispatch = Dispatch(evictor.concurrency, spawn, self._wanted, self._drive)
@@ -128,9 +132,11 @@ class Evictions:
             budgeted=budgeted,
             message=message,
             must_go=set(left) if touched else set(),
+            touched_at=self._now() if touched else 0.0,
         )
         same = self._by_name.setdefault(unit.name, [])
         unit.must_go.update(uid for each in same for uid in each.must_go if uid in left)
+        unit.touched_at = max(each.touched_at for each in (unit, *same))
         same.append(unit)
         self._units.setdefault(plan_id, {})[unit.name] = unit
         for uid in left:
@@ -180,8 +186,35 @@ class Evictions:
         if uid in unit.must_go:
             return
         for each in self._by_name.get(unit.name, ()):
+            if not each.touched:
+                each.touched_at = self._now()
             each.must_go.update(each.victims)
             self._dispatch.hurry(each)
+
+    def joined(self, name: str, pod: Pod, offered: float) -> None:
+        """A member of a gang has a node now that it was offered at ``offered`` (monotonic).
+
+        If that was before its gang went in part, it was on its way then: it goes with the rest.
+        """
+        for unit in self._by_name.get(name, ()):
+            late = unit.touched and unit.whole and offered <= unit.touched_at
+            if late and not pod.deleting and pod.uid not in unit.victims:
+                other = next(iter(unit.victims.values()))
+                victim = replace(
+                    other,
+                    uid=pod.uid,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    node=pod.node,
+                    priority=pod.priority,
+                    grace=min(pod.grace, other.grace),
+                )
+                unit.victims[pod.uid] = victim
+                unit.fates[pod.uid] = Fate.WAITING
+                unit.must_go.add(pod.uid)
+                unit.budgeted |= self._check.budgeted([victim], unit.priority)
+                self._by_pod.setdefault(pod.uid, []).append(unit)
+                self._dispatch.hurry(unit)
 
     def _wanted(self, unit: Unit, victim: Victim) -> bool:
         return self._driver.wanted(unit, victim)
