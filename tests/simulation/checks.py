@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 from extender.kube.errors import ApiError
@@ -52,8 +51,8 @@ class Checks(Listener):
         time: Callable[[], float],
     ) -> None:
         self.problem: Violation | None = None
-        self._taken: dict[str, tuple[float, int]] = {}
-        """Work -> when one of it went by our hand last, for a plan of which priority."""
+        self._taken: dict[str, list[tuple[float, int]]] = {}
+        """Work -> when pods of it went by our hand, and for plans of which priority."""
         self.units: dict[str, Unit] = {}
         self.moment: Callable[[str], None] = lambda name: None
         """Is told of the moments that happenings may follow."""
@@ -164,7 +163,7 @@ class Checks(Listener):
 
     def _begin(self, work: Work, pod: Seen) -> None:
         now, priority = self._time(), self._granted.get(pod.uid, 0)
-        self._taken[work.name] = now, priority
+        self._taken.setdefault(work.name, []).append((now, priority))
         if work.name in self.units:
             return
         staying = [other for other in self._state.of_work(work.name) if not other.going]
@@ -261,8 +260,10 @@ class Checks(Listener):
 
     def _joined(self, pod: Seen) -> bool:
         """Whether it was on its way to a node when its unit went: it goes with the rest."""
-        taken, priority = self._taken.get(pod.work.name, (inf, 0))
-        return pod.work.whole and priority > pod.priority and pod.made < taken <= pod.bound
+        return pod.work.whole and any(
+            priority > pod.priority and pod.made < taken <= pod.bound
+            for taken, priority in self._taken.get(pod.work.name, ())
+        )
 
     def _records(self) -> list[Any]:
         return [
