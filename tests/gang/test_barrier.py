@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.act import refused_seats
 from extender.gang.act.book import Flight, State
 from extender.model.errors import UnknownPod
 from extender.model.settings import BindSettings, SeatSettings, Settings
@@ -357,3 +358,22 @@ async def test_two_clusters_of_callers_do_not_bind_twice(rig: Rig) -> None:
     second = [bind(rig, name, seats[name]) for name in GANG]
     assert await asyncio.gather(*first, *second) == [""] * 6
     assert await nodes_of(rig) == seats
+
+
+async def test_a_seat_that_was_refused_once_is_changed_while_others_are_held(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those held are assumed on their nodes, so kube-scheduler may have no node left for which it
+    would ask about the member whose seat it has refused: it does not ask again."""
+    monkeypatch.setattr(refused_seats, "MISSED_SECONDS", 0.3)
+    seats = await seated(rig)
+    first = [bind(rig, name, seats[name]) for name in GANG[:2]]
+    await held(rig, 2)
+    old = flight(rig)
+    await rig.filter("g-2", seats["g-0"])
+    for error in await asyncio.gather(*first):
+        assert "does not accept g-2" in error
+    await rig.until(
+        lambda: flight(rig) is not old and flight(rig).state is State.OPEN, "another plan is open"
+    )
+    assert flight(rig).seats[rig.cached("g-2").uid] != seats["g-2"]

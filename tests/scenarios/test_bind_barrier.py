@@ -98,6 +98,17 @@ class Bed:
             self.extender.check()
             await asyncio.sleep(0.1)
 
+    async def held(self) -> dict[str, str]:
+        """The members whose bind is held, and on which node each is."""
+        async with (
+            aiohttp.ClientSession() as http,
+            http.get(f"{self.extender.url}/debug/binds") as answer,
+        ):
+            found = (await answer.json())["binds"]
+        return {
+            each["pod"].partition("/")[2]: each["node"] for gang in found for each in gang["held"]
+        }
+
     async def metric(self, name: str, value: str) -> float:
         """A sample of the extender's, 0 when it is not there."""
         async with (
@@ -216,16 +227,29 @@ async def test_a_volume_that_cannot_be_bound_for_the_third_of_four(bed: Bed) -> 
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("bed", [3.0], indirect=True)
+async def test_a_volume_that_comes_where_another_member_is_held(bed: Bed) -> None:
+    """The node it needs is taken by a member that waits for it, so nobody is asked about it."""
+    client = bed.client
+    await asyncio.to_thread(bed.cluster.nodes, 3)
+    names = await held_without(bed, "g", 3, slow=2)
+    shown = await bed.held()
+    came = time.monotonic()
+    await asyncio.to_thread(volumes.provision, client, "g-data", shown["g-0"])
+    await asyncio.to_thread(client.wait_running, *names, timeout=SECONDS)
+    found = await asyncio.to_thread(bed.nodes_of, *names)
+    assert bed.first_bound("g") > came
+    assert found["g-2"] == shown["g-0"]
+    assert len(set(found.values())) == 3
+    assert await bed.metric("bind_barriers_total", "opened") == 1
+
+
+@pytest.mark.real
 async def test_a_node_deleted_between_filter_and_bind(bed: Bed) -> None:
     client = bed.client
     await asyncio.to_thread(bed.cluster.nodes, 4)
     names = await held_without(bed, "g", 3, slow=2)
-    async with (
-        aiohttp.ClientSession() as http,
-        http.get(f"{bed.extender.url}/debug/binds") as answer,
-    ):
-        (shown,) = (await answer.json())["binds"]
-    gone = {each["pod"].split("/")[1]: each["node"] for each in shown["held"]}["g-0"]
+    gone = (await bed.held())["g-0"]
     await asyncio.to_thread(client.delete, "Node", gone)
     await bed.until_metric("bind_barriers_total", "failed", 1)
     assert bed.ever_bound("g") == set()

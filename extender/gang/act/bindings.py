@@ -22,6 +22,7 @@ from extender.gang.act.book import Book, Flight, State
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.partial import PartlyBound
+from extender.gang.act.refused_seats import RefusedSeats
 from extender.model.objects import Pod
 from extender.model.settings import BindSettings
 
@@ -47,6 +48,7 @@ class Bindings:
         problem: Callable[[Flight], str],
         replan: Callable[[Flight, str], None],
         partly: PartlyBound,
+        refused: RefusedSeats,
     ) -> None:
         self._settings = settings
         self._book = book
@@ -57,6 +59,7 @@ class Bindings:
         self._problem = problem
         self._replan = replan
         self._partly = partly
+        self._refused = refused
         self.barrier = Barrier(clocks.monotonic, settings.hold_seconds)
         self._opening: set[str] = set()
         """Plans whose bindings are being rehearsed."""
@@ -254,6 +257,7 @@ class Bindings:
                     f"{flight.key}: nobody is bound: {missing} did not come within {seconds:g} s",
                 )
                 continue
+            self._refused.look(flight)
             flight.answered_at = now  # whoever is held is on its way, however long
             if self._begun(flight):
                 self._open(flight)

@@ -164,6 +164,7 @@ class Coordinator:
             self._decide,
             self.stale,
         )
+        refused = RefusedSeats(self.book, clocks.monotonic, self._replan)
         self.partly_bound = PartlyBound(
             settings.seats.rollback == "delete",
             evictor,
@@ -185,6 +186,7 @@ class Coordinator:
             self.flights.problem,
             self._replan,
             self.partly_bound,
+            refused,
         )
         self._changes = Changes(
             self.flights,
@@ -197,7 +199,6 @@ class Coordinator:
         self._sweeper = Sweeper(
             self.notices, self._keeper, self._gangs, self._snapshot, leadership, clocks.monotonic
         )
-        refused = RefusedSeats(self.book, clocks.monotonic, self._replan)
         self.seat_not_offered = refused.seat_not_offered
         self.seat_given = self.flights.seat_given
         self.crowded = self.flights.crowded

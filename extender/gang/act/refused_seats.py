@@ -42,9 +42,22 @@ class RefusedSeats:
                 self._book.swap(flight, pod.uid, other)
                 flight.missed.clear()
                 return
+        flight.missed.setdefault(pod.uid, self._now())
+        self._look(flight, pod)
+
+    def look(self, flight: Flight) -> None:
+        """Change the seat of a member that was refused it and has not asked again.
+
+        With others assumed on their seats kube-scheduler may have no node left on which it would
+        ask about that member, while they wait for it.
+        """
+        for uid in [uid for uid in flight.missed if uid in flight.seats]:
+            if flight.state is State.OPEN and uid in flight.missed:
+                self._look(flight, flight.pods[uid])
+
+    def _look(self, flight: Flight, pod: Pod) -> None:
         now = self._now()
-        since = flight.missed.setdefault(pod.uid, now)
-        if min(now - since, now - flight.since) >= MISSED_SECONDS:
+        if min(now - flight.missed[pod.uid], now - flight.since) >= MISSED_SECONDS:
             flight.missed.clear()
             node = flight.seats[pod.uid]
             alike = [
