@@ -164,7 +164,7 @@ class Coordinator:
             self._decide,
             self.stale,
         )
-        refused = RefusedSeats(self.book, clocks.monotonic, self._replan)
+        refused = RefusedSeats(self.book, clocks.monotonic, self.evidence, self._replan)
         self.partly_bound = PartlyBound(
             settings.seats.rollback == "delete",
             evictor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.evidence import Evidence
 from extender.gang.act.planner_thread import Masks
 from extender.model.objects import Pod
 
@@ -20,10 +21,12 @@ class RefusedSeats:
         self,
         book: Book,
         monotonic: Callable[[], float],
+        evidence: Evidence,
         change: Callable[[Flight, str, Masks], None],
     ) -> None:
         self._book = book
         self._now = monotonic
+        self._evidence = evidence
         self._change = change
 
     def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
@@ -60,6 +63,7 @@ class RefusedSeats:
         if min(now - flight.missed[pod.uid], now - flight.since) >= MISSED_SECONDS:
             flight.missed.clear()
             node = flight.seats[pod.uid]
+            self._evidence.refuses(pod, node)
             alike = [
                 uid for uid, twin in flight.pods.items() if uid == pod.uid or _alike(twin, pod)
             ]
