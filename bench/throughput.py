@@ -34,22 +34,30 @@ from bench.state import GPU, Amounts, NodeState, PodState, State, gang_of
 from tests.controlplane.build import BuildError
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.releases import release
-from tests.controlplane.scheduler import scheduler_config
+from tests.controlplane.scheduler import BINDER, scheduler_config
 from tests.controlplane.watching import Watch
 
 MINOR = "1.37"
 OUT = Path(__file__).parent / "out" / "throughput.json"
 PRIORITY = 100
 
-Way = Literal["none", "extender", "extender without prioritize", "extender for GPUs only"]
+Way = Literal[
+    "none",
+    "extender",
+    "extender that binds",
+    "extender without prioritize",
+    "extender for GPUs only",
+]
 WAYS: tuple[Way, ...] = (
     "none",
     "extender",
+    "extender that binds",
     "extender without prioritize",
     "extender for GPUs only",
 )
 ENTRY: dict[Way, dict[str, Any]] = {
     "extender": {},
+    "extender that binds": {},
     "extender without prioritize": {"prioritizeVerb": None, "weight": None},
     # kube-scheduler does not ask about pods that want none of these: see docs/operations.md.
     "extender for GPUs only": {"managedResources": [{"name": GPU}]},
@@ -136,10 +144,13 @@ class Road:
             config, extender = scheduler_config(), {}
             if way != "none":
                 namespace = self.bed.client.namespace
+                binds = way == "extender that binds"
                 served = stack.enter_context(
-                    serving(plane.workdir, plane.extender_kubeconfig, namespace)
+                    serving(plane.workdir, plane.extender_kubeconfig, namespace, binds=binds)
                 )
                 config = scheduler_config(served.url, **ENTRY[way])
+                if binds:
+                    config["extenders"].append({"urlPrefix": served.url, **BINDER})
                 extender = {"extender": served.pid}
             plane.restart_scheduler(config, gates=())
             stack.callback(plane.stop_scheduler)

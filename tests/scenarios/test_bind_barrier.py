@@ -21,11 +21,10 @@ from extender.sandbox.process import ExtenderProcess
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 from tests.controlplane.rights import grant_manifest
-from tests.controlplane.scheduler import scheduler_config
+from tests.controlplane.scheduler import BINDER, scheduler_config
 from tests.controlplane.watching import Watch
 from tests.scenarios import volumes
 
-HTTP_TIMEOUT = 60
 SECONDS = 90.0
 GPU = "nvidia.com/gpu"
 
@@ -42,14 +41,7 @@ class Bed:
     def schedule(self, **entry: Any) -> None:
         """Start kube-scheduler with the barrier's entry, changed where said."""
         config = scheduler_config(self.extender.url)
-        binder = {
-            "urlPrefix": self.extender.url,
-            "bindVerb": "bind",
-            "ignorable": False,
-            "nodeCacheCapable": True,
-            "httpTimeout": f"{HTTP_TIMEOUT}s",
-        }
-        config["extenders"].append({**binder, **entry})
+        config["extenders"].append({"urlPrefix": self.extender.url, **BINDER, **entry})
         self.cluster.use_scheduler(config)
 
     def gang(

@@ -103,13 +103,14 @@ class PartlyBound:
             return
         self._told.add(flight.id)
         self.counted["told"] += 1
-        sitting = sorted(self._sitting(flight))
-        names = ", ".join(flight.pods[uid].name for uid in sitting if uid in flight.pods)
+        sitting = self._sitting(flight)
+        pods = sorted(
+            (flight.pods[uid] for uid in sitting if uid in flight.pods), key=lambda pod: pod.key
+        )
+        names = ", ".join(pod.name for pod in pods)
         note = f"{flight.key} runs in part: {why}; bound so far: {names or len(sitting)}"
         log.error("a gang is bound in part", gang=str(flight.key), why=why, bound=names)
-        self._notices.warn(
-            (flight.pods[uid] for uid in sitting if uid in flight.pods), IN_PART, note
-        )
+        self._notices.warn(pods, IN_PART, note)
         self._decide(
             Decision(
                 time=self._clocks.wall(),
