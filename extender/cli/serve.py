@@ -22,7 +22,7 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import bind_metrics, config, limit_metrics, tenant_metrics
+from extender.cli import bind_metrics, config, descriptors, limit_metrics, tenant_metrics
 from extender.cli.debug_source import DebugView
 from extender.cli.grpc_side import GrpcSide
 from extender.cli.leaving import leave_behind
@@ -97,6 +97,8 @@ def run(args: argparse.Namespace) -> int:
         require_closed(settings.server, args.allow_open_port)
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)
+        if settings.bind.enabled:
+            descriptors.allow(settings.bind.max_held)
         uvloop.run(serve(settings, args.kubeconfig))
         leave_behind(0)
     except ExtenderError as problem:

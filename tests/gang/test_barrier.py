@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ SHORT = replace(FAST, bind=BindSettings(enabled=True, hold_seconds=0.3, post_sec
 ROLLBACK = replace(
     HELD, seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=1.0, rollback="delete")
 )
+ENDS = replace(
+    HELD, seats=SeatSettings(bind_seconds=2.5, victim_slack_seconds=1.0, rollback="delete")
+)
+FEW = replace(FAST, bind=BindSettings(enabled=True, max_held=1))
 GANG = ("g-0", "g-1", "g-2")
 BINDING = r"/pods/{}/binding"
 REAL = r"/pods/{}/binding$"
@@ -377,3 +382,52 @@ async def test_a_seat_that_was_refused_once_is_changed_while_others_are_held(
         lambda: flight(rig) is not old and flight(rig).state is State.OPEN, "another plan is open"
     )
     assert flight(rig).seats[rig.cached("g-2").uid] != seats["g-2"]
+
+
+@pytest.mark.parametrize("rig", [ENDS], indirect=True)
+async def test_a_plan_that_ends_in_part_is_rolled_back(rig: Rig) -> None:
+    """The API server does not take one binding, without ever saying no."""
+    seats = await seated(rig)
+    rig.server.faults.plan(
+        Fault(times=1000, method="POST", path=REAL.format("g-1"), status=503, reason="Unavailable")
+    )
+    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG])
+    assert errors[0] == errors[2] == ""
+    assert "not accepted within 1 s" in errors[1]
+    assert "in-part" not in rig.outcomes("g")
+    await rig.until_names("g-1")
+    assert {"in-part", "gave-up"} <= set(rig.outcomes("g"))
+
+
+@pytest.mark.parametrize("rig", [FEW], indirect=True)
+async def test_more_than_may_be_held_are_refused(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = bind(rig, "g-0", seats["g-0"])
+    await held(rig, 1)
+    assert "bind.maxHeld" in await bind(rig, "g-1", seats["g-1"])
+    assert rig.coordinator.bindings.barrier.count == 1
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_a_stale_cache_lets_no_member_through(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seats = await seated(rig)
+    monkeypatch.setattr(rig.coordinator, "stale", lambda: "the cache is stale")
+    assert "stale" in await bind(rig, "g-0", seats["g-0"])
+    assert rig.coordinator.bindings.barrier.count == 0
+
+
+async def test_nothing_is_posted_by_who_does_not_lead_any_more(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seats = await seated(rig)
+    monkeypatch.setattr(rig.coordinator.bindings, "_leadership", SimpleNamespace(acts=False))
+    calls = [bind(rig, name, seats[name]) for name in GANG]
+    await held(rig, 3)
+    rig.coordinator.bindings.tick()
+    rig.coordinator.bindings.stop("this replica does not lead any more")
+    assert all("nobody is bound" in error for error in await asyncio.gather(*calls))
+    assert await nodes_of(rig) == bound_to(seats)
+    assert not [path for method, path in rig.server.requests if path.endswith("/binding")]

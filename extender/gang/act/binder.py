@@ -20,7 +20,7 @@ from msgspec import Struct
 from extender.gang.act.background import each
 from extender.gang.act.evictor import FIRST_PAUSE, answered, passing, unclear
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound
+from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from extender.kube.gate import CalledOff, while_wanted
 
 LONGEST_PAUSE = 2.0
@@ -103,6 +103,12 @@ class Binder:
     async def bind(self, binding: Binding, allowed: Callable[[], bool]) -> Ended:
         """Bind one pod. ``allowed()`` is asked right before each request leaves."""
         return await self._try(binding, allowed, dry_run=False)
+
+    async def settled(self, binding: Binding) -> Ended:
+        """Return how a binding has ended that somebody else has made, or nobody."""
+        unbound = Unavailable(0, "Unbound", "it is not bound")
+        found = await self._read_back(binding, unbound)
+        return found or Ended(binding, Fate.STOPPED, "it was not bound")
 
     async def _try(self, binding: Binding, allowed: Callable[[], bool], *, dry_run: bool) -> Ended:
         until, pause = self._now() + self._seconds, FIRST_PAUSE

@@ -182,10 +182,13 @@ class Bindings:
             ended = Ended(binding, Fate.STOPPED, "it failed, see the log")
             try:
                 why = self._unseatable(flight, arrival.uid, arrival.node)
-                if why:
-                    ended = Ended(binding, Fate.STOPPED, why)
-                else:
+                if not why:
                     ended = await self._binder.bind(binding, allowed)
+                elif arrival.uid in flight.seats:
+                    ended = Ended(binding, Fate.STOPPED, why)
+                if ended.fate is Fate.STOPPED and arrival.uid not in flight.seats:
+                    # It sits, or is gone: perhaps by an earlier call of the same caller.
+                    ended = await self._binder.settled(binding)
             finally:
                 self._posting[flight.id] -= 1
                 endings.append(ended)
