@@ -145,6 +145,7 @@ class Coordinator:
             self._decide,
             self._flight_ended,
             self._replan,
+            self.stale,
         )
         self._turns = Turns(
             self.book,
