@@ -20,7 +20,7 @@ from msgspec import Struct
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.what_if import find_gang, manifest_records, with_added
 from extender.groups.resolver import Resolver
-from extender.grpc_api.calls import Exhausted
+from extender.grpc_api.statuses import Exhausted
 from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
