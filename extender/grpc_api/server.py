@@ -35,6 +35,8 @@ SERVICES = frozenset(
 )
 SPARE = 64
 """Calls that may come beyond our own limits, to be told so."""
+IDENTITY = 1
+"""The set of compressions with none in it but "none": bits of grpc_compression_algorithm."""
 SOCKET_MASK = 0o117
 """A Unix socket is for its owner and group."""
 ABORT_SECONDS = 1.0
@@ -91,6 +93,9 @@ class GrpcServer:
             options=(
                 ("grpc.max_receive_message_length", largest(settings)),
                 ("grpc.max_send_message_length", -1),
+                # A packed message is unpacked before its size is looked at.
+                ("grpc.compression_enabled_algorithms_bitset", IDENTITY),
+                ("grpc.per_message_decompression", 0),
                 # What comes of a message before it is read; the library's own is 4 MiB and grows.
                 ("grpc.http2.lookahead_bytes", WINDOW),
                 ("grpc.http2.bdp_probe", 0),

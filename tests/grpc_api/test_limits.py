@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from typing import Any
 
 import grpc
@@ -210,3 +211,20 @@ async def test_verbs_of_both_transports_take_turns() -> None:
         gate.opened.set()
         turn.set()
         assert all(answer.unchanged for answer in await asyncio.gather(*calls))
+
+
+@pytest.mark.parametrize("flagged", [False, True])
+async def test_nothing_is_unpacked(flagged: bool) -> None:
+    """A MiB of packed zeros is a GiB, which the library makes before it looks at the size."""
+    asked = QUESTION.SerializeToString() + b"\xfa\x01\x80\x80\x80\x02" + b" " * (4 << 20)
+    packed = gzip.compress(asked)
+    verbs = Echo()
+    async with serving(verbs) as site, Raw(port(site)) as raw:
+        more = (("grpc-encoding", "gzip"),) if flagged else ()
+        stream = raw.call(FILTER, *more)
+        raw.data(stream, b"\1" + message(packed)[1:], end=True)
+        said = await raw.until(b"grpc-message")
+        assert b"grpc-status\x010" not in said
+        assert not verbs.asked
+        async with calling(site.target) as callers:
+            assert (await callers.extender.Filter(QUESTION)).unchanged
