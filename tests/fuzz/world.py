@@ -245,7 +245,7 @@ class World:
             raise Broken(f"the answer to {gang.key} has {size} bytes, its reasons {told}")
 
     def _system(self, state: Snapshot) -> None:
-        """A system-critical pod can always preempt, but where room is about to come free."""
+        """A system-critical pod can always preempt."""
         (system,) = (pod for pod in state.pending.values() if pod.namespace == "kube-system")
         answer = self._ask(single_gang(system), state)
         if isinstance(answer, Refusal):
@@ -255,7 +255,7 @@ class World:
         self, refusal: Refusal, state: Snapshot, asked: int, single: Pod | None = None
     ) -> None:
         """Whoever is refused would be so if of the tenant's pods there were only those that may
-        rightly stay: more urgent ones, and those that end already, in their own time."""
+        rightly stay: the more urgent ones."""
         stays = [pod for pod in self._pods(state) if self._may_stay(pod, state, asked)]
         pending = [pod for pod in state.pending.values() if pod.namespace != TENANT]
         less = assemble(
@@ -277,7 +277,7 @@ class World:
             yield from pods
 
     def _may_stay(self, pod: Pod, state: Snapshot, asked: int) -> bool:
-        if pod.namespace != TENANT or pod.priority >= asked or pod.deleting:
+        if pod.namespace != TENANT or pod.priority >= asked:
             return True
         if pod.owner is not None and pod.owner.kind == "DaemonSet" and asked < SYSTEM_CRITICAL:
             return True

@@ -99,6 +99,7 @@ class Flights:
         self._replan = replan
         self._spawn = background.spawn
         self._check = check = LastCheck(snapshot, gangs, settings)
+        self.leaves = check.leaves
         self._looks_after = 0.0
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
@@ -111,7 +112,15 @@ class Flights:
             self,
             settings.seats.victim_slack_seconds,
         )
-        self._comparison = Comparison(book, snapshot, gangs, check, self.evictions, offers)
+        self._comparison = Comparison(
+            book,
+            snapshot,
+            gangs,
+            check,
+            self.evictions,
+            offers,
+            settings.eviction.longest_grace_seconds,
+        )
         self.shown = self._comparison.shown
         self.problem = self._comparison.problem
         self.crowded = self._comparison.crowded
@@ -129,6 +138,7 @@ class Flights:
             notices,
             offers,
             clocks,
+            self.leaves,
             self._advance,
             replan,
         ).observe
@@ -280,7 +290,8 @@ class Flights:
         sent = [
             pod.uid
             for pod in pods
-            if pod is not None and (pod.deleting or self.evictions.accepted(pod.uid))
+            if pod is not None
+            and (self.leaves(pod, snapshot.now) or self.evictions.accepted(pod.uid))
         ]
         flight.sent.update(sent)
         self.evictions.begin(

@@ -255,7 +255,8 @@ class PlanningCache:
                 soonest = min(soonest, until)
                 subject: Pod | Candidate = pod
                 if priority != FREE and priority != STAYS and not whole:
-                    subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=key)
+                    left = None if pod.deleting else key  # no member's end any more
+                    subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number_on(node, pod.requests)
                 covered = bool(self.guards.matching(pod.namespace, pod.labels))

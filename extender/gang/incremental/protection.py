@@ -13,6 +13,7 @@ from math import inf
 from typing import NamedTuple
 
 from extender.fit.selectors import matches
+from extender.gang.incremental.victims import lingers
 from extender.model.gang import Gang
 from extender.model.objects import LabelSelector, Pod
 from extender.model.policy import (
@@ -56,6 +57,7 @@ class Protections:
     """Answers for one configuration. Keeps nothing of the cluster."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._plan = settings.plan
         self._rules = {key: settings.policy.rule(key) for key in KEYS}
         self._selectors: dict[str, LabelSelector | None] = {
@@ -135,6 +137,13 @@ class Protections:
             if asked < shield.below:
                 return shield.why
         return ""
+
+    def leaves(self, pod: Pod, now: float) -> bool:
+        """Whether the pod is on its way out already, and its eviction would not end it sooner."""
+        settings = self._settings
+        return bool(pod.deleting) and not lingers(
+            pod, now, settings.plan, settings.seats, settings.eviction
+        )
 
     def budget_counts(self, namespace: str, asked: int, snapshot: Snapshot) -> bool:
         """Whether a preemptor of priority ``asked`` may not exceed the namespace's budgets."""
