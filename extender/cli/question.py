@@ -115,6 +115,7 @@ def with_manifest(question: Question, manifest: Manifest) -> Question:
         snapshot=replace(
             _snapshot([*old, *manifest.records], member_key, snapshot.now, snapshot.generation),
             unevictable=snapshot.unevictable,
+            stayed=snapshot.stayed,
             server_version=snapshot.server_version,
         ),
         independent=manifest.independent,

@@ -105,6 +105,9 @@ class PlanningCache:
         self.gangs.renew(snapshot)
         dirty |= self.preemptability.renew(self.gangs, self.guards, snapshot)
         dirty |= self._of_namespaces(differing(last.namespaces, snapshot.namespaces), snapshot)
+        dirty |= self._of_namespaces(
+            {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}, snapshot
+        )
         if snapshot.unevictable is not last.unevictable:
             either = {**last.unevictable, **snapshot.unevictable}
             dirty |= {

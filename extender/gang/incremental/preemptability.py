@@ -97,6 +97,7 @@ class Preemptability:
         same, self._guards = guards is self._guards, guards
         last, self._snapshot = self._snapshot, snapshot
         same = same and snapshot.namespaces is last.namespaces
+        moved = {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}
         now = snapshot.now
         changed: set[str] = set()
         refused = set(last.unevictable.items()) ^ set(snapshot.unevictable.items())
@@ -106,6 +107,7 @@ class Preemptability:
             if (
                 same
                 and gang is old.gang
+                and key.namespace not in moved
                 and old.since <= now < old.until
                 and not (touched and any(pod.uid in touched for pod in gang.members))
             ):
@@ -165,7 +167,8 @@ class Preemptability:
         """Return in words why the pod does not go for this preemptor; "" when it goes."""
         asked = preemptor.preemptor_priority
         if self.protections.leaves(pod, now):
-            return "" if leaves_in_time(pod, now, self._plan, self._seats) else NOT_IN_TIME
+            in_time = leaves_in_time(pod, now, self._plan, self._seats)
+            return self._not_counted_on(pod) or ("" if in_time else NOT_IN_TIME)
         least, started = pod.priority, None
         verdict = None if key is None else self.of_gang(key, now)
         if verdict is not None:
@@ -191,8 +194,13 @@ class Preemptability:
             pod.deleting + self._seats.victim_slack_seconds,
         )
         until = min((moment for moment in moments if moment >= now), default=inf)
-        in_time = leaves_in_time(pod, now, self._plan, self._seats)
-        return Leave(FREE if in_time else STAYS, until, gang, False)
+        counts = not self._not_counted_on(pod) and leaves_in_time(pod, now, self._plan, self._seats)
+        return Leave(FREE if counts else STAYS, until, gang, False)
+
+    def _not_counted_on(self, pod: Pod) -> str:
+        """Return why a terminating pod is not waited for, "" when that was not in vain yet."""
+        state = self._snapshot
+        return state.unevictable.get(pod.uid) or state.stayed.get(pod.namespace) or ""
 
     def _lingering(self, pod: Pod, gang: GangPreemptability | None) -> Leave:
         """A pod that takes longer to end than it may as a victim goes as one by itself."""

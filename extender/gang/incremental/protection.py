@@ -85,6 +85,7 @@ class Protections:
             and (owner is None or owner.kind != "DaemonSet")
             and not plan.min_runtime_seconds
             and not snapshot.unevictable
+            and not snapshot.stayed
             and OPT_OUT_LABELS.keys().isdisjoint(pod.labels)
             and pod.namespace not in plan.protected_namespaces
         ):
@@ -107,6 +108,8 @@ class Protections:
                 below = self._below(BUDGET, pod.namespace, snapshot)
             why = f"its eviction was refused: {refused}"
             found.append(Shield(why, below, gang=True))
+        if pod.namespace in snapshot.stayed:
+            found.append(Shield(snapshot.stayed[pod.namespace], STAYS, gang=True))
         if budgets > 1 and plan.pdb_policy == "respect":
             why = f"{budgets} disruption budgets match it: the Eviction API refuses it"
             found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))
