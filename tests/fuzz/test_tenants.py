@@ -54,9 +54,17 @@ def test_an_opt_out_that_counts_for_everybody_is_seen(monkeypatch: pytest.Monkey
 
 
 def test_pods_that_take_years_to_end_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    attack = (False, [{**pods(), "ends": True}])
+    attack = (False, [{**pods(), "ends": TEN_YEARS}])
     play(attack)
     monkeypatch.setattr("extender.gang.incremental.protection.lingers", lambda *given: False)
+    with pytest.raises(Broken, match="is refused"):
+        play(attack)
+
+
+def test_pods_that_claim_to_be_static_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = (False, [{**pods(), "mirror": True}])
+    play(attack)
+    monkeypatch.setattr("extender.gang.incremental.protection._static", lambda *given: True)
     with pytest.raises(Broken, match="is refused"):
         play(attack)
 

@@ -30,8 +30,9 @@ from extender.model.snapshot import Snapshot
 from extender.search.census import STAYS
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-"""On what the API server shows of a static pod: to delete it ends nothing on the node. An owner
-of kind Node alone says nothing: whoever creates a pod may write that."""
+"""On what the API server shows of a static pod: to delete it ends nothing on the node. Neither
+that nor an owner of kind Node alone says so: whoever creates a pod may write both. What a kubelet
+creates is owned by its own node, UID included (NodeRestriction sees to it, KEP-1314)."""
 BUDGET_REFUSED = "a disruption budget refuses it: "
 """How a remembered refusal begins that came from a budget."""
 
@@ -93,7 +94,7 @@ class Protections:
         found: list[Shield] = []
         if pod.namespace in plan.protected_namespaces:
             found.append(Shield(f"namespace {pod.namespace} is protected", STAYS, gang=True))
-        if pod.annotations and MIRROR_ANNOTATION in pod.annotations:
+        if pod.annotations and MIRROR_ANNOTATION in pod.annotations and _static(pod, snapshot):
             found.append(Shield("a static pod cannot be evicted through the API", STAYS))
         if plan.min_runtime_seconds:
             since = pod.started if started is None else started
@@ -166,6 +167,16 @@ class Protections:
         if selector is None or not matches(selector, labels):
             return -SYSTEM_CRITICAL
         return self._rules[key].preemptors_below
+
+
+def _static(pod: Pod, snapshot: Snapshot) -> bool:
+    """Whether a pod with the mirror annotation mirrors a static pod of its node."""
+    owner, node = pod.owner, snapshot.nodes.get(pod.node)
+    if owner is None or owner.kind != "Node" or owner.name != pod.node:
+        return False
+    # A node that was made anew has another UID than its kubelet's pods, until it renews them. No
+    # tenant has pods as urgent as those of a control plane.
+    return node is None or owner.uid == node.uid or pod.priority >= SYSTEM_CRITICAL
 
 
 def asked_to_stay(pod: Pod) -> str:
