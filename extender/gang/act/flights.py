@@ -101,6 +101,7 @@ class Flights:
         self._stale = stale
         self._spawn = background.spawn
         self._check = check = LastCheck(snapshot, gangs, settings)
+        self.leaves = check.leaves
         self._looks_after = 0.0
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
@@ -113,7 +114,15 @@ class Flights:
             self,
             settings.seats.victim_slack_seconds,
         )
-        self._comparison = Comparison(book, snapshot, gangs, check, self.evictions, offers)
+        self._comparison = Comparison(
+            book,
+            snapshot,
+            gangs,
+            check,
+            self.evictions,
+            offers,
+            settings.eviction.longest_grace_seconds,
+        )
         self.shown = self._comparison.shown
         self.problem = self._comparison.problem
         self.crowded = self._comparison.crowded
@@ -131,6 +140,7 @@ class Flights:
             notices,
             offers,
             clocks,
+            self.leaves,
             self._advance,
             replan,
         ).observe
@@ -286,7 +296,8 @@ class Flights:
         sent = [
             pod.uid
             for pod in pods
-            if pod is not None and (pod.deleting or self.evictions.accepted(pod.uid))
+            if pod is not None
+            and (self.leaves(pod, snapshot.now) or self.evictions.accepted(pod.uid))
         ]
         flight.sent.update(sent)
         self.evictions.begin(
@@ -343,6 +354,8 @@ class Flights:
                 )
             )
         if flight is not None:
+            if flight.state is not State.CHANGING:
+                flight.stayed[victim.uid] = victim
             self._replan(flight, told)
 
     def unit_ended(self, unit: Unit) -> None:
@@ -379,6 +392,17 @@ class Flights:
         """Note that a member was told its seat: it is bound there soon, or asks again."""
         self.book.answered(flight, pod.uid, self._clocks.monotonic())
 
+    def _blame(self, flight: Flight) -> None:
+        """Note whose pods did not go, where that is what a plan is given up for."""
+        if flight.state not in (State.EVICTING, State.WAITING):
+            return
+        unsent = flight.victims.keys() - flight.sent
+        flight.unsent = bool(unsent)
+        for victim in (*flight.victims.values(), *flight.waits.values()):
+            if victim.uid not in unsent:
+                flight.stayed[victim.uid] = victim
+                self.evictions.refusals.stayed(victim.uid)
+
     def tick(self) -> None:
         """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
         for flight in self.book:
@@ -387,6 +411,7 @@ class Flights:
                 self._advance(flight)
             overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
             if overdue is not None:
+                self._blame(flight)
                 self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
