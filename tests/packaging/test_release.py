@@ -1,4 +1,4 @@
-"""What docs/releasing.md and CONTRIBUTING.md rest on: versions, wheels, hooks, links and commands."""
+"""What CONTRIBUTING.md and docs/releasing.md rest on: versions, wheels, hooks, links, commands."""
 
 from __future__ import annotations
 
