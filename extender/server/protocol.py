@@ -21,8 +21,9 @@ from extender.server.peer import names_of
 
 MAX_AHEAD = 16
 """Requests that may wait on one connection for the answer to an earlier one."""
-FRAMING = 8
-"""Bytes of chunk framing allowed for each byte of a body, beyond the size of a head."""
+FRAMING = 1
+"""Bytes of chunk framing allowed for each byte of a body, beyond the size of a head: each chunk
+costs several calls, and five bytes of framing."""
 
 
 LINGER_SECONDS = 1.0
@@ -57,6 +58,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._framing = 0
         """Bytes of the present message beyond head and body."""
         self._body = 0
+        self._pieces: list[bytes] = []
+        """Of the present body, from what is being fed."""
 
     # -- the connection -------------------------------------------------------------------
 
@@ -169,6 +172,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._held.refused("head-size" if status == 431 else "no-http")
             self._refuse(status, text)
             return
+        self._put_together()
         begun = self._message - message
         if place.phase is Phase.HEAD:
             if begun == 1 and before in (Phase.IDLE, Phase.ANSWER):
@@ -213,13 +217,19 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body."""
+        """A piece of a body; they are put together once: uvicorn copies all for each."""
         self._body += len(body)
         self._framing -= len(body)
-        super().on_body(body)
+        self._pieces.append(body)
+
+    def _put_together(self) -> None:
+        if self._pieces:
+            pieces, self._pieces = self._pieces, []
+            super().on_body(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def on_message_complete(self) -> None:
         """The request is there as a whole."""
+        self._put_together()
         place = self._place
         place.phase = Phase.ANSWER if self._busy() else Phase.IDLE
         self._framing = 0
