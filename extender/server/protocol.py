@@ -8,6 +8,8 @@ number of requests sent ahead. How long each part may take is looked after in ``
 from __future__ import annotations
 
 import asyncio
+from math import inf
+from time import time as wall_clock
 from typing import Any
 
 import httptools
@@ -17,7 +19,7 @@ from uvicorn.server import ServerState
 
 from extender.server.answers import LATE, raw_answer
 from extender.server.connections import Connections, Phase, Place
-from extender.server.peer import names_of
+from extender.server.peer import end_of, names_of
 
 MAX_AHEAD = 16
 """Requests that may wait on one connection for the answer to an earlier one."""
@@ -58,6 +60,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._framing = 0
         """Bytes of the present message beyond head and body."""
         self._body = 0
+        self._end = inf
+        """When the caller's certificate ends; connections are kept for days."""
         self._pieces: list[bytes] = []
         """Of the present body, from what is being fed."""
 
@@ -66,7 +70,9 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take over after the handshake."""
         super().connection_made(transport)
-        self.app_state = {"names": names_of(transport.get_extra_info("peercert"))}
+        certificate = transport.get_extra_info("peercert")
+        self.app_state = {"names": names_of(certificate), "expired": False}
+        self._end = end_of(certificate)
         place = self._place
         place.connection = self
         place.phase, place.since = Phase.IDLE, self.loop.time()
@@ -199,6 +205,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
+        if wall_clock() > self._end:
+            self.app_state = {"names": frozenset(), "expired": True}
         super().on_message_begin()
         self._message += 1
         self._head = self._framing = self._body = 0
