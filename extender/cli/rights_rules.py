@@ -28,6 +28,7 @@ CLUSTER_RIGHTS = _rights(
     ("", "pods", "get list watch patch delete"),
     ("", "pods/status", "patch"),
     ("", "pods/eviction", "create"),
+    ("scheduling.k8s.io", "podgroups/status", "patch"),
     ("", "events", "create"),
 )
 """In every namespace. tests/packaging compares manifests/rbac.yaml with this."""

@@ -104,6 +104,8 @@ class GroupSettings(Section, frozen=True, kw_only=True):
     Defaults: jobset, indexed-job, skypilot "all"; scheduling-plugins "single"."""
     starts_whole: dict[str, bool] = field(default_factory=dict)
     """Dialect -> whether members wait for each other. Default: all but indexed-job."""
+    conditions: bool = True
+    """Write condition podgroup-extender.io/Scheduled on PodGroups of scheduling.k8s.io."""
     settle_seconds: float = 1.0
     """A gang of unknown size is complete when no member was added for this long."""
 

@@ -76,7 +76,7 @@ class VictimCosts:
         started = starts = shares = share_starts = gpus = 0
         steady_from = 0.0
         for pod in pods:
-            gpus += extended(pod)
+            gpus += extended(pod, self._nodes.get(pod.node))
             if not pod.started:
                 continue
             share, since = work_terms(pod, self._nodes.get(pod.node))
@@ -90,10 +90,18 @@ class VictimCosts:
         return Toll(started, starts, shares, share_starts, steady_from, gpus)
 
 
-def extended(pod: Pod) -> int:
-    """Return how many extended resources the pod asks for, all kinds together."""
-    return sum(
-        amount
+def extended(pod: Pod, node: Node | None) -> int:
+    """Return how many extended resources the pod holds, all kinds together.
+
+    At most what its node has: kubelet lets a pod run whatever it asks for of a resource that the
+    node does not list.
+    """
+    asked = [
+        (name, amount)
         for name, amount in pod.requests
         if "/" in name and not name.startswith("kubernetes.io/")
-    )
+    ]
+    if not asked or node is None:
+        return 0
+    whole = dict(node.allocatable)
+    return sum(min(amount, whole.get(name, 0)) for name, amount in asked)

@@ -72,6 +72,7 @@ def with_added(
         generation=snapshot.generation,
         server_version=snapshot.server_version,
         unevictable=snapshot.unevictable,
+        stayed=snapshot.stayed,
     )
 
 
