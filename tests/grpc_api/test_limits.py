@@ -1,4 +1,7 @@
-"""What a caller can make the gRPC side hold, and for how long: the limits of HTTP."""
+"""What a caller can make the gRPC side hold, and for how long: the limits of HTTP.
+
+See docs/security.md, row 8.
+"""
 
 from __future__ import annotations
 

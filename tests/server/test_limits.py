@@ -1,4 +1,7 @@
-"""What a caller can make the server hold, and for how long. Over real sockets."""
+"""What a caller can make the server hold, and for how long. Over real sockets.
+
+See docs/security.md, row 8.
+"""
 
 from __future__ import annotations
 
