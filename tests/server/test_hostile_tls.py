@@ -57,7 +57,7 @@ def files(tmp_path: Path) -> Files:
 @pytest.fixture
 def settings(files: Files) -> ServerSettings:
     return replace_settings(
-        files.settings, allowed_names=(NAME,), health_port=0, head_seconds=0.3, body_seconds=0.3
+        files.settings, allowed_names=(NAME,), health_port=0, head_seconds=2.0, body_seconds=2.0
     )
 
 
@@ -115,9 +115,11 @@ async def test_a_handshake_that_does_not_come(
     files: Files, settings: ServerSettings, start: bytes
 ) -> None:
     async with running(settings) as site:
-        for port in (site.server.port, site.server.health_port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        ports = (site.server.port, site.server.health_port)
+        opened = [await asyncio.open_connection("127.0.0.1", port) for port in ports]
+        for _, writer in opened:
             writer.write(start)
+        for reader, writer in opened:
             async with asyncio.timeout(60):
                 while await reader.read(1000):
                     pass

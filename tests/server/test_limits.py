@@ -222,19 +222,20 @@ class TestBody:
 
 
 @pytest.mark.parametrize("size", [8, 100, 60_000])
-async def test_a_body_in_small_chunks_is_put_together(site: Running, size: int) -> None:
+async def test_a_body_in_small_chunks_is_put_together(size: int) -> None:
     """And once for all that came together: each piece alone costs a copy of what is there."""
     body = dump(filter_by_name([f"node-{i}" for i in range(3000)]))
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
-    reader, writer = await connect(site)
-    after = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n" + after)
-    async with asyncio.timeout(60):
-        text = await reader.read()
-    assert text.count(b"HTTP/1.1 200") == 2
-    assert b"node-2999" in text
-    writer.close()
+    async with running() as site:
+        reader, writer = await connect(site)
+        after = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n" + after)
+        async with asyncio.timeout(60):
+            text = await reader.read()
+        assert text.count(b"HTTP/1.1 200") == 2
+        assert b"node-2999" in text
+        writer.close()
 
 
 async def test_an_answer_that_is_not_read(site: Running) -> None:
