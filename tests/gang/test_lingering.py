@@ -1,4 +1,7 @@
-"""Pods that terminate, but not soon: neither room that comes nor pods that nobody may evict."""
+"""Pods that terminate, but not soon: neither room that comes nor pods that nobody may evict.
+
+See docs/security.md, row 5.
+"""
 
 from __future__ import annotations
 

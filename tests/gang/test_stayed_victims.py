@@ -1,4 +1,7 @@
-"""Victims that do not go are not the fault of the gang that wanted them."""
+"""Victims that do not go are not the fault of the gang that wanted them.
+
+See docs/security.md, row 5.
+"""
 
 from __future__ import annotations
 
