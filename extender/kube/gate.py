@@ -48,12 +48,20 @@ def hint() -> Iterator[None]:
 
 @contextmanager
 def while_wanted(wanted: Callable[[], bool]) -> Iterator[None]:
-    """Ask ``wanted()`` when the turn of a request sent inside has come. Raises CalledOff."""
+    """Ask ``wanted()`` when the turn of a request sent inside has come, and again when it has a
+    connection. Raises CalledOff."""
     token = _wanted.set(wanted)
     try:
         yield
     finally:
         _wanted.reset(token)
+
+
+def still_wanted() -> None:
+    """Raise CalledOff when whoever sends the request that this is asked for does not want it."""
+    wanted = _wanted.get()
+    if wanted is not None and not wanted():
+        raise CalledOff
 
 
 class Gate:
@@ -82,11 +90,9 @@ class Gate:
             yield
             return
         urgency = _urgency.get()
-        wanted = _wanted.get()
         await self._enter(urgency)
         try:
-            if wanted is not None and not wanted():
-                raise CalledOff
+            still_wanted()
             yield
         finally:
             self._leave(urgency)

@@ -55,6 +55,8 @@ class Flight(Struct, kw_only=True):
     """uid -> pod that was terminating already, not yet seen gone."""
     sent: set[str] = field(default_factory=set)
     """Victims whose eviction the API server has accepted."""
+    progress_at: float = 0.0
+    """Monotonic time at which the API server accepted an eviction last."""
     deadline: float = 0.0
     """Monotonic time after which the seats go back."""
     missed: dict[str, float] = field(default_factory=dict)

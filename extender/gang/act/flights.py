@@ -329,6 +329,7 @@ class Flights:
         self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
         if flight is not None:
             flight.sent.add(victim.uid)
+            flight.progress_at = self._clocks.monotonic()
             flight.told = True
             self._advance(flight)
         self.keeper.settle(unit.plan_id, self.evictions.of_plan)
@@ -337,7 +338,7 @@ class Flights:
         """Take note that a victim cannot be evicted: others are tried."""
         flight = self._flight_of(unit)
         told = f"{victim.namespace}/{victim.name} cannot be evicted: {why}"
-        if unit.touched and unit.whole:
+        if victim.uid in unit.must_go and unit.whole:
             self._notices.broken(unit, victim, why, flight)
             self._decide(
                 Decision(
@@ -355,7 +356,7 @@ class Flights:
             self._replan(flight, told)
 
     def unit_ended(self, unit: Unit) -> None:
-        """Take note that a unit is gone, or let go of untouched."""
+        """Take note that a unit is gone, or let go of."""
         self.keeper.settle(unit.plan_id, self.evictions.of_plan)
 
     def _flight_of(self, unit: Unit) -> Flight | None:

@@ -64,6 +64,8 @@ class Sightings:
             self._leaving(new)
         if new.node and not (old and old.node):
             self._bound(new)
+        elif new.nominated and not new.node and new.nominated != (old.nominated if old else ""):
+            self._nominated(new)
 
     def _leaves(self, pod: Pod) -> bool:
         return bool(pod.deleting) and self._known_to_leave(pod, self._clocks.wall())
@@ -102,9 +104,21 @@ class Sightings:
             why = f"member {pod.key} went away before it was bound"
             self._lifetimes.end(flight, Outcome.GAVE_UP, why)
 
+    def _nominated(self, pod: Pod) -> None:
+        """kube-scheduler keeps room for a pod: whoever is less urgent does not get past it."""
+        if self._book.of_member(pod.uid) is not None:
+            return
+        for hold in self._book.holds_on(pod.nominated):
+            other = self._book.get(hold.gang)
+            if other is not None and other.plan.priority <= pod.priority:
+                other.doubted = True
+
     def _bound(self, pod: Pod) -> None:
         self._notices.gone(pod)
-        self._offers.settled(pod.uid)
+        key = self._gangs.member_key(pod)
+        offered = self._offers.settled(pod.uid)
+        if key is not None and offered is not None:
+            self._evictions.joined(str(key), pod, offered.time)
         flight = self._book.of_member(pod.uid)
         for hold in self._book.holds_on(pod.node):
             other = self._book.get(hold.gang)
