@@ -161,6 +161,7 @@ class Coordinator:
             self._decide,
             self._flight_ended,
             self._replan,
+            self.stale,
         )
         self._turns = Turns(
             self.book,

@@ -66,7 +66,7 @@ class Flights:
     """Acts on the plans in ``book``.
 
     ``ended(flight, done, penal, why)`` is told of each end; ``replan(flight, why)`` is asked for
-    another plan when one does not hold any more.
+    another plan when one does not hold any more. ``stale()`` says why nothing can be decided now.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Flights:
         decide: Callable[[Decision], None],
         ended: Callable[[Flight, bool, bool, str], None],
         replan: Callable[[Flight, str], None],
+        stale: Callable[[], str | None],
     ) -> None:
         self.book = book
         self.keeper = keeper
@@ -97,6 +98,7 @@ class Flights:
         self._random = random
         self._decide = decide
         self._replan = replan
+        self._stale = stale
         self._spawn = background.spawn
         self._check = check = LastCheck(snapshot, gangs, settings)
         self.leaves = check.leaves
@@ -309,7 +311,7 @@ class Flights:
     def still_holds(self, unit: Unit) -> bool:
         """Whether a plan still holds right before it takes from an untouched unit."""
         flight = self._flight_of(unit)
-        if flight is None or flight.state is not State.EVICTING:
+        if flight is None or flight.state is not State.EVICTING or self._stale() is not None:
             return False
         nodes = self._snapshot().nodes
         if flight.doubted or nodes is not flight.nodes:
