@@ -180,13 +180,14 @@ async def test_an_eviction_that_the_api_server_does_not_take_is_nobodys_fault() 
         for i in range(2):
             await rig.pod(f"low-{i}", cls="low", on=f"n{i}")
         rig.server.faults.plan(
-            Fault(times=10_000, method="DELETE", path=r"low-1(?!.*dryRun)", status=503)
+            Fault(times=1, method="DELETE", path=r"low-1(?!.*dryRun)", delay=3.0, status=503)
         )
         await rig.gang("high", 2, "high")
         await rig.preempt("high-0")
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "it is given up")
         admission = rig.coordinator.admission
         assert rig.cache.pod_named("default", "low-0") is None
+        assert "1 evictions not accepted" in rig.messages("high")
         assert admission.describe()["suspended"] == []
         assert admission.counted["victims-stayed"] == 0
         assert not rig.coordinator.flights.evictions.refusals.unevictable()
