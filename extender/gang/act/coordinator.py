@@ -335,7 +335,7 @@ class Coordinator:
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
-        if self.recovered and self._source.synced:
+        if self.recovered and self._source.synced and not self.flights.evictions.waiting:
             self._conditions.round()
         await self._sweeper.round()
 

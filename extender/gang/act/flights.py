@@ -396,12 +396,14 @@ class Flights:
         """Note whose pods did not go, where that is what a plan is given up for."""
         if flight.state not in (State.EVICTING, State.WAITING):
             return
-        unsent = flight.victims.keys() - flight.sent
-        flight.unsent = bool(unsent)
+        snapshot = self._snapshot()
         for victim in (*flight.victims.values(), *flight.waits.values()):
-            if victim.uid not in unsent:
+            pod = present(victim, snapshot)
+            if pod is not None and pod.deleting:
                 flight.stayed[victim.uid] = victim
                 self.evictions.refusals.stayed(victim.uid)
+            elif pod is not None:
+                flight.unsent = True  # its request is on its way, for all that is known
 
     def tick(self) -> None:
         """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
