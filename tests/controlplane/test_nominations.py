@@ -221,7 +221,13 @@ def test_kept_when_the_pod_must_not_preempt(bed: Bed) -> None:
 def test_kept_while_a_victim_terminates_there(bed: Bed) -> None:
     bed.cluster.nodes(2)
     victim = bed.fill("n0", grace=60)
-    mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    # Without a time kube-controller-manager takes the mark for an old one and takes it back.
+    mark = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
     bed.client.patch(
         "Pod",
         victim,
