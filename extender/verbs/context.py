@@ -67,8 +67,11 @@ class Asking(Protocol):
     def crowded(self, flight: Flight) -> bool:
         """Whether pods that were offered a seat's node may be in the way of the seats."""
 
-    def seat_given(self, flight: Flight, pod: Pod) -> None:
-        """Note that the member was told its seat and is on its way to it."""
+    def seat_given(self, flight: Flight, pod: Pod) -> bool:
+        """Note that the member is told its seat; False when it must not be any more."""
+
+    def seat_not_tried(self, flight: Flight, pod: Pod) -> None:
+        """Note an attempt that says nothing about the member's seat."""
 
     def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
         """Note that kube-scheduler would not put the member on its seat."""
