@@ -278,9 +278,6 @@ def test_a_nominated_node_that_filters_refuse_is_not_asked_about(bed: Bed) -> No
 
 def test_one_of_150_nodes_is_found_by_its_nomination(bed: Bed) -> None:
     """Under default sampling a list has a hundred names; a nominated node need not be in it."""
-    config = scheduler_config(bed.extender.url)
-    del config["percentageOfNodesToScore"]
-    bed.cluster.use_scheduler(config)
     names = bed.cluster.nodes(150)
     bed.left("none")  # a node that does not exist is passed over
     sample = bed.extender.calls("filter", "p")[0]["NodeNames"]

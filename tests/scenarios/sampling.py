@@ -8,8 +8,6 @@ as it is written, and the seats are missing in a part of the lists.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from extender.sandbox.scenario import Create, Nodes, Scenario, Step
@@ -18,11 +16,6 @@ NODES = 150
 HALL = "example.com/hall"
 STAGE = {HALL: "stage"}
 ASKED = {"podgroup-extender.io/required-topology": HALL}
-
-
-def sampled(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a kube-scheduler configuration as its own default is: adaptive sampling."""
-    return {key: value for key, value in config.items() if key != "percentageOfNodesToScore"}
 
 
 def among_many(scenario: Scenario) -> Scenario:

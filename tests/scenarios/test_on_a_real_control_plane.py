@@ -22,7 +22,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import scheduler_config
 from tests.scenarios.playing import play
-from tests.scenarios.sampling import among_many, sampled
+from tests.scenarios.sampling import among_many
 
 Config = Callable[[str], dict[str, Any]]
 
@@ -61,4 +61,4 @@ async def test_scenario(name: str, rights: Cluster, tmp_path: Path) -> None:
 async def test_scenario_among_150_nodes(name: str, rights: Cluster, tmp_path: Path) -> None:
     """kube-scheduler offers a hundred nodes at a time, as it does by default."""
     scenario = among_many(load(packaged()[name]))
-    await on_stage(scenario, lambda url: sampled(scheduler_config(url)), rights, tmp_path)
+    await on_stage(scenario, scheduler_config, rights, tmp_path)
