@@ -43,8 +43,8 @@ ENTRY_RULES = {
     ),
     "prioritize": Rule(
         "hint",
-        "each pod costs a second call, and no promise rests on it: it leads pods of no gang to other "
-        "nodes than those with seats held, which filter keeps free in any case",
+        "each pod costs a second call, and no promise rests on it: it leads pods of no gang to "
+        "other nodes than those with seats held, which filter keeps free in any case",
         "leave out prioritizeVerb and weight",
     ),
     "verb-path": Rule(
