@@ -16,6 +16,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
+from extender.verbs.samples import Samples
 from extender.verbs.spare import Spare
 
 
@@ -88,6 +89,7 @@ class Context(Struct, frozen=True):
     offers: Offers
     resolver: Resolver
     spare: Spare
+    samples: Samples
     shown: Callable[[], Snapshot]
     """The newest state, with evictions that are on their way."""
 

@@ -116,7 +116,16 @@ class Filter:
         self._context.offers.note(pod, kept)
         if refused:
             self._context.notices.held_back(pod)
+            self._walk_on(pod, names, kept)
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
+
+    def _walk_on(self, pod: Pod, names: list[str], kept: list[str]) -> None:
+        """Have a pod tried again that was offered nothing but nodes with seats, of a part."""
+        samples = self._context.samples
+        if kept:
+            samples.forget(pod.uid)
+        elif samples.refused(pod.uid, names, len(self._context.cluster.snapshot().nodes)):
+            self._context.notices.wake(pod)
 
     def _unread(self, told: Pod, names: list[str]) -> FilterResult:
         """Answer about a pod of no gang that a watch which is down has not brought.

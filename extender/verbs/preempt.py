@@ -66,6 +66,8 @@ class Preempt:
         return gang is not None and gang.starts_whole
 
     async def _single(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
+        if self._context.samples.goes_on(pod.uid):
+            return NOTHING  # a node that it has not been offered yet may be free
         snapshot = self._context.cluster.snapshot()
         clean: dict[str, Candidate] = {}
         breaking: dict[str, Candidate] = {}

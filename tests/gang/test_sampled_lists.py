@@ -182,3 +182,23 @@ async def test_seats_are_sought_a_bounded_number_of_times(rig: Rig) -> None:
         )
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "given up")
     assert len(tried) == rig.settings.seats.max_replans + 1
+
+
+async def test_nobody_is_evicted_for_a_pod_that_was_offered_nothing_but_seats(rig: Rig) -> None:
+    """A hundred nodes with seats were all that kube-scheduler has looked at; others are free."""
+    names = [f"g{i}" for i in range(100)]
+    for name in names:
+        await rig.client.create(
+            "/api/v1/nodes",
+            {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "110"}}},
+        )
+    await rig.pod("low-4", cls="low", on="n4")
+    await rig.gang("high", 104, "high")
+    await opened(rig)
+    await rig.pod("plain", cls="high")
+    held = sorted(rig.coordinator.book.nodes())[:100]
+    assert (await rig.filter("plain", *held)).node_names == []
+    await rig.until(lambda: bool(rig.cached("plain").uid))
+    while not await woken(rig, "plain"):
+        await asyncio.sleep(0.01)
+    assert (await rig.preempt("plain", n4=["low-4"])).candidates == {}

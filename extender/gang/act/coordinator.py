@@ -93,6 +93,7 @@ class Coordinator:
         self.leadership = leadership
         self._heartbeats = heartbeats
         self.recovered = False
+        self.monotonic = clocks.monotonic
         self._source = source
         self._settings = settings
         self._clocks = clocks
