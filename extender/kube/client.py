@@ -14,11 +14,12 @@ from typing import Any, Self
 
 import aiohttp
 import msgspec
+from aiohttp.connector import Connection
 
 from extender.kube.api import Params, PatchKind
 from extender.kube.credentials import Access, find_access
 from extender.kube.errors import Unavailable, from_answer
-from extender.kube.gate import Gate
+from extender.kube.gate import Gate, leaves
 from extender.kube.lines import LineSplitter
 from extender.kube.sockets import watchful
 from extender.model.errors import InvalidInput
@@ -34,6 +35,14 @@ _READ_BUFFER = 1 << 20
 """Bytes buffered per connection: a batch of some 200 pods per wake-up."""
 _CONNECT_SECONDS = 10.0
 _USER_AGENT = "podgroup-extender"
+
+
+class _Asked(aiohttp.ClientRequest):
+    """Asks whether it may leave once it has a connection: getting one may take seconds."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        leaves()
+        return await super().send(conn)
 
 
 class KubeClient:
@@ -53,6 +62,7 @@ class KubeClient:
                 "User-Agent": _USER_AGENT,
             },
             read_bufsize=_READ_BUFFER,
+            request_class=_Asked,
         )
 
     @classmethod

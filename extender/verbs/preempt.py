@@ -86,8 +86,14 @@ class Preempt:
             else:
                 clean[node] = candidate
         if not breaking:
-            return PreemptResult(candidates=clean)
+            return self._allowed(pod, clean)
         return await self._cheapest(pod, clean, breaking)
+
+    def _allowed(self, pod: Pod, clean: dict[str, Candidate]) -> PreemptResult:
+        """Leave the choice to kube-scheduler, which keeps the room on one of these for the pod."""
+        if clean:
+            self._context.offers.note(pod, list(clean))
+        return PreemptResult(candidates=clean)
 
     def _victims(self, node: str, candidate: Candidate) -> list[Pod] | None:
         """Return the victims' pods; None when there are none or one is not known on the node.
@@ -121,16 +127,16 @@ class Preempt:
         asking = self._context.asking
         stale = asking.stale()
         if stale is not None:
-            return PreemptResult(candidates=clean)
+            return self._allowed(pod, clean)
         nodes = self._context.cluster.snapshot().nodes
         elsewhere = frozenset(nodes) - clean.keys() - breaking.keys()
         gang = single_gang(pod)
         cheap = await asking.ask(gang, {pod.uid: elsewhere})
         if isinstance(cheap, Refusal):
-            return PreemptResult(candidates=clean)
+            return self._allowed(pod, clean)
         if clean and {victim.node for victim in cheap.victims} <= clean.keys():
-            return PreemptResult(candidates=clean)
+            return self._allowed(pod, clean)
         answer = await asking.ensure(gang.key, "preempt", single=gang, masks={pod.uid: elsewhere})
         if isinstance(answer, Flight):
             return NOTHING
-        return PreemptResult(candidates=clean)
+        return self._allowed(pod, clean)

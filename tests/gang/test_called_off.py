@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.evictor import Removal
@@ -44,6 +46,33 @@ async def test_a_request_that_waited_until_the_lease_was_lost_is_not_sent(rig: R
     sent = await held_at_the_gate(rig)
     rig.coordinator.leadership.acts = False  # type: ignore[misc]
     await let_through(rig)
+    assert sent.hits == 0
+    assert {*LOW, *HIGH} == await rig.names()
+
+
+async def test_a_request_whose_connection_took_until_the_lease_was_lost_is_not_sent(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = await held_at_the_gate(rig)
+    connector = rig.own._session.connector
+    assert connector is not None
+    connects, connecting, go_on = connector.connect, asyncio.Event(), asyncio.Event()
+
+    async def slow(*args: Any, **named: Any) -> Any:
+        connecting.set()
+        await go_on.wait()
+        return await connects(*args, **named)
+
+    monkeypatch.setattr(connector, "connect", slow)
+    rig.own.gate._per_second = 0.0
+    rig.own.gate._admit()
+    await connecting.wait()
+    rig.coordinator.leadership.acts = False  # type: ignore[misc]
+    go_on.set()
+    units = rig.coordinator.flights.evictions.unfinished
+    await rig.until(
+        lambda: all(Fate.ASKED not in unit.fates.values() for unit in units()), "nobody waits"
+    )
     assert sent.hits == 0
     assert {*LOW, *HIGH} == await rig.names()
 

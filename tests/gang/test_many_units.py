@@ -111,7 +111,7 @@ def unit(name: str, count: int, *, touched: bool = False) -> Unit:
         fates=dict.fromkeys(victims, Fate.WAITING),
         budgeted=frozenset(),
         message="",
-        touched=touched,
+        must_go=set(victims) if touched else set(),
     )
 
 
@@ -163,7 +163,7 @@ async def test_what_is_left_of_a_unit_gone_in_part_comes_first() -> None:
     work.dispatch.add(unit("a", MANY))
     work.dispatch.add(late)
     await work.settle()
-    late.touched = True
+    late.must_go = set(late.victims)
     work.dispatch.hurry(late)
     work.go.set()
     while work.dispatch.waiting:

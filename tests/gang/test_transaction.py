@@ -108,6 +108,25 @@ async def test_a_unit_gone_in_part_is_finished_by_the_next_life(rig: Rig) -> Non
     await until_no_records(rig)
 
 
+async def test_a_gang_that_is_whole_again_is_not_finished_by_the_next_life(rig: Rig) -> None:
+    """Somebody took a member and its controller made another, while nothing could be evicted."""
+    await full_cluster(rig)
+    refused = rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"low-.{REAL_DELETE}", status=503)
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: refused.hits > 0, "the evictions are refused")
+    await rig.kill()
+    rig.server.faults.clear()
+    for name in ("low-0", *HIGH):
+        await rig.remove(name)
+    await rig.pod("low-2", cls="low", group="low", on="n0")
+    await rig.start()
+    await until_no_records(rig)
+    assert await rig.names() == {"low-1", "low-2"}
+    assert not rig.coordinator.flights.evictions.unfinished()
+
+
 async def test_a_unit_gone_in_part_is_finished_after_its_plan_ended_and_a_restart(rig: Rig) -> None:
     await full_cluster(rig)
     rig.server.faults.plan(

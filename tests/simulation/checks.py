@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.resources import LEASES
 from extender.sandbox.storage import DELETED, Change, Storage
+from tests.simulation.broken import Unit, Violation
 from tests.simulation.client import Listener, Request
 from tests.simulation.could_run import CouldRun
 from tests.simulation.faults import Fate, Faults
@@ -38,28 +37,6 @@ MEMORY = 60.0
 """Seconds for which failed requests may make a watch wait."""
 
 
-class Violation(Exception):  # noqa: N818 - what it is
-    """A promise is broken. The first word of the text names the invariant."""
-
-    @property
-    def rule(self) -> str:
-        """Name of the invariant."""
-        return str(self).split(":")[0]
-
-
-class Unit(Struct):
-    """A unit `all` of which our hand has taken pods."""
-
-    work: Work
-    since: float
-    priority: int
-    """Of the plan that began it."""
-    left: set[str]
-    """Uids that have to go as well."""
-    denied: bool = False
-    """The API server has refused one of them."""
-
-
 class Checks(Listener):
     """Watches every request of the extender. Violations are raised by ``problem``."""
 
@@ -74,6 +51,8 @@ class Checks(Listener):
         time: Callable[[], float],
     ) -> None:
         self.problem: Violation | None = None
+        self._taken: dict[str, list[tuple[float, int]]] = {}
+        """Work -> when pods of it went by our hand, and for plans of which priority."""
         self.units: dict[str, Unit] = {}
         self.moment: Callable[[str], None] = lambda name: None
         """Is told of the moments that happenings may follow."""
@@ -148,7 +127,8 @@ class Checks(Listener):
 
     def arrives(self, request: Request) -> None:
         """See Listener."""
-        if request.method == "PATCH" and request.path.endswith("/status"):
+        pods = "/pods/" in request.path
+        if pods and request.method == "PATCH" and request.path.endswith("/status"):
             status = (request.body or {}).get("status") or {}
             self.nominated[_pod_name(request.path)] = status.get("nominatedNodeName") or ""
         if not _evicts(request) or request.dry:
@@ -183,16 +163,16 @@ class Checks(Listener):
         self._finish()
 
     def _begin(self, work: Work, pod: Seen) -> None:
+        now, priority = self._time(), self._granted.get(pod.uid, 0)
+        self._taken.setdefault(work.name, []).append((now, priority))
         if work.name in self.units:
             return
-        now = self._time()
         staying = [other for other in self._state.of_work(work.name) if not other.going]
         running = [other for other in staying if other.node]
         # Who was bound just now may not have been known to us.
         left = {other.uid for other in running if now - other.bound > NEWS}
         if len(left) < (len(staying) if work.sizeless else work.quorum):
             return  # it has lost its quorum already: its members are single pods by then
-        priority = self._granted.get(pod.uid, 0)
         self._begun.update(dict.fromkeys((other.uid for other in running), priority))
         self.units[work.name] = Unit(work, now, priority, left)
 
@@ -238,6 +218,7 @@ class Checks(Listener):
         # Who went while nobody looked, or while an answer of ours was unclear, counts as gone
         # by our hand: docs/actuation.md.
         owed = self._owed(uid, pod.priority, doubtful=self._host().lives == 1)
+        owed |= self._joined(pod)
         # A unit that a plan has begun is finished whatever becomes of the plan, though its gang
         # may have lost its quorum to somebody else before the first of it went.
         begun = max(self._begun.get(uid, 0), self._finished.get(uid, 0))
@@ -272,11 +253,17 @@ class Checks(Listener):
     def _owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         coordinator = self._host().coordinator
         return coordinator is not None and any(
-            unit.touched
-            and uid in unit.victims
+            uid in unit.must_go
             and unit.priority > priority
             and (unit.doubtful_until > 0 or not doubtful)
             for unit in coordinator.flights.evictions.unfinished()
+        )
+
+    def _joined(self, pod: Seen) -> bool:
+        """Whether it was on its way to a node when its unit went: it goes with the rest."""
+        return pod.work.whole and any(
+            priority > pod.priority and pod.made < taken <= pod.bound
+            for taken, priority in self._taken.get(pod.work.name, ())
         )
 
     def _records(self) -> list[Any]:
@@ -318,6 +305,8 @@ class Checks(Listener):
             going = (*flight.plan.victims, *flight.plan.waits_for)
             longest = max((victim.grace for victim in going), default=0)
             waiting = since + longest + seats.victim_slack_seconds
+            if not flight.victims and not flight.waits:
+                waiting += seats.bind_seconds  # more urgent pods may be on their way to the room
             if state == "waiting" and now > waiting + SLACK:
                 self.broken("deadline", f"{key} waits for victims beyond its deadline")
             recorded = state != "planned"  # until its record is surely there a plan does nothing

@@ -16,9 +16,10 @@ from extender.gang.tell import decisions
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.resources import PRIORITY_CLASSES
+from tests.simulation.broken import Violation
 from tests.simulation.calm import Calm
 from tests.simulation.chance import Chance
-from tests.simulation.checks import Checks, Violation
+from tests.simulation.checks import Checks
 from tests.simulation.client import SimClient
 from tests.simulation.cluster import Cluster
 from tests.simulation.doings import Doings

@@ -10,6 +10,7 @@ from extender.gang.act.expectations import shown_in
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.offers import Offers
 from extender.gang.act.unit import Unit
+from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import member_problem, present, quick_problem
 from extender.model.gang import Gang
@@ -28,7 +29,10 @@ class Comparison:
         check: LastCheck,
         evictions: Evictions,
         offers: Offers,
+        longest: int,
     ) -> None:
+        """``longest``: the grace period that an eviction grants at most."""
+        self._longest = longest
         self._book = book
         self._snapshot = snapshot
         self._gangs = gangs
@@ -43,6 +47,8 @@ class Comparison:
             self._evictions.expected(),
             self._evictions.refusals.unevictable(),
             self._gangs.member_key,
+            self._check.leaves,
+            self._longest,
         )
 
     def problem(self, flight: Flight) -> str:
@@ -66,7 +72,9 @@ class Comparison:
         plan = flight.plan
         ends = {str(key) for key in (flight.key, *plan.takes_over)}
         ends |= {victim.gang for victim in plan.victims}
-        holds = [hold for hold in self._book.holds() if str(hold.gang) not in ends]
+        held = list(self._book.holds())
+        holds = [hold for hold in held if str(hold.gang) not in ends]
+        holds += nominated_seats(gang, snapshot, {hold.uid for hold in held})
         going = {*flight.victims, *flight.waits}
         return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
 

@@ -45,9 +45,11 @@ def late(
         )
     going = (*flight.victims.values(), *flight.waits.values())
     if not going:
-        return None  # about to open
-    longest = max((victim.grace for victim in going), default=0)
-    if now - flight.since <= longest + settings.victim_slack_seconds:
+        return _unopened(flight, now, settings)
+    longest = max(victim.grace for victim in going)
+    # Each eviction that is accepted is progress: to stop amid them would only take in vain.
+    since = max(flight.since, flight.progress_at)
+    if now - since <= longest + settings.victim_slack_seconds:
         return None
     stuck = ", ".join(sorted(victim.name for victim in going)[:5])
     unsent = len(flight.victims.keys() - flight.sent)
@@ -56,4 +58,17 @@ def late(
         f"{stuck} did not go away within the grace period and "
         f"{settings.victim_slack_seconds:g} s{refused}: "
         "the seats go back, nothing further is evicted for this plan"
+    )
+
+
+def _unopened(flight: Flight, now: float, settings: SeatSettings) -> str | None:
+    """Return why seats whose room is there are not waited for any more."""
+    awaited = (*flight.plan.victims, *flight.plan.waits_for)
+    longest = max((victim.grace for victim in awaited), default=0)
+    since = max(flight.since, flight.progress_at)
+    if now - since <= longest + settings.victim_slack_seconds + settings.bind_seconds:
+        return None
+    return (
+        f"its room is there, and for {settings.bind_seconds:g} s more urgent pods have been on "
+        "their way to it: the seats go back"
     )

@@ -5,7 +5,7 @@ the lease. An answer that says neither yes nor no (a timeout, a 5xx, a lost conn
 back. A request that was lost sight of may still arrive: its unit is watched for a while.
 
 What the API server refuses for good is told (``Listener.eviction_refused``), remembered so that
-the next plan takes somebody else, and tried again now and then as long as the unit is touched.
+the next plan takes somebody else, and tried again now and then as long as the pod must go.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ WATCH_SECONDS = 60.0
 class Driver:
     """Evicts single pods of units.
 
-    ``touch(unit)`` is told when a pod of it goes by our hand, ``let_go(unit)`` is asked to end
-    one that is released and untouched, once nobody may still go. ``rest`` is how to wait
-    without keeping others waiting.
+    ``touch(unit, uid)`` is told when a pod of it goes by our hand, ``let_go(unit)`` is asked to
+    let go of those who need not go when it is released, once nobody may still go. ``rest`` is how
+    to wait without keeping others waiting.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Driver:
         listener: Listener,
         refusals: Refusals,
         refused_seconds: float,
-        touch: Callable[[Unit], None],
+        touch: Callable[[Unit, str], None],
         let_go: Callable[[Unit], None],
         rest: Callable[[Awaitable[None]], Awaitable[None]],
     ) -> None:
@@ -68,7 +68,7 @@ class Driver:
     def wanted(self, unit: Unit, victim: Victim) -> bool:
         """Whether somebody still has to ask for the pod's eviction."""
         there = unit.fates.get(victim.uid, Fate.ACCEPTED) is not Fate.ACCEPTED
-        return there and (unit.touched or not unit.released)
+        return there and (victim.uid in unit.must_go or not unit.released)
 
     async def drive(self, unit: Unit, victim: Victim) -> None:
         """Look after one victim until nobody has to any more."""
@@ -84,7 +84,7 @@ class Driver:
             if self.wanted(unit, victim):
                 continue  # another pod of its unit went after all
             unknown = unit.fates.get(victim.uid) is Fate.ASKED
-            if not unit.released or unit.touched or not (doubtful or unknown):
+            if not unit.released or victim.uid in unit.must_go or not (doubtful or unknown):
                 return
             await self._rest(asyncio.sleep(LOOK_SECONDS))
             if unknown:
@@ -96,7 +96,8 @@ class Driver:
         told = told_broken = False
         began = self._now()
         while self.wanted(unit, victim):
-            why, error = self._check.of_victim(victim, unit.priority, alone=unit.touched), None
+            error = None
+            why = self._check.of_victim(victim, unit.priority, alone=uid in unit.must_go)
             if not why:
                 answer = await self._send(unit, victim)
                 if answer is True or unit.fates.get(uid) is Fate.ACCEPTED:
@@ -109,10 +110,10 @@ class Driver:
             lasting = noes >= self._evictor.attempts or (
                 self._now() - began > self._refused_seconds
             )
-            if why and error is None and not unit.touched:
+            if why and error is None and uid not in unit.must_go:
                 lasting = True  # our own check: the plan does not hold any more
-            if why and lasting and not (told_broken if unit.touched else told):
-                told, told_broken = True, unit.touched
+            if why and lasting and not (told_broken if uid in unit.must_go else told):
+                told, told_broken = True, uid in unit.must_go
                 self._refuse(unit, victim, why, error)
             longest = REFUSED_PAUSE if unit.error else 5.0
             await self._rest(self._evictor.pause(pause, error, longest))
@@ -127,8 +128,8 @@ class Driver:
             return (
                 self._leadership.acts
                 and self.wanted(unit, victim)
-                and not self._check.of_victim(victim, unit.priority, alone=unit.touched)
-                and (unit.touched or self._listener.still_holds(unit))
+                and not self._check.of_victim(victim, unit.priority, alone=uid in unit.must_go)
+                and (uid in unit.must_go or self._listener.still_holds(unit))
             )
 
         def asking() -> None:
@@ -154,7 +155,8 @@ class Driver:
             if before is not Fate.ASKED:  # else an earlier request may still arrive
                 self._not_done(unit, uid)
             return False
-        if removal is Removal.ACCEPTED:
+        ours = before is Fate.ASKED or self._now() < unit.doubtful_until
+        if removal is Removal.ACCEPTED or ours:  # an earlier request may have done it
             self._accepted(unit, victim)
         elif uid in unit.fates:
             # Gone without us: room is free, and nothing was broken by our hand.
@@ -185,7 +187,7 @@ class Driver:
         if victim.uid in unit.fates:
             unit.fates[victim.uid] = Fate.ACCEPTED
         self._refusals.forget(victim.uid)
-        self._touch(unit)
+        self._touch(unit, victim.uid)
         if unit.error and not any(fate is Fate.REFUSED for fate in unit.fates.values()):
             unit.error = ""
         self._listener.eviction_sent(unit, victim)

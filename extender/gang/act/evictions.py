@@ -1,15 +1,18 @@
 """Evictions on their way, unit by unit: once one pod of a unit has gone, all of it goes.
 
 A unit is *begun* when its first request may leave, and *touched* once a pod of it has gone,
-or will go, by our hand. A plan may end at any moment; what is begun and not touched is let go
-of then, what is touched is finished, whoever asks for it or not (promise 2). How one pod is
-evicted is in ``driver.py``.
+or will go, by our hand; whoever is in it then *must go*. A plan may end at any moment; whoever is
+begun and need not go is let go of then, the others are evicted, whoever asks for it or not
+(promise 2). How one pod is evicted is in ``driver.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
+
+from msgspec.structs import replace
 
 from extender.gang.act.dispatch import Dispatch
 from extender.gang.act.driver import Driver
@@ -18,6 +21,7 @@ from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
 from extender.gang.act.unit import Fate, Listener, Unit
+from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
 
 
@@ -35,6 +39,7 @@ class Evictions:
         refused_seconds: float,
     ) -> None:
         self._evictor = evictor
+        self._check = check
         self._now = monotonic
         self._spawn = spawn
         self._dispatch = Dispatch(evictor.concurrency, spawn, self._wanted, self._drive)
@@ -81,9 +86,9 @@ class Evictions:
         return [unit for units in self._units.values() for unit in units.values()]
 
     def takes(self, uid: str) -> bool:
-        """Whether the pod goes for sure: a touched unit has it, or its request is under way."""
+        """Whether the pod goes for sure: it must, or its request is under way."""
         return any(
-            unit.touched or unit.fates.get(uid) in (Fate.ASKED, Fate.ACCEPTED)
+            uid in unit.must_go or unit.fates.get(uid) in (Fate.ASKED, Fate.ACCEPTED)
             for unit in self._by_pod.get(uid, ())
         )
 
@@ -126,10 +131,12 @@ class Evictions:
             fates={uid: Fate.ACCEPTED if uid in accepted else Fate.WAITING for uid in left},
             budgeted=budgeted,
             message=message,
-            touched=touched,
+            must_go=set(left) if touched else set(),
+            touched_at=self._now() if touched else 0.0,
         )
         same = self._by_name.setdefault(unit.name, [])
-        unit.touched |= any(each.touched for each in same)
+        unit.must_go.update(uid for each in same for uid in each.must_go if uid in left)
+        unit.touched_at = max(each.touched_at for each in (unit, *same))
         same.append(unit)
         self._units.setdefault(plan_id, {})[unit.name] = unit
         for uid in left:
@@ -138,7 +145,7 @@ class Evictions:
         return unit
 
     def release(self, plan_id: str) -> None:
-        """The plan is over: let go of what is untouched, finish the rest."""
+        """The plan is over: let go of those who need not go, evict the others."""
         for unit in self.of_plan(plan_id):
             unit.released = True
             self._let_go(unit)
@@ -146,8 +153,7 @@ class Evictions:
     def look_after(self) -> None:
         """See to it that every eviction that is wanted is worked on; now and then."""
         for unit in self.unfinished():
-            if unit.touched or not unit.released:
-                self._dispatch.add(unit)
+            self._dispatch.add(unit)
 
     def going(self, uid: str) -> None:
         """A pod is seen terminating."""
@@ -156,7 +162,7 @@ class Evictions:
             if uid in unit.fates:
                 unit.fates[uid] = Fate.ACCEPTED
             if doubt:
-                self._touch(unit)
+                self._touch(unit, uid)
 
     def gone(self, uid: str) -> None:
         """A pod is seen gone."""
@@ -166,18 +172,49 @@ class Evictions:
             unit.victims.pop(uid, None)
             unit.fates.pop(uid, None)
             if doubt:
-                self._touch(unit)
+                self._touch(unit, uid)
             if not unit.victims:
                 self._end(unit)
 
     # -- one unit -------------------------------------------------------------------------
 
-    def _touch(self, unit: Unit) -> None:
-        """A pod of the unit goes by our hand: so does the rest, whichever plan counted on it."""
+    def _touch(self, unit: Unit, uid: str) -> None:
+        """A pod of the unit goes by our hand: so does the rest, whichever plan counted on it.
+
+        Not for one that had to go anyhow: the rest was told then, and who came since is not of it.
+        """
+        if uid in unit.must_go:
+            return
         for each in self._by_name.get(unit.name, ()):
             if not each.touched:
-                each.touched = True
-                self._dispatch.hurry(each)
+                each.touched_at = self._now()
+            each.must_go.update(each.victims)
+            self._dispatch.hurry(each)
+
+    def joined(self, name: str, pod: Pod, offered: float) -> None:
+        """A member of a gang has a node now that it was offered at ``offered`` (monotonic).
+
+        If that was before its gang went in part, it was on its way then: it goes with the rest.
+        """
+        for unit in self._by_name.get(name, ()):
+            late = unit.touched and unit.whole and offered <= unit.touched_at
+            if late and not pod.deleting and pod.uid not in unit.victims:
+                other = next(iter(unit.victims.values()))
+                victim = replace(
+                    other,
+                    uid=pod.uid,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    node=pod.node,
+                    priority=pod.priority,
+                    grace=min(pod.grace, other.grace),
+                )
+                unit.victims[pod.uid] = victim
+                unit.fates[pod.uid] = Fate.WAITING
+                unit.must_go.add(pod.uid)
+                unit.budgeted |= self._check.budgeted([victim], unit.priority)
+                self._by_pod.setdefault(pod.uid, []).append(unit)
+                self._dispatch.hurry(unit)
 
     def _wanted(self, unit: Unit, victim: Victim) -> bool:
         return self._driver.wanted(unit, victim)
@@ -186,12 +223,27 @@ class Evictions:
         await self._driver.drive(unit, victim)
 
     def _let_go(self, unit: Unit) -> None:
-        """End a released unit of which nobody has gone, once nobody may still go."""
-        if not unit.released or unit.touched or Fate.ASKED in unit.fates.values():
+        """Let go of whoever need not go in a released unit, once nobody may still go."""
+        if not unit.released or Fate.ASKED in unit.fates.values():
             return
         if self._now() < unit.doubtful_until:
             return
-        self._end(unit)
+        self._forget(unit, unit.victims.keys() - unit.must_go)
+        if not unit.victims:
+            self._end(unit)
+
+    def _forget(self, unit: Unit, uids: AbstractSet[str]) -> None:
+        """Take victims that are there out of a unit, and their condition back."""
+        for uid in sorted(uids):
+            victim = unit.victims.pop(uid)
+            del unit.fates[uid]
+            others = [u for u in self._by_pod.get(uid, []) if u is not unit]
+            if others:
+                self._by_pod[uid] = others
+            else:
+                self._by_pod.pop(uid, None)
+            if uid in unit.marked:
+                self._spawn(self._evictor.unmark(victim))
 
     def _end(self, unit: Unit) -> None:
         units = self._units.get(unit.plan_id, {})
@@ -204,13 +256,4 @@ class Evictions:
             self._by_name[unit.name] = same
         else:
             del self._by_name[unit.name]
-        for uid in unit.victims:
-            others = [u for u in self._by_pod.get(uid, []) if u is not unit]
-            if others:
-                self._by_pod[uid] = others
-            else:
-                self._by_pod.pop(uid, None)
-        for uid in sorted(unit.marked & unit.victims.keys()) if not unit.touched else ():
-            self._spawn(self._evictor.unmark(unit.victims[uid]))
-        unit.victims = {}
         self._listener.unit_ended(unit)

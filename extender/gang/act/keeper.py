@@ -105,9 +105,7 @@ class RecordKeeper:
         kept = self._kept.get(plan_id)
         if kept is None or not kept.over:
             return
-        kept.owed = tuple(
-            sorted(victim.uid for unit in units(plan_id) if unit.owed for victim in unit.unsent)
-        )
+        kept.owed = tuple(sorted(victim.uid for unit in units(plan_id) for victim in unit.owed))
         self._push(kept)
 
     def _push(self, kept: Kept) -> None:

@@ -70,7 +70,7 @@ class Lifetimes:
         return flight
 
     def leave(self, flight: Flight) -> None:
-        """Take the flight out of the book: untouched units stay, touched ones are finished."""
+        """Take the flight out of the book: who must go is evicted, the others stay."""
         if flight.over:
             return
         flight.enter(State.ENDED, self._clocks.monotonic())
@@ -100,7 +100,11 @@ class Lifetimes:
             return
         held, why = seats_of(flight), message
         self.leave(flight)
-        owed = sum(len(unit.unsent) for unit in self._evictions.of_plan(flight.id) if unit.touched)
+        owed = sum(
+            victim.uid in unit.must_go
+            for unit in self._evictions.of_plan(flight.id)
+            for victim in unit.unsent
+        )
         if owed:
             message += f"; {owed} evictions of units that have gone in part are still finished"
         self._decide(

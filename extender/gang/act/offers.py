@@ -59,9 +59,9 @@ class Offers:
                 break
             del self._made[oldest]
 
-    def settled(self, uid: str) -> None:
-        """The pod is bound or gone."""
-        self._made.pop(uid, None)
+    def settled(self, uid: str) -> Offer | None:
+        """The pod is bound or gone; return what it was offered last."""
+        return self._made.pop(uid, None)
 
     def unknown(self, since: float) -> bool:
         """Whether a life before may have offered room that seats held at ``since`` count on."""

@@ -93,7 +93,7 @@ class Recovery:
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
-            sent={v.uid for v in plan.victims if _leaves(v, snapshot)},
+            sent={v.uid for v in plan.victims if self._leaves(v, snapshot)},
             started=now,
             recorded=True,
         )
@@ -113,18 +113,40 @@ class Recovery:
         """Go on with units of which a part has gone; the rest of the plan decides nothing here.
 
         A record is written right before the first eviction, so a unit that is gone in part
-        has gone by our hand but for the rarest chance, and is broken either way.
+        has gone by our hand but for the rarest chance, and is broken either way. Not when
+        others have come in the place of those who went: then it runs.
         """
         plan = record.plan
         whole = sorted((v for v in plan.victims if v.unit), key=lambda v: (v.unit, v.uid))
+        owed = None if record.finishing is None else set(record.finishing)
         for _, group in groupby(whole, key=lambda v: v.unit):
             unit = list(group)
             left = [v for v in unit if present(v, snapshot)]
-            gone = len(left) < len(unit) or any(_leaves(v, snapshot) for v in left)
-            if gone and any(not _leaves(v, snapshot) for v in left):
+            begun = len(left) < len(unit) or any(self._leaves(v, snapshot) for v in left)
+            if owed is not None:
+                left = [v for v in left if v.uid in owed]
+            going = [v.uid for v in left if self._leaves(v, snapshot)]
+            if begun and len(going) < len(left):
+                if self._whole_again(unit, left, snapshot):
+                    continue
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
                 record = replace(record, plan=replace(plan, priority=priority))
-                self._flights.finish(record, left, [v.uid for v in left if _leaves(v, snapshot)])
+                self._flights.finish(record, left, going)
+
+    def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
+        """Whether members that the record does not know have made the gang whole again."""
+        pod = present(left[0], snapshot)
+        key = None if pod is None else self._gangs.member_key(pod)
+        if key is None:
+            return False
+        gang = self._gangs.resolve(key, snapshot)
+        known = {victim.uid for victim in unit}
+        enough = gang.min_count if gang.size_known else len(unit)
+        return (
+            gang.goes_whole
+            and len(gang.bound) >= enough
+            and any(member.uid not in known for member in gang.bound)
+        )
 
     def _close(self, record: Record, why: str, outcome: Outcome = Outcome.GAVE_UP) -> None:
         owed = self._flights.evictions.of_plan(record.id)
@@ -143,8 +165,7 @@ class Recovery:
         self._flights.evictions.release(record.id)
         self._keeper.over(record.id, self._flights.evictions.of_plan)
 
-
-def _leaves(victim: Victim, snapshot: Snapshot) -> bool:
-    """Whether a victim is there and terminates."""
-    pod = present(victim, snapshot)
-    return pod is not None and bool(pod.deleting)
+    def _leaves(self, victim: Victim, snapshot: Snapshot) -> bool:
+        """Whether a victim is there and on its way out."""
+        pod = present(victim, snapshot)
+        return pod is not None and self._flights.leaves(pod, snapshot.now)

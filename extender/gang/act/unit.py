@@ -41,7 +41,11 @@ class Unit(Struct, kw_only=True):
     fates: dict[str, Fate]
     budgeted: frozenset[str]
     message: str
-    touched: bool = False
+    must_go: set[str] = field(default_factory=set)
+    """Uids of those who go whatever becomes of the plan, or have gone: they were there when one of
+    theirs went by our hand. A pod made anew since is a victim of its plan, and no more."""
+    touched_at: float = 0.0
+    """When one of them went first, monotonic."""
     doubtful_until: float = 0.0
     """Until when a request that was lost sight of may still arrive."""
     released: bool = False
@@ -58,9 +62,15 @@ class Unit(Struct, kw_only=True):
     """Victims a task looks after."""
 
     @property
-    def owed(self) -> bool:
-        """Whether the unit may have gone in part by our hand: it cannot be forgotten."""
-        return self.touched or self.doubtful_until > 0 or Fate.ASKED in self.fates.values()
+    def touched(self) -> bool:
+        """Whether it has gone in part by our hand."""
+        return not self.must_go.isdisjoint(self.victims)
+
+    @property
+    def owed(self) -> tuple[Victim, ...]:
+        """Victims that cannot be forgotten: they must go, or they must if one goes that may."""
+        doubt = self.doubtful_until > 0 or Fate.ASKED in self.fates.values()
+        return tuple(v for v in self.unsent if doubt or v.uid in self.must_go)
 
     @property
     def unsent(self) -> tuple[Victim, ...]:
@@ -72,13 +82,13 @@ class Listener(Protocol):
     """Who is told how evictions go."""
 
     def still_holds(self, unit: Unit) -> bool:
-        """Whether the plan of an untouched unit holds on the newest state."""
+        """Whether the unit's plan holds on the newest state."""
 
     def eviction_sent(self, unit: Unit, victim: Victim) -> None:
         """The API server has accepted one eviction."""
 
     def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
-        """One eviction is refused for good. A touched unit is broken until it is finished."""
+        """One eviction is refused for good. If the pod must go, its gang is broken until then."""
 
     def unit_ended(self, unit: Unit) -> None:
         """All pods of the unit are gone, or it is let go of untouched."""

@@ -1,0 +1,56 @@
+"""Room that kube-scheduler keeps for another pod is no room for less urgent seats."""
+
+from __future__ import annotations
+
+from extender.gang.act.book import State
+from tests.gang.rig import PODS, Rig
+
+
+async def waiting(rig: Rig) -> None:
+    """A gang of one with a seat where a pod is leaving, and an urgent pod of no gang."""
+    await rig.pod("leaving", cls="low", on="n0", grace=60)
+    await rig.pod("other", cls="top", on="n1")
+    await rig.client.delete(f"{PODS}/leaving", grace=60)
+    await rig.until(lambda: bool(rig.cached("leaving").deleting), "it terminates")
+    await rig.gang("calm", 1, "high")
+    await rig.coordinator.ensure(rig.resolver_key("calm-0"), "loop")
+    (flight,) = rig.coordinator.book
+    assert list(flight.seats.values()) == ["n0"]
+    await rig.pod("urgent", cls="top")
+
+
+async def nominate(rig: Rig, name: str) -> None:
+    """As kube-scheduler does once it was allowed to preempt there."""
+    status = {"status": {"nominatedNodeName": "n0"}}
+    await rig.client.patch(f"{PODS}/{name}/status", status)
+    await rig.until(lambda: rig.cached(name).nominated == "n0", "it is nominated")
+
+
+async def test_seats_do_not_open_where_another_pod_was_allowed_to_preempt(rig: Rig) -> None:
+    await waiting(rig)
+    (flight,) = rig.coordinator.book
+    answer = await rig.preempt("urgent", n0=["leaving"])
+    assert list(answer.candidates) == ["n0"]  # more urgent than the gang
+    await rig.remove("leaving")
+    await rig.until(lambda: not flight.waits, "its room is there")
+    assert rig.coordinator.flights.crowded(flight)
+    assert flight.state is not State.OPEN
+    assert (await rig.filter("calm-0", "n0")).node_names == []
+
+
+async def test_a_plan_is_compared_again_when_its_room_is_kept_for_a_more_urgent_pod(
+    rig: Rig,
+) -> None:
+    await waiting(rig)
+    (flight,) = rig.coordinator.book
+    await nominate(rig, "urgent")
+    await rig.until(lambda: flight.over, "the plan does not hold any more")
+
+
+async def test_a_nomination_of_the_less_urgent_is_no_reason(rig: Rig) -> None:
+    await waiting(rig)
+    (flight,) = rig.coordinator.book
+    await rig.pod("small", cls="low")
+    await nominate(rig, "small")
+    assert not flight.doubted
+    assert rig.coordinator.flights.problem(flight) == ""
