@@ -102,6 +102,7 @@ class Coordinator:
         self.leadership = leadership
         self._heartbeats = heartbeats
         self.recovered = False
+        self.monotonic = clocks.monotonic
         self._source = source
         self._settings = settings
         self._clocks = clocks
@@ -124,7 +125,14 @@ class Coordinator:
         )
         self._background = Background()
         self._gangs = KeptGangs(resolver)
-        self.notices = Notices(notifier, self.book, self._snapshot, clocks, self._background)
+        self.notices = Notices(
+            notifier,
+            self.book,
+            self._snapshot,
+            clocks,
+            self._background,
+            nominate=settings.seats.nominate,
+        )
         self._conditions = GroupConditions(
             conditions,
             self._snapshot,
@@ -185,9 +193,17 @@ class Coordinator:
         self._sweeper = Sweeper(
             self.notices, self._keeper, self._gangs, self._snapshot, leadership, clocks.monotonic
         )
-        refused = RefusedSeats(self.book, clocks.monotonic, self._replan)
+        self._refused_seats = refused = RefusedSeats(
+            self.book,
+            clocks.monotonic,
+            self.evidence,
+            self.notices.calls,
+            self._replan,
+            self.flights.seat_given,
+        )
         self.seat_not_offered = refused.seat_not_offered
-        self.seat_given = self.flights.seat_given
+        self.seat_not_tried = refused.seat_not_tried
+        self.seat_given = refused.seat_given
         self.crowded = self.flights.crowded
 
     def _snapshot(self) -> Snapshot:
@@ -320,6 +336,7 @@ class Coordinator:
                 self._waiting.grown(key)
         self._pending_gangs.observe(old, new)
         self.flights.observe(old, new)
+        self._refused_seats.observe(old, new)
 
     # -- time ---------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 Volumes and claimed devices decide on their own where a pod can go. For such a
 member only nodes count that kube-scheduler has named lately: in filter those it
-accepts now, in preempt those it would accept after evictions there.
+accepts now, in preempt those it would accept after evictions there. A node on which
+it has refused a seat does not count for a while, whatever the member needs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from extender.model.objects import Pod
 
 MEMORY_SECONDS = 60.0
 MAX_PODS = 65536
+REFUSED_SECONDS = 300.0
+"""How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
+the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
+MAX_REFUSED = 65536
 MAX_SCHEDULERS = 100
 
 
@@ -27,6 +32,10 @@ class Evidence:
         self._accepted: TTLCache[str, frozenset[str]] = TTLCache(
             maxsize=MAX_PODS, ttl=MEMORY_SECONDS, timer=monotonic
         )
+        self._refused: TTLCache[tuple[object, str], None] = TTLCache(
+            maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=monotonic
+        )
+        """Kinds of pods, with the node that was refused them as a seat."""
         self._now = monotonic
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
@@ -50,7 +59,22 @@ class Evidence:
                 return pod
         return None
 
+    def refuses(self, pod: Pod, node: str) -> None:
+        """Note that kube-scheduler refuses pods like this one on a node that has room."""
+        self._refused[_kind(pod), node] = None
+
     def masks(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return, per member uid, the nodes that do not count for its kind."""
+        masks = self._unnamed(gang, nodes)
+        refused: dict[object, set[str]] = {}
+        for kind, node in self._refused:
+            refused.setdefault(kind, set()).add(node)
+        for pod in gang.pending if refused else ():
+            if (kind := _kind(pod)) in refused:
+                masks[pod.uid] = masks.get(pod.uid, frozenset()) | refused[kind]
+        return masks
+
+    def _unnamed(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
         """Return, per member uid, the nodes that nobody has named for its kind."""
         by_kind: dict[object, frozenset[str]] = {}
         for pod in gang.pending:
