@@ -31,6 +31,10 @@ RIVALS: tuple[Rival, ...] = ("workload-aware", "pod-by-pod")
 """kube-scheduler's own group preemption; its preemption without groups."""
 
 
+EVERY_NODE = {"percentageOfNodesToScore": 100}
+"""Plans are compared, not speed: both sides see all nodes."""
+
+
 class Ours(Struct, frozen=True):
     """The extender with one of its cost orders."""
 
@@ -112,7 +116,7 @@ class Bed:
     def _scheduler(self, contender: Contender) -> Iterator[None]:
         gates = self.control_plane.release.wap_gates if contender == "workload-aware" else ()
         if not isinstance(contender, Ours):
-            self.control_plane.restart_scheduler(scheduler_config(), gates=gates)
+            self.control_plane.restart_scheduler(scheduler_config() | EVERY_NODE, gates=gates)
             yield
             return
         with serving(
@@ -121,7 +125,9 @@ class Bed:
             NAMESPACE,
             contender.order,
         ) as served:
-            self.control_plane.restart_scheduler(scheduler_config(served.url), gates=())
+            self.control_plane.restart_scheduler(
+                scheduler_config(served.url) | EVERY_NODE, gates=()
+            )
             yield
             self.control_plane.stop_scheduler()
 

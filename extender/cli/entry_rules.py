@@ -53,7 +53,7 @@ def _verbs(own: dict[str, ExtenderEntry], source: str) -> Iterator[Finding]:
     for field, verb in VERBS.items():
         key = camel(field)
         named = [path for path, entry in own.items() if getattr(entry, field)]
-        if not named:
+        if not named and verb != "prioritize":
             yield broken(f"no-{verb}", f"{source}: {last}", f"{key} is missing")
         for path in named:
             value = str(getattr(own[path], field))
@@ -86,6 +86,8 @@ def _reach(entry: ExtenderEntry, place: str) -> Iterator[Finding]:
         names = ", ".join(resource.name for resource in entry.managed_resources)
         problem = f"limits the calls to pods that ask for {names}"
         yield broken("managed-resources", f"{place}.managedResources", problem)
+    if entry.prioritize_verb:
+        yield broken("prioritize", f"{place}.prioritizeVerb", "is asked for every pod")
     if entry.prioritize_verb and entry.weight <= 0:
         yield broken("weight", f"{place}.weight", f"{weight} with a prioritizeVerb")
     if entry.weight and not entry.prioritize_verb:

@@ -26,7 +26,8 @@ def configuration_findings(
     own = own_entries(entries, settings, url)
     if own:
         yield from entry_findings(own, settings, source)
-        yield from _neighbours(entries, own, source)
+        full = configuration.percentage_of_nodes_to_score == 100
+        yield from _neighbours(entries, own, source, full=full)
     else:
         seen = ", ".join(entry.url_prefix or "(no urlPrefix)" for entry in entries.values())
         problem = (
@@ -60,9 +61,16 @@ def _port(entry: ExtenderEntry) -> int:
 
 
 def _neighbours(
-    entries: dict[str, ExtenderEntry], own: dict[str, ExtenderEntry], source: str
+    entries: dict[str, ExtenderEntry],
+    own: dict[str, ExtenderEntry],
+    source: str,
+    *,
+    full: bool,
 ) -> Iterator[Finding]:
-    """Extenders are asked in file order, ignorable ones last; we want to be the last one."""
+    """Extenders are asked in file order, ignorable ones last; we want to be the last one.
+
+    ``full``: all nodes are filtered for each pod.
+    """
     asked = sorted(entries, key=lambda path: entries[path].ignorable)
     last_own = max(asked.index(path) for path in own)
     for path, other in entries.items():
@@ -82,6 +90,9 @@ def _neighbours(
             yield broken("preempt-other", f"{source}: {path}.preemptVerb", problem)
         if after and other.filter_verb:
             yield broken("filter-after", f"{source}: {path}.filterVerb", asked_after, move=move)
+        elif other.filter_verb and not full:
+            problem = f"{other.url_prefix} may remove nodes before this extender is asked"
+            yield broken("filter-before", f"{source}: {path}.filterVerb", problem)
 
 
 def _profiles(configuration: Configuration, settings: Settings, source: str) -> Iterator[Finding]:
@@ -92,8 +103,8 @@ def _profiles(configuration: Configuration, settings: Settings, source: str) -> 
         path = f"{source}: profiles[{index}]"
         own = profile.percentage_of_nodes_to_score
         percentage = general if own is None else own
-        if percentage != 100:
-            problem = f"is {percentage or 'adaptive (5 to 50)'}, not 100"
+        if percentage == 100:
+            problem = "is 100"
             if len(profiles) > 1:
                 problem += f" (profile {profile.scheduler_name})"
             place = source + ": " if own is None else path + "."

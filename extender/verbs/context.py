@@ -16,6 +16,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
+from extender.verbs.samples import Samples
 from extender.verbs.spare import Spare
 
 
@@ -67,8 +68,11 @@ class Asking(Protocol):
     def crowded(self, flight: Flight) -> bool:
         """Whether pods that were offered a seat's node may be in the way of the seats."""
 
-    def seat_given(self, flight: Flight, pod: Pod) -> None:
-        """Note that the member was told its seat and is on its way to it."""
+    def seat_given(self, flight: Flight, pod: Pod) -> bool:
+        """Note that the member is told its seat; False when it must not be any more."""
+
+    def seat_not_tried(self, flight: Flight, pod: Pod) -> None:
+        """Note an attempt that says nothing about the member's seat."""
 
     def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
         """Note that kube-scheduler would not put the member on its seat."""
@@ -85,6 +89,7 @@ class Context(Struct, frozen=True):
     offers: Offers
     resolver: Resolver
     spare: Spare
+    samples: Samples
     shown: Callable[[], Snapshot]
     """The newest state, with evictions that are on their way."""
 

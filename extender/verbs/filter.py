@@ -9,6 +9,7 @@ kube-scheduler up to 1.37 a plain failed node would be tried for preemption.
 from __future__ import annotations
 
 from extender.gang.act.book import Flight, State
+from extender.gang.plan.lists import complete
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
@@ -40,7 +41,7 @@ class Filter:
             if behind and context.resolver.member_key(told) is None:
                 return self._unread(told, names)
             raise
-        nominated_only = len(names) == 1 and names[0] in (pod.nominated, told.nominated)
+        nominated_only = _nominated_only(names, pod, told)
         context.evidence.accepts(pod, names)
         context.offers.settled(pod.uid)  # it is tried again, so it is on its way nowhere
         answer: Flight | Refusal | None = context.book.of_member(pod.uid)
@@ -51,18 +52,18 @@ class Filter:
             gang = context.waiting_gang(pod)
             if gang is None:
                 return self._beside_seats(pod, names)
-            # A nominated pod is first tried on its nominated node alone: that is no evidence.
-            offered = None if nominated_only else {pod.uid: frozenset(names)}
+            # A nominated pod is first tried on its nominated node alone: that is no evidence
+            # against others, nor is a sample.
+            whole = not nominated_only and self._complete(names)
+            offered = {pod.uid: frozenset(names)} if whole else None
             answer = await context.asking.ensure(gang.key, "filter", offered=offered)
         if isinstance(answer, Flight):
-            return self._seated(answer, pod, names, nominated_only)
+            return self._seated(answer, pod, told, names)
         if answer.code == "stale":
             return FilterResult(node_names=[], error=cut(answer.message))
         return hold_back(names, f"{answer.gang}: {answer.message}")
 
-    def _seated(
-        self, flight: Flight, pod: Pod, names: list[str], nominated_only: bool
-    ) -> FilterResult:
+    def _seated(self, flight: Flight, pod: Pod, told: Pod, names: list[str]) -> FilterResult:
         seat = flight.seats.get(pod.uid)
         if seat is None:
             return hold_back(
@@ -76,18 +77,25 @@ class Filter:
                 names, f"{flight.key}: seat on {seat}, a more urgent pod may be on its way there"
             )
         if seat in names:
-            flight.missed.pop(pod.uid, None)
-            self._context.asking.seat_given(flight, pod)
+            if not self._context.asking.seat_given(flight, pod):
+                return hold_back(names, f"{flight.key}: {seat} does not work, another is sought")
             others = [name for name in names if name != seat]
             result = hold_back(others, f"{flight.key}: its seat is on {seat}")
             result.node_names.append(seat)
             return result
-        if not nominated_only:
-            self._context.asking.seat_not_offered(flight, pod, frozenset(names))
-            swapped = flight.seats.get(pod.uid)
-            if flight.state is State.OPEN and swapped is not None and swapped in names:
-                return self._seated(flight, pod, names, nominated_only)
+        # The request tells what the attempt was made with: a nominated seat has just been tried.
+        if not _nominated_only(names, pod, told):
+            if told.nominated == seat or self._complete(names):
+                self._context.asking.seat_not_offered(flight, pod, frozenset(names))
+                swapped = flight.seats.get(pod.uid)
+                if flight.state is State.OPEN and swapped is not None and swapped in names:
+                    return self._seated(flight, pod, told, names)
+            else:
+                self._context.asking.seat_not_tried(flight, pod)
         return hold_back(names, f"{flight.key}: its seat is on {seat}, which is not offered")
+
+    def _complete(self, names: list[str]) -> bool:
+        return complete(len(names), len(self._context.cluster.snapshot().nodes))
 
     def _beside_seats(self, pod: Pod, names: list[str]) -> FilterResult:
         held = self._context.book.nodes()
@@ -109,7 +117,16 @@ class Filter:
         self._context.offers.note(pod, kept)
         if refused:
             self._context.notices.held_back(pod)
+            self._walk_on(pod, names, kept)
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
+
+    def _walk_on(self, pod: Pod, names: list[str], kept: list[str]) -> None:
+        """Have a pod tried again that was offered nothing but nodes with seats, of a part."""
+        samples = self._context.samples
+        if kept:
+            samples.forget(pod.uid)
+        elif samples.refused(pod.uid, names, len(self._context.cluster.snapshot().nodes)):
+            self._context.notices.wake(pod)
 
     def _unread(self, told: Pod, names: list[str]) -> FilterResult:
         """Answer about a pod of no gang that a watch which is down has not brought.
@@ -123,6 +140,11 @@ class Filter:
         self._context.offers.note(told, kept)
         refused = {name: reason for name in names if name in held}
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
+
+
+def _nominated_only(names: list[str], pod: Pod, told: Pod) -> bool:
+    """Whether the pod is tried on its nominated node alone; a list may follow."""
+    return len(names) == 1 and names[0] in (pod.nominated, told.nominated)
 
 
 def _waits_for(flight: Flight) -> str:

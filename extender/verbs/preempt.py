@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from extender.gang.act.book import Flight
 from extender.gang.incremental.protection import Protections
+from extender.gang.plan.lists import samples
 from extender.gang.plan.single import single_gang
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
@@ -44,7 +45,12 @@ class Preempt:
         context.evidence.accepts(pod, args.candidates)
         flight = context.book.of_member(pod.uid)
         if flight is not None:
-            context.asking.seat_not_offered(flight, pod, frozenset())
+            seat = flight.seats.get(pod.uid, "")
+            nodes = len(context.cluster.snapshot().nodes)
+            if args.pod.nominated == seat or not samples(nodes):
+                context.asking.seat_not_offered(flight, pod, frozenset())
+            else:
+                context.asking.seat_not_tried(flight, pod)
             return NOTHING
         gang = context.waiting_gang(pod)
         if gang is not None:
@@ -60,6 +66,8 @@ class Preempt:
         return gang is not None and gang.starts_whole
 
     async def _single(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
+        if self._context.samples.goes_on(pod.uid):
+            return NOTHING  # a node that it has not been offered yet may be free
         clean, breaking = self._sorted(pod, candidates)
         if not breaking:
             return self._allowed(pod, clean)

@@ -10,6 +10,7 @@ from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter
 from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
+from extender.verbs.samples import Samples
 from extender.verbs.spare import Spare
 from extender.wire.bind import BindArgs, BindResult
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority
@@ -31,6 +32,7 @@ class ExtenderVerbs:
             offers=coordinator.offers,
             resolver=coordinator.resolver,
             spare=spare,
+            samples=Samples(coordinator.monotonic),
             shown=coordinator.flights.shown,
         )
         asked = Asked(cluster, settings.server.pod_wait_seconds)

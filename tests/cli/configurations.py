@@ -11,7 +11,6 @@ Change = Callable[[Object], object]
 SAFE: Object = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
-    "percentageOfNodesToScore": 100,
     "profiles": [
         {
             "schedulerName": "default-scheduler",
@@ -24,8 +23,6 @@ SAFE: Object = {
         {
             "urlPrefix": "http://127.0.0.1:8888",
             "filterVerb": "filter",
-            "prioritizeVerb": "prioritize",
-            "weight": 1,
             "preemptVerb": "preempt",
             "nodeCacheCapable": True,
             "ignorable": False,

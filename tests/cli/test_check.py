@@ -53,14 +53,14 @@ def test_fine_is_zero_and_says_what_was_not_looked_at(
 
 def test_errors_are_one_and_come_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unsafe = copy.deepcopy(SAFE)
-    ours(ignorable=True, prioritizeVerb=None, weight=None)(unsafe)
+    ours(ignorable=True, weight=1)(unsafe)
     path = write(tmp_path / "s.yaml", unsafe)
     assert main("--scheduler-config", path, "--scheduler-feature-gates", "") == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"error   {path}: extenders[0].ignorable: is true")
     assert lines[1].startswith("        why:    whenever a call fails")
     assert lines[2].startswith("        repair: write ignorable: false")
-    assert lines[3].startswith(f"warning {path}: extenders[0]: prioritizeVerb is missing")
+    assert lines[3].startswith(f"warning {path}: extenders[0].weight: is 1 without a")
     assert lines[-1] == "1 errors, 1 warnings, 0 hints"
 
 

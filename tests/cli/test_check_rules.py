@@ -52,23 +52,23 @@ CASES = [
         f"error node-cache-capable {ENTRY}.nodeCacheCapable",
     ),
     case(
-        "sampled nodes",
-        top(percentageOfNodesToScore=50),
-        "error percentage-of-nodes percentageOfNodesToScore",
+        "all nodes",
+        top(percentageOfNodesToScore=100),
+        "hint percentage-of-nodes percentageOfNodesToScore",
     ),
+    case("half of the nodes", top(percentageOfNodesToScore=50)),
     case(
-        "adaptive sample",
-        lambda d: d.pop("percentageOfNodesToScore"),
-        "error percentage-of-nodes percentageOfNodesToScore",
-    ),
-    case(
-        "profile overrides the sample",
-        lambda d: d["profiles"][0].update(percentageOfNodesToScore=10),
-        "error percentage-of-nodes profiles[0].percentageOfNodesToScore",
+        "all nodes in a profile",
+        lambda d: d["profiles"][0].update(percentageOfNodesToScore=100),
+        "hint percentage-of-nodes profiles[0].percentageOfNodesToScore",
     ),
     case("no filter", ours(filterVerb=None), f"error no-filter {ENTRY}"),
     case("no preempt", ours(preemptVerb=None), f"error no-preempt {ENTRY}"),
-    case("no prioritize", ours(prioritizeVerb=None, weight=None), f"warning no-prioritize {ENTRY}"),
+    case(
+        "prioritize",
+        ours(prioritizeVerb="prioritize", weight=1),
+        f"hint prioritize {ENTRY}.prioritizeVerb",
+    ),
     case("other path", ours(filterVerb="predicates/filter"), f"error verb-path {ENTRY}.filterVerb"),
     case(
         "slash before the verb",
@@ -81,11 +81,15 @@ CASES = [
         f"error url-path {ENTRY}.urlPrefix",
     ),
     case("slash after the address", ours(urlPrefix="http://127.0.0.1:8888/")),
-    case("no weight", ours(weight=0), f"error weight {ENTRY}.weight"),
+    case(
+        "no weight",
+        ours(prioritizeVerb="prioritize", weight=0),
+        f"hint prioritize {ENTRY}.prioritizeVerb",
+        f"error weight {ENTRY}.weight",
+    ),
     case(
         "weight alone",
-        ours(prioritizeVerb=None),
-        f"warning no-prioritize {ENTRY}",
+        ours(weight=1),
         f"warning weight-unused {ENTRY}.weight",
     ),
     case(
@@ -156,10 +160,9 @@ CASES = [
         "asked twice",
         lambda d: d["extenders"].append(d["extenders"][0]),
         "error verb-twice extenders[1].filterVerb",
-        "error verb-twice extenders[1].prioritizeVerb",
         "error verb-twice extenders[1].preemptVerb",
     ),
-    case("another before us", beside(OTHER)),
+    case("another before us", beside(OTHER), "hint filter-before extenders[0].filterVerb"),
     case(
         "another after us",
         beside(OTHER, before=False),
@@ -256,7 +259,8 @@ def test_our_entry_is_found_by_address_when_it_is_given() -> None:
     hidden: Change = lambda d: (service(d), beside(OTHER)(d))  # noqa: E731
     settings = "server: {host: 0.0.0.0}"
     assert [f.rule for f in examine(hidden, settings)] == ["not-configured"]
-    assert [f.rule for f in examine(hidden, settings, "http://10.0.0.9:80")] == ["url-port"]
+    known = [f.rule for f in examine(hidden, settings, "http://10.0.0.9:80")]
+    assert known == ["url-port", "filter-before"]
     assert [f.rule for f in examine(hidden, settings, "http://10.0.0.8")] == ["not-configured"]
 
 

@@ -406,17 +406,20 @@ CALLS = [
     *case("fails open", EVERY, on_entries(ignorable=True), "error ignorable"),
     *case("calls too short", EVERY, on_entries(httpTimeout="2s"), "error timeout-short"),
     *case("calls too long", EVERY, on_entries(httpTimeout="5m"), "warning timeout-long"),
-    *case("no weight", EVERY, on_entries(weight=None), "error weight"),
+    *case(
+        "no weight",
+        EVERY,
+        on_entries(prioritizeVerb="prioritize"),
+        "hint prioritize",
+        "error weight",
+    ),
     *case(
         "every node in full", EVERY, on_entries(nodeCacheCapable=None), "error node-cache-capable"
     ),
     *case("no preempt", EVERY, on_entries(preemptVerb=None), "error no-preempt"),
     *case("no filter", EVERY, on_entries(filterVerb=None), "error no-filter"),
     *case(
-        "no prioritize",
-        EVERY,
-        on_entries(prioritizeVerb=None, weight=None),
-        "warning no-prioritize",
+        "prioritize", EVERY, on_entries(prioritizeVerb="prioritize", weight=1), "hint prioritize"
     ),
     *case("binds", EVERY, on_entries(bindVerb="bind"), "error bind"),
     *case(

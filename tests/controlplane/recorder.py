@@ -62,7 +62,7 @@ class RecordingExtender:
         """Requests of one verb so far, perhaps only those about one pod."""
         with self._lock:
             asked = [each for name, each in self._calls if name == verb]
-        return [each for each in asked if pod in (None, each["Pod"]["metadata"]["name"])]
+        return [each for each in asked if pod is None or each["Pod"]["metadata"]["name"] == pod]
 
     def __enter__(self) -> Self:
         """Serve in a thread."""

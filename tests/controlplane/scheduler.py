@@ -11,8 +11,6 @@ Object = dict[str, Any]
 
 EXTENDER: Object = {
     "filterVerb": "filter",
-    "prioritizeVerb": "prioritize",
-    "weight": 1,
     "preemptVerb": "preempt",
     "nodeCacheCapable": True,
     "ignorable": False,
@@ -41,8 +39,6 @@ def scheduler_config(extender_url: str | None = None, **extender_overrides: Any)
         "leaderElection": {"leaderElect": False},
         # The default of 50 requests a second would measure the client, not the scheduler.
         "clientConnection": {"qps": 5000, "burst": 10000},
-        # Every node is filtered, as a plan that spans nodes needs it.
-        "percentageOfNodesToScore": 100,
     }
     if extender_url is not None:
         entry = {"urlPrefix": extender_url, **EXTENDER, **extender_overrides}

@@ -227,7 +227,6 @@ def test_extender_is_asked_all_three_questions(cluster: Cluster) -> None:
             client.create(make_pod(f"low-{index}", 3, priority_class="low"))
         client.wait_running("low-0", "low-1")
         assert sorted(extender.calls("filter", "low-0")[0]["NodeNames"]) == ["n0", "n1"]
-        assert extender.calls("prioritize")
         assert not extender.calls("preempt")
         cluster.pod_group("g", 1, priority_class="high")
         client.create(make_pod("high", 3, priority_class="high", pod_group="g"))

@@ -49,7 +49,7 @@ def test_documented_entry_is_the_one_that_tests_use(name: str) -> None:
     (document,) = read(name)
     (entry,) = document["extenders"]
     assert {key: value for key, value in entry.items() if key != "urlPrefix"} == EXTENDER
-    assert document["percentageOfNodesToScore"] == 100
+    assert "percentageOfNodesToScore" not in document
 
 
 def test_kustomization_has_every_file_and_generates_what_is_mounted() -> None:

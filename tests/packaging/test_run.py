@@ -236,6 +236,16 @@ def test_what_is_missing_is_told_without_installing(checkout: Checkout, too_old:
     assert checkout.asked("pip install") == checkout.asked("-m venv") == []
 
 
+def test_the_python_that_is_named_is_the_one_that_is_judged(checkout: Checkout) -> None:
+    old = checkout.home / "old"
+    old.write_text(
+        f'#!/bin/sh\necho "old $*" >> {checkout.log}\ncase "$*" in *version*) exit 1;; esac\n'
+    )
+    old.chmod(0o755)
+    assert checkout.run("doctor", PYTHON=str(old)).returncode == 0
+    assert checkout.asked("-m tools") == ["old -m tools.doctor"]
+
+
 def test_without_any_python_that_is_what_is_told(checkout: Checkout) -> None:
     for program in (checkout.home.parent / "bin").iterdir():
         program.unlink()

@@ -229,6 +229,7 @@ class Bindings:
         if not flight.over:
             self._book.not_coming(flight, [arrival.uid for arrival in arrivals])
         for arrival in arrivals:
+            flight.tries.pop(arrival.uid, None)  # it comes back through no fault of its seat
             arrival.settle(why)
 
     def _released(self, flight: Flight, why: str) -> None:

@@ -36,6 +36,21 @@ class State(Enum):
     """Done or given up: the seats are nobody's any more."""
 
 
+class Tries(Struct):
+    """What kube-scheduler has made of one member's open seat (refused_seats.py, calls.py)."""
+
+    given: int = 0
+    """How often the member was given it."""
+    given_at: float = 0.0
+    """Monotonic time of the first time."""
+    unheard: int = 0
+    """How often the nomination was cleared without a question since the last one."""
+    calls: int = 0
+    """How often the member was called again."""
+    awaited: bool = False
+    """It will be called again in a moment."""
+
+
 class Flight(Struct, kw_only=True):
     """A plan in flight. Mutable; owned by the coordinator."""
 
@@ -61,6 +76,8 @@ class Flight(Struct, kw_only=True):
     """Monotonic time after which the seats go back."""
     missed: dict[str, float] = field(default_factory=dict)
     """Member uid -> since when kube-scheduler does not offer its seat."""
+    tries: dict[str, Tries] = field(default_factory=dict)
+    """Member uid -> what has come of its open seat."""
     answered: set[str] = field(default_factory=set)
     """Members that were given their seat and may be on their way to it."""
     answered_at: float = 0.0

@@ -106,6 +106,7 @@ class Coordinator:
         self.leadership = leadership
         self._heartbeats = heartbeats
         self.recovered = False
+        self.monotonic = clocks.monotonic
         self._source = source
         self._settings = settings
         self._clocks = clocks
@@ -128,7 +129,14 @@ class Coordinator:
         )
         self._background = Background()
         self._gangs = KeptGangs(resolver)
-        self.notices = Notices(notifier, self.book, self._snapshot, clocks, self._background)
+        self.notices = Notices(
+            notifier,
+            self.book,
+            self._snapshot,
+            clocks,
+            self._background,
+            nominate=settings.seats.nominate,
+        )
         self._conditions = GroupConditions(
             conditions,
             self._snapshot,
@@ -183,7 +191,14 @@ class Coordinator:
             self._decide,
             self.stale,
         )
-        refused = RefusedSeats(self.book, clocks.monotonic, self.evidence, self._replan)
+        self._refused_seats = refused = RefusedSeats(
+            self.book,
+            clocks.monotonic,
+            self.evidence,
+            self.notices.calls,
+            self._replan,
+            self.flights.seat_given,
+        )
         self.partly_bound = PartlyBound(
             settings.seats.rollback == "delete",
             evictor,
@@ -219,7 +234,8 @@ class Coordinator:
             self.notices, self._keeper, self._gangs, self._snapshot, leadership, clocks.monotonic
         )
         self.seat_not_offered = refused.seat_not_offered
-        self.seat_given = self.flights.seat_given
+        self.seat_not_tried = refused.seat_not_tried
+        self.seat_given = refused.seat_given
         self.crowded = self.flights.crowded
 
     def _snapshot(self) -> Snapshot:
@@ -353,6 +369,7 @@ class Coordinator:
                 self._waiting.grown(key)
         self._pending_gangs.observe(old, new)
         self.flights.observe(old, new)
+        self._refused_seats.observe(old, new)
 
     # -- time ---------------------------------------------------------------------------
 

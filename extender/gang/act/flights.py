@@ -387,7 +387,7 @@ class Flights:
         flight.enter(State.OPEN, self._clocks.monotonic())
         flight.deadline = flight.since + self._settings.seats.bind_seconds
         log.info("seats open", gang=str(flight.key), seats=len(flight.seats))
-        self._spawn(self._notices.wake_members(flight))
+        self._spawn(self._notices.calls.until_seated(flight))
 
     def seat_given(self, flight: Flight, pod: Pod) -> None:
         """Note that a member was told its seat: it is bound there soon, or asks again."""

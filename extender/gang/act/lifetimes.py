@@ -123,7 +123,8 @@ class Lifetimes:
             )
         )
         self._ended(flight, outcome is Outcome.DONE, penal, why)
-        if flight.plan.victims or flight.plan.waits_for:
+        sampled = self._notices.calls.needs_nominations()
+        if sampled or flight.plan.victims or flight.plan.waits_for:
             self._notices.nominations.clear([flight.pods[seat.uid] for seat in held])
         if outcome is not Outcome.DONE and flight.key.dialect == SINGLE:
             # Nobody looks after a pod of no gang but kube-scheduler, and it tries one again when

@@ -51,16 +51,20 @@ class Nominations:
         """Write each member's seat."""
 
         async def one(uid: str) -> None:
-            node = flight.seats.get(uid)
-            if node is None or flight.over:
-                return
-            async with self._gate:
-                await self._notifier.nominate(flight.pods[uid], node)
-            holder = self._book.of_member(uid)
-            if holder is None or holder.seats.get(uid) != node:
-                self.clear([flight.pods[uid]])  # the plan was over before the write was done
+            await self.write_one(flight, uid)
 
         await each(list(flight.seats), self._at_a_time, one)
+
+    async def write_one(self, flight: Flight, uid: str) -> None:
+        """Write one member's seat, if it has one still."""
+        node = flight.seats.get(uid)
+        if node is None or flight.over:
+            return
+        async with self._gate:
+            await self._notifier.nominate(flight.pods[uid], node)
+        holder = self._book.of_member(uid)
+        if holder is None or holder.seats.get(uid) != node:
+            self.clear([flight.pods[uid]])  # the plan was over before the write was done
 
     def clear(self, pods: Iterable[Pod]) -> None:
         """Clear the nominations of members that have no seat, until it is done."""

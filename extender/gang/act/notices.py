@@ -7,13 +7,14 @@ Wake-ups and events; nominations have a file of their own. The seats do not rest
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import structlog
 
 from extender.gang.act.background import Background, each
 from extender.gang.act.book import Book, Flight
+from extender.gang.act.calls import Calls
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import Notifier
@@ -27,8 +28,6 @@ from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
-WAKE_PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
-"""Seconds after the seats open at which members without a node are woken again."""
 MAX_TOLD = 64
 """Members that get an event of their own; the rest of a big gang can read theirs."""
 MAX_WARNED = 4
@@ -50,6 +49,8 @@ class Notices:
         snapshot: Callable[[], Snapshot],
         clocks: Clocks,
         background: Background,
+        *,
+        nominate: bool = True,
     ) -> None:
         self._notifier = notifier
         self._snapshot = snapshot
@@ -62,28 +63,26 @@ class Notices:
         self.nominations = Nominations(
             notifier, book, snapshot, background, self._gate, CONCURRENCY
         )
+        self.calls = Calls(
+            notifier,
+            self.nominations,
+            snapshot,
+            clocks,
+            background,
+            self._gate,
+            CONCURRENCY,
+            nominate=nominate,
+        )
 
     # -- wake-ups -------------------------------------------------------------------------
 
-    async def wake_members(self, flight: Flight) -> None:
-        """Make kube-scheduler try members again, now and some times more until they sit."""
-        for pause in WAKE_PAUSES:
-            left = flight.since + pause - self._clocks.monotonic()
-            if left > 0:
-                await asyncio.sleep(left)
-            if flight.over or not flight.seats:
-                return
-            await self._wake_each([flight.pods[uid] for uid in flight.seats], flight.seats)
-
-    async def _wake_each(self, pods: Sequence[Pod], seats: Mapping[str, str] | None) -> None:
-        """Wake pods; members only while they have a seat, uid -> node in ``seats``."""
+    async def _wake_each(self, pods: Sequence[Pod]) -> None:
+        """Wake pods of no gang."""
         moment = self._clocks.wall()
 
         async def one(pod: Pod) -> None:
             async with self._gate:
-                node = "" if seats is None else seats.get(pod.uid)
-                if node is not None:
-                    await self._notifier.wake(pod, node, moment)
+                await self._notifier.wake(pod, "", moment)
 
         await each(pods, CONCURRENCY, one)
 
@@ -100,7 +99,11 @@ class Notices:
         """Wake the pods of no gang that a seat has kept waiting."""
         waiting, self._held_back = self._held_back, {}
         if waiting:
-            self._spawn(self._wake_each(list(waiting.values()), None))
+            self._spawn(self._wake_each(list(waiting.values())))
+
+    def wake(self, pod: Pod) -> None:
+        """Wake one pod of no gang."""
+        self._spawn(self._wake_each([pod]))
 
     # -- events ---------------------------------------------------------------------------
 

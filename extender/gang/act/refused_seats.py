@@ -1,10 +1,22 @@
-"""Seats that kube-scheduler will not offer: exchanged between members, else changed."""
+"""Seats that kube-scheduler refuses: exchanged between members, else changed, a bounded number.
+
+A refusal is what kube-scheduler did with the seat itself (docs/nominations.md):
+
+- it was asked about a list that has every node, and the seat is not in it;
+- the attempt was made with the seat nominated, so the seat was tried first, and we were asked
+  about other nodes: something in kube-scheduler, or an extender before us, has refused it;
+- its nomination was cleared time and again and we were never asked;
+- we gave the seat, and the member came back: reserve, pre-bind or bind has failed.
+
+A list of some of the nodes says nothing about the others, and the member is nominated instead.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.book import Book, Flight, State, Tries
+from extender.gang.act.calls import Calls
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.planner_thread import Masks
 from extender.model.objects import Pod
@@ -12,22 +24,61 @@ from extender.model.objects import Pod
 MISSED_SECONDS = 3.0
 """A seat that kube-scheduler does not offer for this long is changed: its own cache
 may be behind ours by a moment, but not by seconds."""
+MOST_GIVEN = 3
+"""How often a member is given one seat and comes back without a node."""
+MOST_UNHEARD = 3
+"""How often a nomination is cleared without a question before that counts as a refusal: an
+attempt that was under way when it was written may clear it untried."""
 
 
 class RefusedSeats:
-    """Reacts to them. ``change(flight, why, masks)`` searches for another plan."""
+    """Reacts to them.
+
+    ``change(flight, why, masks)`` searches for another plan; ``given(flight, pod)`` is told of
+    a seat that is given.
+    """
 
     def __init__(
         self,
         book: Book,
         monotonic: Callable[[], float],
         evidence: Evidence,
+        calls: Calls,
         change: Callable[[Flight, str, Masks], None],
+        given: Callable[[Flight, Pod], None],
     ) -> None:
         self._book = book
         self._now = monotonic
         self._evidence = evidence
+        self._calls = calls
         self._change = change
+        self._given = given
+
+    def seat_given(self, flight: Flight, pod: Pod) -> bool:
+        """Note that a member is about to be given its seat; False when it must not be any more.
+
+        One that was given it several times, and asks again, cannot be bound there.
+        """
+        now = self._now()
+        tries = flight.tries.setdefault(pod.uid, Tries())
+        tries.unheard = 0
+        flight.missed.pop(pod.uid, None)
+        if tries.given == 0:
+            tries.given_at = now
+        elif tries.given >= MOST_GIVEN and now - tries.given_at >= MISSED_SECONDS:
+            self._refuse(flight, pod, f"{pod.name} was given {flight.seats[pod.uid]} and came back")
+            return False
+        tries.given += 1
+        self._given(flight, pod)
+        return True
+
+    def seat_not_tried(self, flight: Flight, pod: Pod) -> None:
+        """Note an attempt that says nothing about the member's seat: it was not made with it."""
+        if flight.state is not State.OPEN:
+            return
+        self._book.not_coming(flight, [pod.uid])
+        flight.tries.setdefault(pod.uid, Tries()).unheard = 0
+        self._calls.again(flight, pod.uid)
 
     def seat_not_offered(self, flight: Flight, pod: Pod, others: frozenset[str]) -> None:
         """Note that kube-scheduler would not put the member on its seat.
@@ -39,14 +90,19 @@ class RefusedSeats:
         if flight.state is not State.OPEN:
             return
         self._book.not_coming(flight, [pod.uid])
+        flight.tries.setdefault(pod.uid, Tries()).unheard = 0
         for other, node in flight.seats.items():
             twin = flight.pods[other]
             if other in flight.missed and node in others and _alike(twin, pod):
                 self._book.swap(flight, pod.uid, other)
                 flight.missed.clear()
+                for moved in (pod.uid, other):
+                    flight.tries.pop(moved, None)
+                    self._calls.again(flight, moved)
                 return
         flight.missed.setdefault(pod.uid, self._now())
-        self._look(flight, pod)
+        if not self._look(flight, pod):
+            self._calls.again(flight, pod.uid)
 
     def look(self, flight: Flight) -> None:
         """Change the seat of a member that was refused it and has not asked again.
@@ -58,17 +114,41 @@ class RefusedSeats:
             if flight.state is State.OPEN and uid in flight.missed:
                 self._look(flight, flight.pods[uid])
 
-    def _look(self, flight: Flight, pod: Pod) -> None:
+    def _look(self, flight: Flight, pod: Pod) -> bool:
         now = self._now()
-        if min(now - flight.missed[pod.uid], now - flight.since) >= MISSED_SECONDS:
-            flight.missed.clear()
-            node = flight.seats[pod.uid]
-            self._evidence.refuses(pod, node)
-            alike = [
-                uid for uid, twin in flight.pods.items() if uid == pod.uid or _alike(twin, pod)
-            ]
-            masks = dict.fromkeys(alike, frozenset({node}))
-            self._change(flight, f"kube-scheduler does not accept {pod.name} on {node}", masks)
+        if min(now - flight.missed[pod.uid], now - flight.since) < MISSED_SECONDS:
+            return False
+        why = f"kube-scheduler does not accept {pod.name} on {flight.seats[pod.uid]}"
+        self._refuse(flight, pod, why)
+        return True
+
+    def observe(self, old: Pod | None, new: Pod | None) -> None:
+        """Take note of a member whose nomination kube-scheduler has cleared."""
+        if old is None or new is None or new.node or old.nominated == new.nominated:
+            return
+        flight = self._book.of_member(new.uid)
+        if flight is None or flight.state is not State.OPEN:
+            return
+        seat = flight.seats[new.uid]
+        if old.nominated != seat or not self._calls.needs_nominations():
+            return
+        tries = flight.tries.setdefault(new.uid, Tries())
+        tries.unheard += 1
+        if tries.unheard > MOST_UNHEARD and self._now() - flight.since >= MISSED_SECONDS:
+            why = f"kube-scheduler tries {new.name} on {seat} and does not ask about it"
+            self._refuse(flight, new, why)
+        else:
+            self._calls.again(flight, new.uid)
+
+    def _refuse(self, flight: Flight, pod: Pod, why: str) -> None:
+        """Plan again without the seat's node for members like this one, and remember it."""
+        flight.missed.clear()
+        flight.tries.clear()
+        self._book.not_coming(flight, [pod.uid])
+        node = flight.seats[pod.uid]
+        self._evidence.refuses(pod, node)
+        alike = [uid for uid, twin in flight.pods.items() if uid == pod.uid or _alike(twin, pod)]
+        self._change(flight, why, dict.fromkeys(alike, frozenset({node})))
 
 
 def _alike(one: Pod, other: Pod) -> bool:

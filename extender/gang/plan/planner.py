@@ -261,19 +261,12 @@ def _leaving(built: Built, solution: Solution) -> tuple[list[Pod], set[GangKey]]
 def _not_offered(
     gang: Gang, view: ClusterView, offered: Mapping[str, frozenset[str]]
 ) -> dict[str, frozenset[str]]:
-    """Return nodes that kube-scheduler refuses although our own rules accept them now.
-
-    A list that leaves out most of what we accept is no evidence but a sample
-    (percentageOfNodesToScore below 100), and is not used.
-    """
+    """Return nodes that kube-scheduler refuses although our own rules accept them now."""
     found: dict[str, frozenset[str]] = {}
     for pod in gang.pending if offered else ():
         names = offered.get(pod.uid)
         if names is not None:
-            fits = set(view.feasible_nodes(pod))
-            refused = frozenset(fits - names)
-            if len(refused) <= max(20, len(names)):
-                found[pod.uid] = refused
+            found[pod.uid] = frozenset(set(view.feasible_nodes(pod)) - names)
     return found
 
 

@@ -1,0 +1,102 @@
+"""Brings kube-scheduler to try the members of a plan on their seats, once these are open.
+
+A member is woken by a change of its object. Where kube-scheduler may look at a part of the nodes
+only, it is nominated to its seat right before that: the nominated node is tried alone and first.
+An attempt that was under way meanwhile may clear the nomination when it fails, untried
+(docs/nominations.md), so members are called again, with pauses, until they have been asked about
+with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from extender.gang.act.background import Background, each
+from extender.gang.act.book import Flight, State, Tries
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.nominations import Nominations
+from extender.gang.act.notifier import Notifier
+from extender.gang.plan.lists import samples
+from extender.model.snapshot import Snapshot
+
+PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
+"""Seconds after the seats open at which members without a node are called, at least."""
+FIRST_PAUSE = 0.1
+"""How long an attempt that has just been answered may take to end, in seconds."""
+LONGEST_PAUSE = 2.0
+"""After how long a member that was tried elsewhere is called again, at most."""
+
+
+class Calls:
+    """Nominates and wakes. ``snapshot`` gives the newest state, ``gate`` bounds all hints."""
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        nominations: Nominations,
+        snapshot: Callable[[], Snapshot],
+        clocks: Clocks,
+        background: Background,
+        gate: asyncio.Semaphore,
+        at_a_time: int,
+        *,
+        nominate: bool,
+    ) -> None:
+        self._notifier = notifier
+        self._nominations = nominations
+        self._snapshot = snapshot
+        self._clocks = clocks
+        self._spawn = background.spawn
+        self._gate = gate
+        self._at_a_time = at_a_time
+        self._nominate = nominate
+
+    def needs_nominations(self) -> bool:
+        """Whether a seat may be missing in a list although kube-scheduler would accept it."""
+        return self._nominate and samples(len(self._snapshot().nodes))
+
+    async def until_seated(self, flight: Flight) -> None:
+        """Call the members of a plan whose seats have just opened, some times."""
+        for pause in PAUSES:
+            left = flight.since + pause - self._clocks.monotonic()
+            if left > 0:
+                await asyncio.sleep(left)
+            if flight.over or not flight.seats:
+                return
+            await self._call(flight, list(flight.seats))
+
+    def again(self, flight: Flight, uid: str) -> None:
+        """Call a member once more, in a moment: it was tried, and not on its seat."""
+        tries = flight.tries.setdefault(uid, Tries())
+        if tries.awaited or not self.needs_nominations():
+            return
+        tries.awaited = True
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries.calls)
+        tries.calls += 1
+        self._spawn(self._later(flight, uid, tries, pause))
+
+    async def _later(self, flight: Flight, uid: str, tries: Tries, pause: float) -> None:
+        await asyncio.sleep(pause)
+        tries.awaited = False
+        if flight.state is State.OPEN:
+            await self._call(flight, [uid])
+
+    async def _call(self, flight: Flight, uids: Sequence[str]) -> None:
+        moment = self._clocks.wall()
+        nominate = self.needs_nominations() and flight.state is State.OPEN
+
+        async def one(uid: str) -> None:
+            node = flight.seats.get(uid)
+            if nominate and node is not None and not self._is_nominated(uid, node):
+                await self._nominations.write_one(flight, uid)
+            async with self._gate:
+                node = flight.seats.get(uid)
+                if node is not None:
+                    await self._notifier.wake(flight.pods[uid], node, moment)
+
+        await each(uids, self._at_a_time, one)
+
+    def _is_nominated(self, uid: str, node: str) -> bool:
+        pod = self._snapshot().pending.get(uid)
+        return pod is not None and pod.nominated == node

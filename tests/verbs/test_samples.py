@@ -1,0 +1,52 @@
+"""A pod of no gang that was offered only nodes with seats, of a hundred at a time."""
+
+from __future__ import annotations
+
+from extender.verbs.samples import MEMORY_SECONDS, Samples
+
+NAMES = [f"n{i}" for i in range(300)]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_walk_goes_on_until_all_nodes_were_offered() -> None:
+    samples = Samples(Clock())
+    assert samples.refused("a", NAMES[:100], 300)
+    assert samples.goes_on("a")
+    assert samples.refused("a", NAMES[100:200], 300)
+    assert not samples.refused("a", NAMES[200:], 300)
+    assert not samples.goes_on("a")
+
+
+def test_a_complete_list_is_no_walk() -> None:
+    samples = Samples(Clock())
+    assert not samples.refused("a", NAMES[:99], 300)
+    assert not samples.refused("b", NAMES[:100], 100)
+    assert not samples.goes_on("a")
+    assert not samples.goes_on("unknown")
+
+
+def test_the_same_sample_again_and_again_ends_the_walk() -> None:
+    samples = Samples(Clock())
+    tries = 1
+    while samples.refused("a", NAMES[:100], 300):
+        tries += 1
+        assert tries < 20
+    assert not samples.goes_on("a")
+
+
+def test_a_walk_is_forgotten_with_a_node_and_after_a_while() -> None:
+    clock = Clock()
+    samples = Samples(clock)
+    samples.refused("a", NAMES[:100], 300)
+    samples.refused("b", NAMES[:100], 300)
+    samples.forget("a")
+    assert not samples.goes_on("a")
+    clock.now = MEMORY_SECONDS + 1
+    assert not samples.goes_on("b")
