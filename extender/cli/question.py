@@ -21,6 +21,7 @@ from extender.groups.pod_group import PodGroupDialect
 from extender.groups.resolver import Resolver
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
 from extender.model.errors import InvalidInput
+from extender.model.group_sources import OPTIONAL
 from extender.model.objects import (
     DisruptionBudget,
     GangKey,
@@ -36,6 +37,7 @@ from extender.model.snapshot import EMPTY, Snapshot
 
 OBJECT_DIALECTS = {
     "core": PodGroupDialect.name,
+    **{source: source for source in OPTIONAL},
     "scheduling-plugins": SchedulingPluginsDialect.name,
 }
 """GroupObject.source -> the dialect whose gangs such objects are."""
@@ -114,6 +116,8 @@ def with_manifest(question: Question, manifest: Manifest) -> Question:
         question,
         snapshot=replace(
             _snapshot([*old, *manifest.records], member_key, snapshot.now, snapshot.generation),
+            group_sources=snapshot.group_sources
+            | {each.source for each in manifest.records if isinstance(each, GroupObject)},
             unevictable=snapshot.unevictable,
             server_version=snapshot.server_version,
         ),
