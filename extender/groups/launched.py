@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import made_by
 from extender.model.gang import UNIT_ALL

@@ -8,7 +8,6 @@ list them) the pods that exist count, and the gang says so.
 
 from __future__ import annotations
 
-
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import alone, made_by
 from extender.model.gang import UNIT_ALL
