@@ -2,7 +2,8 @@
 
 Source: NVIDIA/KAI-Scheduler pkg/apis/scheduling/v2alpha2. The grouper derives the name
 from the pod's owner, so a group that somebody named goes before it. Preemptibility is an
-opt-out, which the policy grants or not (model.policy); subGroups are part of minMember.
+opt-out, which the policy grants or not (model.policy); subGroups are not read. Replicas stay
+single pods: the grouper gives them groups of one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from extender.groups.member_group import MemberGroupDialect
 from extender.model.objects import Pod
 
 ANNOTATION = "pod-group-name"
+REPLICAS = ("ReplicaSet", "StatefulSet", "DaemonSet")
+"""Owners of such; of LeaderWorkerSets too, whose pods are a dialect of their own."""
 
 
 class KaiDialect(MemberGroupDialect):
@@ -21,5 +24,7 @@ class KaiDialect(MemberGroupDialect):
     explicit = False
 
     def group_name(self, pod: Pod) -> str | None:
-        """Return the PodGroup of the annotation."""
+        """Return the PodGroup of the annotation; None for replicas, which need no other."""
+        if pod.owner is not None and pod.owner.kind in REPLICAS:
+            return None
         return pod.annotations.get(ANNOTATION)

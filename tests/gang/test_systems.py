@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
+from extender.gang.incremental.classes import classes_of
 from extender.model.custom_groups import CustomGroup, custom_annotations
 from extender.model.metadata import keep_annotations
 from extender.model.settings import GroupSettings
@@ -152,3 +153,13 @@ async def test_members_that_do_not_exist_yet_are_waited_for(system: str) -> None
         for i in range(4):
             assert (await rig.filter(f"high-0-{i}", *NODES)).node_names == []
         assert "incomplete" in rig.outcomes("high-0")
+
+
+@pytest.mark.parametrize(
+    ("system", "kinds"),
+    [("leader-worker-set", 1), ("volcano", 1), ("training-operator", 2), ("spark", 2)],
+)
+def test_members_that_differ_by_a_number_only_are_interchangeable(system: str, kinds: int) -> None:
+    """What makes a large gang quick to plan; leaders, masters and drivers are another kind."""
+    members = [recorded.pod(system, i, 6) for i in range(6)]
+    assert len(classes_of(members)) == kinds

@@ -268,6 +268,27 @@ class TestTwoDialects:
         assert (gang.key.dialect, gang.problems) == ("koordinator", ())
 
 
+@pytest.mark.parametrize("uid", ["a", "rs"], ids=["of a bare pod", "of an owner"])
+def test_a_pod_group_that_volcano_derived_names_no_gang(uid: str) -> None:
+    """As its pg_controller makes them for whatever asks for its scheduler."""
+    owner = [{"kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}]
+    key = {"scheduling.k8s.io/group-name": f"podgroup-{uid}"}
+    assert RESOLVER.member_key(made(annotations=key, ownerReferences=owner)) is None
+    labels = {"skypilot-cluster-name": "s"}
+    one = made(annotations=key, ownerReferences=owner, labels=labels)
+    assert RESOLVER.member_key(one) == GangKey("skypilot", "ns", "s")
+    other = {"scheduling.k8s.io/group-name": "podgroup-of-mine"}
+    named = RESOLVER.member_key(made(annotations=other, ownerReferences=owner))
+    assert named == GangKey("volcano", "ns", "podgroup-of-mine")
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet"])
+def test_replicas_under_kai_stay_single(kind: str) -> None:
+    owner = [{"kind": kind, "name": "web", "uid": "w", "controller": True}]
+    key = {"pod-group-name": "pg-web-1234"}
+    assert RESOLVER.member_key(made(annotations=key, ownerReferences=owner)) is None
+
+
 @pytest.mark.parametrize("name", ["", "-", "a b", "a/b", "x" * 254, "é", "a\n"])
 def test_a_name_that_nothing_can_have_names_no_gang(name: str) -> None:
     for key in (
