@@ -40,6 +40,7 @@ from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
 from extender.server.app import Health, Verbs
 from extender.server.lifecycle import Server
+from extender.server.load import Load
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
 from extender.verbs.context import Context
@@ -67,7 +68,7 @@ def serve(factory: str, socket: str, pipe: Connection) -> None:
 async def _serve(factory: str, socket: str, pipe: Connection) -> None:
     module, _, name = factory.partition(":")
     make: Callable[[], Verbs] = getattr(importlib.import_module(module), name)
-    verbs, stop = make(), asyncio.Event()
+    verbs, stop, load = make(), asyncio.Event(), Load(ServerSettings())
     async with AsyncExitStack() as stack:
         targets = []
         for listen in ("127.0.0.1:0", f"unix:{socket}"):
@@ -80,11 +81,13 @@ async def _serve(factory: str, socket: str, pipe: Connection) -> None:
                 metrics=Metrics(),
                 decisions=DecisionFeed(),
                 read_manifest=lambda text, source: [],
+                load=load,
+                tokens=None,
             )
             server = GrpcServer(source)
             await stack.enter_async_context(server.running(stop))
             targets.append(server.address.target)
-        http = Server(ServerSettings(port=0), verbs, NoDebug(), Health(), Metrics())
+        http = Server(ServerSettings(port=0), verbs, NoDebug(), Health(), Metrics(), load=load)
         serving = asyncio.create_task(http.serve(stop))
         await http.started.wait()
         pipe.send((os.getpid(), http.port, targets))

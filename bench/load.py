@@ -270,6 +270,18 @@ def percentiles(times: list[float]) -> dict[str, float]:
     }
 
 
+def by_minute(memory: list[float], seconds: float) -> list[float]:
+    """Return the median of each minute of values taken at equal distances in so many seconds.
+
+    Flat from the second on is what is wanted: in the first one caches fill.
+    """
+    each = max(1, round(len(memory) * 60 / seconds))
+    return [
+        round(statistics.median(memory[start : start + each]), 1)
+        for start in range(0, len(memory), each)
+    ]
+
+
 async def run(options: argparse.Namespace) -> Obj:
     """Play it; return the result as JSON-able values."""
     server = ApiServer()
@@ -351,6 +363,7 @@ async def _play(
             "after_a_fifth": round(max(memory[: len(memory) // 5 + 1])),
             "largest": round(max(memory)),
             "last": round(memory[-1]),
+            "by_minute": by_minute(memory, options.seconds),
         },
         "owners_broken": broken,
         "cores": os.cpu_count(),

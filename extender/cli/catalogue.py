@@ -246,8 +246,30 @@ POLICY_RULES = {
         "one small pod keeps its whole gang from being preempted",
         "write shields: pod, unless that is meant",
     ),
+    "shields-for-all": Rule(
+        "hint",
+        "a tenant with a budget of 0, or a DaemonSet, is moved by system-critical pods only",
+        "where tenants are not trusted, give policy.optOut[PodDisruptionBudget] and [DaemonSet] a "
+        "namespace selector",
+    ),
+    "records-unsigned": Rule(
+        "hint",
+        "only the rights on the records' namespace keep others from writing a list of evictions",
+        "make the Secret podgroup-extender-records (docs/operations.md, Records of plans) and name "
+        "the mounted key in seats.recordKeyFile",
+    ),
+    "record-key-unmounted": Rule(
+        "error",
+        "serve does not start without the key that it is told to use",
+        "mount the Secret podgroup-extender-records, as manifests/deployment.yaml does",
+    ),
+    "records-writable": Rule(
+        "error",
+        "whoever may write ConfigMaps there can make a restart finish a plan that nobody made",
+        "give them another namespace, or sign the records with a key that they cannot read",
+    ),
     "records-shared": Rule(
-        "warning",
+        "error",
         "whoever may write ConfigMaps there can make a restart finish a plan that nobody made",
         "keep records in the extender's own namespace, or sign them with seats.recordKeyFile",
     ),

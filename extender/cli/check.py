@@ -23,8 +23,9 @@ from extender.cli.limit_rules import limit_findings
 from extender.cli.listener_rules import listener_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.pod_rules import pod_findings
-from extender.cli.policy_rules import policy_findings
+from extender.cli.policy_rules import policy_findings, shield_findings
 from extender.cli.probe_rules import probe_findings
+from extender.cli.record_rules import record_findings
 from extender.cli.replica_rules import replica_findings
 from extender.cli.rights_rules import rights_findings, unbound
 from extender.cli.scheduler_rules import (
@@ -145,6 +146,8 @@ def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterat
     yield from network_findings(objects)
     yield from budget_findings(objects)
     yield from rights_findings(objects)
+    yield from record_findings(objects, settings)
+    yield from shield_findings(objects, settings)
 
 
 def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:

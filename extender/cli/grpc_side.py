@@ -12,7 +12,9 @@ from extender.cli.replica import Replica
 from extender.gang.tell.decisions import Decision
 from extender.model.settings import Settings
 from extender.server.app import Health, Verbs
+from extender.server.load import Load
 from extender.server.metrics import Metrics
+from extender.server.tokens import Tokens
 
 
 class GrpcSide:
@@ -37,6 +39,8 @@ class GrpcSide:
         cache: Cache,
         health: Health,
         metrics: Metrics,
+        load: Load,
+        tokens: Tokens,
     ) -> AsyncIterator[None]:
         """Serve gRPC for the length of a block, and drain when ``stop`` is set.
 
@@ -57,6 +61,8 @@ class GrpcSide:
             metrics=metrics,
             decisions=self._decisions,
             read_manifest=_read_manifest,
+            load=load,
+            tokens=tokens,
         )
         async with GrpcServer(source).running(stop):
             yield

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from extender.cli.catalogue import broken
+from extender.cli.documents import Document
 from extender.cli.findings import Finding
-from extender.model.policy import BUDGET, DAEMON_SET
+from extender.cli.workloads import workloads
+from extender.model.policy import BUDGET, DAEMON_SET, NamespaceSelector
 from extender.model.settings import Settings
 
+SHIELDS = (BUDGET, DAEMON_SET)
+"""What keeps pods from going that Kubernetes itself has, and every tenant may make."""
 SHARED_NAMESPACES = ("default", "kube-public", "kube-system")
 """Where others than this program write ConfigMaps."""
+
+
+def _everybody(chosen: NamespaceSelector | None) -> bool:
+    """Whether a new namespace is selected as it is: no label is asked for that somebody sets."""
+    return chosen is not None and not (
+        chosen.match_labels or any(e.operator in ("In", "Exists") for e in chosen.match_expressions)
+    )
+
+
+def shield_findings(documents: Sequence[Document], settings: Settings) -> Iterator[Finding]:
+    """Findings on what every tenant can make, told of an installation and not of its settings."""
+    for each in workloads(documents):
+        if each.extender is None:
+            continue
+        open_to_all = [key for key in SHIELDS if _everybody(settings.policy.rule(key).namespaces)]
+        if open_to_all:
+            problem = f"takes {' and '.join(open_to_all)} from every namespace (policy.optOut)"
+            yield broken("shields-for-all", each.place, problem)
 
 
 def policy_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """Findings on ``policy`` and on where plan records are kept."""
     for key, rule in settings.policy.opt_out.items():
         place = f"{source}: policy.optOut[{key}]"
-        chosen = rule.namespaces
-        everybody = chosen is not None and not (chosen.match_labels or chosen.match_expressions)
         # A budget and a DaemonSet count everywhere unless the configuration says otherwise.
-        if everybody and key not in (BUDGET, DAEMON_SET):
-            yield broken("opt-out-for-all", f"{place}.namespaces", "selects every namespace")
+        if _everybody(rule.namespaces) and key not in SHIELDS:
+            problem = "selects every namespace that has no label against it"
+            yield broken("opt-out-for-all", f"{place}.namespaces", problem)
         if rule.shields == "gang" and key != BUDGET:
             yield broken("opt-out-of-gangs", f"{place}.shields", "is gang")
     seats = settings.seats

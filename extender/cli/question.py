@@ -14,9 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cli.interruptible import interruptible
-from extender.cli.manifest import Manifest
 from extender.gang.plan.assemble import Dump, assemble, restore
+from extender.gang.plan.manifest import Manifest
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.what_if import with_added
 from extender.groups.pod_group import PodGroupDialect
 from extender.groups.resolver import Resolver
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
@@ -83,62 +84,24 @@ def of_dump(dump: Dump, settings: Settings | None) -> Question:
 
 
 def with_manifest(question: Question, manifest: Manifest) -> Question:
-    """Return the question with what a manifest adds.
-
-    Pending pods that the manifest has again, by name or as a Job's, give way to it. Raises
-    InvalidInput when such a pod has a node already: another pod of its name cannot come.
-    """
-    snapshot = question.snapshot
-    fresh = [record for record in manifest.records if isinstance(record, Pod)]
-    names = {(pod.namespace, pod.name) for pod in fresh}
-
-    def again(pod: Pod) -> bool:
-        job = (pod.namespace, pod.owner.name) if pod.owner and pod.owner.kind == "Job" else None
-        return (pod.namespace, pod.name) in names or job in manifest.jobs
-
-    bound = [pod for pods in snapshot.bound.values() for pod in pods]
-    for pod in bound:
-        if again(pod):
-            raise InvalidInput(
-                f"Pod {pod.key} of the manifest is there already and has a node, {pod.node}"
-            )
-    old: list[object] = [
-        *snapshot.nodes.values(),
-        *bound,
-        *(pod for pod in snapshot.pending.values() if not again(pod)),
-        *snapshot.groups.values(),
-        *snapshot.priority_classes.values(),
-        *snapshot.budgets,
-        *(Namespace(name=name, labels=dict(own)) for name, own in snapshot.namespaces.items()),
-    ]
+    """Return the question with what a manifest adds. Raises InvalidInput, see with_added."""
     member_key = Resolver(question.settings.groups).member_key
+    fresh = (record for record in manifest.records if isinstance(record, Pod))
     return replace(
         question,
-        snapshot=replace(
-            _snapshot([*old, *manifest.records], member_key, snapshot.now, snapshot.generation),
-            group_sources=snapshot.group_sources
-            | {each.source for each in manifest.records if isinstance(each, GroupObject)},
-            unevictable=snapshot.unevictable,
-            server_version=snapshot.server_version,
-        ),
+        snapshot=with_added(question.snapshot, manifest, member_key),
         independent=manifest.independent,
         added=frozenset(key for pod in fresh if (key := member_key(pod)) is not None),
     )
 
 
-def _snapshot(
-    records: Iterable[object],
-    member_key: Callable[[Pod], GangKey | None],
-    now: float | None = None,
-    generation: int = 0,
-) -> Snapshot:
+def _snapshot(records: Iterable[object], member_key: Callable[[Pod], GangKey | None]) -> Snapshot:
     by_type: dict[type, list[Any]] = {}
     for record in records:
         by_type.setdefault(type(record), []).append(record)
     pods: list[Pod] = by_type.get(Pod, [])
-    if now is None:
-        # The newest moment the dump speaks of: the same file gives the same plan tomorrow.
-        now = max((max(pod.created, pod.started) for pod in pods), default=0.0) or time.time()
+    # The newest moment the dump speaks of: the same file gives the same plan tomorrow.
+    now = max((max(pod.created, pod.started) for pod in pods), default=0.0) or time.time()
     return assemble(
         member_key,
         nodes=by_type.get(Node, []),
@@ -148,7 +111,6 @@ def _snapshot(
         budgets=by_type.get(DisruptionBudget, []),
         namespaces={found.name: found.labels for found in by_type.get(Namespace, [])},
         now=float(int(now)),
-        generation=generation,
     )
 
 

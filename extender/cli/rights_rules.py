@@ -28,6 +28,7 @@ CLUSTER_RIGHTS = _rights(
     ("", "pods", "get list watch patch delete"),
     ("", "pods/status", "patch"),
     ("", "pods/eviction", "create"),
+    ("scheduling.k8s.io", "podgroups/status", "patch"),
     ("", "events", "create"),
 )
 """In every namespace. tests/packaging compares manifests/rbac.yaml with this."""
@@ -67,7 +68,7 @@ def rights_findings(documents: Sequence[Document]) -> Iterator[Finding]:
         if kind not in ("RoleBinding", "ClusterRoleBinding"):
             continue
         subjects = items(binding.value, "subjects")
-        if not any(_is_ours(subject, binding.value, accounts) for subject in subjects):
+        if not any(is_ours(subject, binding.value, accounts) for subject in subjects):
             continue
         place = f"{binding.source}: {kind} {name_of(binding.value)}"
         reference = at(binding.value, "roleRef")
@@ -92,9 +93,10 @@ def unbound(documents: Sequence[Document]) -> bool:
     return bool(pods) and not any(kind_of(d) == "ClusterRole" for d in documents)
 
 
-def _is_ours(
+def is_ours(
     subject: dict[str, Any], binding: dict[str, Any], accounts: set[tuple[str, str]]
 ) -> bool:
+    """Whether a binding's subject is one of our accounts, or everybody where our role is given."""
     name = str(subject.get("name", ""))
     match subject.get("kind"):
         case "ServiceAccount":

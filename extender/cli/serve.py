@@ -46,6 +46,7 @@ from extender.model.settings import LeadershipSettings, Settings
 from extender.search.solver import BACKEND
 from extender.server.app import Health
 from extender.server.lifecycle import Server, stop_on_signals
+from extender.server.load import Load
 from extender.server.logs import configure_logs, log_decision
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
@@ -133,7 +134,8 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
         health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
         debug = DebugView(cache, lambda: replica.coordinator, settings)
-        server = Server(settings.server, verbs, debug, health, metrics, tokens=Tokens(client))
+        load, tokens = Load(settings.server), Tokens(client)
+        server = Server(settings.server, verbs, debug, health, metrics, tokens=tokens, load=load)
         metrics.source(
             "api_writes_waiting",
             "Writes to the API server that wait for their turn.",
@@ -143,7 +145,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         log.info("starting", api_server=client.server, search=BACKEND)
         async with (
             replica.running(stop),
-            grpc.running(stop, verbs, replica, cache, health, metrics),
+            grpc.running(stop, verbs, replica, cache, health, metrics, load, tokens),
         ):
             await server.serve(stop)
 

@@ -1,18 +1,4 @@
-"""One call: limits, metrics, log lines, and which status an error becomes.
-
-=====================  =============================================  ====
-status                 when                                           HTTP
-=====================  =============================================  ====
-INVALID_ARGUMENT       the question is malformed; says what and where  400
-PERMISSION_DENIED      a certificate of a name that may not call       403
-FAILED_PRECONDITION    the pod is not as the cluster has it            409
-UNAVAILABLE            not ready, stale, not leading, stopping         503
-RESOURCE_EXHAUSTED     too large, too many calls or streams            413
-INTERNAL               a defect; the log has it                        500
-CANCELLED,             the caller has gone or waited long enough
-DEADLINE_EXCEEDED
-=====================  =============================================  ====
-"""
+"""One call: who may, limits, metrics, log lines, and a stop that finishes what was begun."""
 
 from __future__ import annotations
 
@@ -28,29 +14,29 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError, Message
 
-from extender.model.errors import InvalidInput, NotReady, UnknownPod
+from extender.grpc_api.peers import cut
+from extender.grpc_api.reading import AnswerNotRead, Limits, largest, write
+from extender.grpc_api.reading import Call as Call
+from extender.grpc_api.reading import Message as Asked
+from extender.grpc_api.rights import Rights
+from extender.grpc_api.statuses import Code, Exhausted, Statuses
+from extender.model.errors import InvalidInput, NotReady
 from extender.model.settings import Settings
+from extender.server.budget import Budget
+from extender.server.load import Load
 from extender.server.metrics import Metrics, VerbMetrics
-from extender.server.seldom import Seldom
 
 Question = TypeVar("Question", bound=Message)
 T = TypeVar("T")
-Call: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 Answered = tuple[Message, int, int]
 """(answer, nodes in, nodes out)."""
-Code = grpc.StatusCode
-SHOWN = 1000
-"""Characters of an error's text that are told: all of a call's trailers have 8 KiB."""
+Handler: TypeAlias = "Callable[[object, Call], Awaitable[None]]"
 REQUEST_ID = "x-request-id"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-
-
-class Denied(Exception):  # noqa: N818 - reads as the condition it is
-    """The caller's certificate is good, but of somebody else."""
-
-
-class Exhausted(Exception):  # noqa: N818 - reads as the condition it is
-    """There is no room for this call now."""
+MOST_WATCH = 64 * 1024
+"""Bytes of what a watch asks, which is kept as long as it is open."""
+BESIDE_SECONDS = 1.0
+"""For messages about health and the interface to come: they are read one at a time."""
 
 
 def parsed(kind: type[Question], data: bytes) -> Question:
@@ -65,91 +51,159 @@ def parsed(kind: type[Question], data: bytes) -> Question:
 class Calls:
     """Everything that is being answered. One event loop only."""
 
-    def __init__(self, metrics: Metrics, settings: Settings) -> None:
+    def __init__(self, metrics: Metrics, settings: Settings, rights: Rights, load: Load) -> None:
         self._metrics = metrics
         self._max_calls = settings.grpc.max_calls
         self._max_streams = settings.grpc.max_streams
-        self._names = frozenset(settings.grpc_names)
+        self._rights = rights
+        self._load = load
+        self._limits = Limits(settings.server.body_seconds, largest(settings), load.budget)
+        # One message at a time, so that health is told whatever the verbs' callers send.
+        one = Budget(2 * self._limits.size)
+        self.beside_limits = Limits(
+            min(BESIDE_SECONDS, self._limits.seconds), self._limits.size, one
+        )
+        self._statuses = Statuses(metrics, self._limits)
         self._calls: set[asyncio.Task[Any]] = set()
         self._left: set[asyncio.Task[Any]] = set()
         """Verbs at work whose caller has gone."""
+        self._unread: set[asyncio.Task[Any]] = set()
+        """Calls whose answer is not taken."""
         self._streams: dict[asyncio.Task[Any], str] = {}
         self._idle = asyncio.Event()
         self._idle.set()
-        self._seldom = Seldom(time.monotonic)
         self.draining = False
         self._cut = False
         self._ids = count(1)
         self._id_prefix = f"g{time.time_ns() // 1_000_000:x}"
 
+    @property
+    def working(self) -> int:
+        """How many calls are being read, answered or taken, streams apart."""
+        return len(self._calls) + len(self._left) + len(self._unread)
+
     def unary(
-        self, verb: str, answer: Callable[[bytes, Call], Awaitable[Answered]]
-    ) -> Callable[[bytes, Call], Awaitable[bytes]]:
-        """Return the handler of a call with one answer."""
+        self, verb: str, answer: Callable[[bytes, Call], Awaitable[Answered]], page: str = ""
+    ) -> Handler:
+        """Return the handler of a call with one answer.
+
+        ``page`` is the debug page that shows the same; "" for what callers of the verbs may.
+        """
         metrics = self._metrics.verb(verb, "grpc")
 
-        async def handle(data: bytes, call: Call) -> bytes:
+        async def handle(_: object, call: Call) -> None:
             started = perf_counter()
             log = self._log(verb, call)
-            body, code, text = b"", Code.OK, ""
+            asked, read, sent = Asked(self._limits), 0, 0
+            code, text = Code.OK, ""
             task = _current()
             try:
-                self._admit(call)
-                if len(self._calls) + len(self._left) >= self._max_calls:
+                await self._rights.admit(call, page)
+                if self.working >= self._max_calls:
                     raise Exhausted(f"{self._max_calls} calls are being answered already")
                 self._enter(task)
+                data = await asked.read(call)
+                read = len(data)
+                if self._load.working > 1:
+                    await self._load.turns.take()
                 message, nodes_in, nodes_out = await answer(data, call)
                 body = message.SerializeToString()
+                await write(call, body, self._limits.seconds)
+                sent = len(body)
                 metrics.weighed(nodes_in, nodes_out)
             except asyncio.CancelledError:
                 code, text = self._cancelled(call)
                 log.info("call ended early", status=code.name)
                 if not self._cut:
-                    metrics.answered(code.name, perf_counter() - started, len(data), 0)
+                    metrics.answered(code.name, perf_counter() - started, read, 0)
                     raise
+            except AnswerNotRead:
+                self._leave(task)
+                metrics.answered(Code.CANCELLED.name, perf_counter() - started, read, 0)
+                await self._give_up(call, task, log)
             except Exception as error:
-                code, text = self._status(error, metrics, log)
+                code, text = self._failed(error, page, metrics, log)
             finally:
                 self._leave(task)
-            metrics.answered(code.name, perf_counter() - started, len(data), len(body))
-            log.debug("answered", status=code.name, bytes_in=len(data), bytes_out=len(body))
+                asked.release()
+            metrics.answered(code.name, perf_counter() - started, read, sent)
+            log.debug("answered", status=code.name, bytes_in=read, bytes_out=sent)
             if code is not Code.OK:
-                await call.abort(code, text[:SHOWN])
-            return body
+                await call.abort(code, text)
 
         return handle
 
     def stream(
-        self, watch: str, feed: Callable[[bytes, Call], Awaitable[None]]
-    ) -> Callable[[bytes, Call], Awaitable[None]]:
-        """Return the handler of a watch; ``feed`` writes until it raises."""
+        self, watch: str, feed: Callable[[bytes, Call], Awaitable[None]], page: str = ""
+    ) -> Handler:
+        """Return the handler of a watch; ``feed`` writes until it raises. ``page`` as above."""
         metrics = self._metrics.verb(watch, "grpc")
 
-        async def handle(data: bytes, call: Call) -> None:
+        async def handle(_: object, call: Call) -> None:
             started = perf_counter()
             log = self._log(watch, call)
+            asked, read = Asked(self._limits), 0
             task = _current()
             try:
-                self._admit(call)
+                await self._rights.admit(call, page)
                 if len(self._streams) >= self._max_streams:
                     raise Exhausted(f"{self._max_streams} streams are open already")
                 if self.draining:
                     raise NotReady("stopping")
                 self._streams[task] = watch
+                data = await asked.read(call)
+                asked.release()
+                read = len(data)
+                if read > MOST_WATCH:
+                    raise InvalidInput(f"has more than {MOST_WATCH} bytes", "message")
                 await feed(data, call)
                 code, text = Code.INTERNAL, "the watch ended by itself"
             except asyncio.CancelledError:
                 if not self.draining:
                     code, text = self._cancelled(call)
-                    metrics.answered(code.name, perf_counter() - started, len(data), 0)
+                    metrics.answered(code.name, perf_counter() - started, read, 0)
                     raise
                 code, text = Code.UNAVAILABLE, "stopping"
             except Exception as error:
-                code, text = self._status(error, metrics, log)
+                code, text = self._failed(error, page, metrics, log)
             finally:
                 self._streams.pop(task, None)
-            metrics.answered(code.name, perf_counter() - started, len(data), 0)
-            await call.abort(code, text[:SHOWN])
+                asked.release()
+            metrics.answered(code.name, perf_counter() - started, read, 0)
+            await call.abort(code, text)
+
+        return handle
+
+    def beside(
+        self, what: str, most: int, work: Callable[[Call], Awaitable[None]], page: str = ""
+    ) -> Handler:
+        """Return the handler of what is no service of ours, ``most`` of it at a time.
+
+        Without ``page`` everybody may who can connect.
+        """
+        taken = 0
+
+        async def handle(_: object, call: Call) -> None:
+            nonlocal taken
+            log = self._log(what, call)
+            try:
+                if page:
+                    await self._rights.admit(call, page)
+                if taken >= most:
+                    raise Exhausted(f"{most} calls about {what} are open already")
+                taken += 1
+                try:
+                    await work(call)
+                finally:
+                    taken -= 1
+                return
+            except grpc.aio.AbortError:
+                raise
+            except AnswerNotRead:
+                await self._give_up(call, _current(), log)
+            except Exception as error:
+                code, text = self._statuses.of(error, page, log)
+            await call.abort(code, text)
 
         return handle
 
@@ -189,10 +243,14 @@ class Calls:
 
     def _enter(self, task: asyncio.Task[Any]) -> None:
         self._calls.add(task)
+        self._load.working += 1
         self._idle.clear()
 
     def _leave(self, task: asyncio.Task[Any]) -> None:
+        if task not in self._calls:
+            return
         self._calls.discard(task)
+        self._load.working -= 1
         if not self._calls:
             self._idle.set()
 
@@ -203,6 +261,23 @@ class Calls:
             log = structlog.get_logger()
             log.error("a call failed that nobody waits for", exc_info=error)
 
+    async def _give_up(
+        self, call: Call, task: asyncio.Task[Any], log: structlog.stdlib.BoundLogger
+    ) -> None:
+        """Close the caller's connection; ends by being cancelled when that is gone.
+
+        Where it cannot be closed the call is there as long as its caller wants, and counts.
+        """
+        peer = call.peer()
+        text = f"an answer was not taken within {self._limits.seconds:g} s"
+        self._statuses.refused("answer-not-read", "", log, text)
+        self._unread.add(task)
+        try:
+            cut(peer)
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._unread.discard(task)
+
     def _cancelled(self, call: Call) -> tuple[grpc.StatusCode, str]:
         if self._cut:
             return Code.UNAVAILABLE, "stopping: the time for calls in flight is over"
@@ -210,49 +285,12 @@ class Calls:
         late = left is not None and left <= 0
         return (Code.DEADLINE_EXCEEDED if late else Code.CANCELLED), ""
 
-    def _status(
-        self, error: Exception, metrics: VerbMetrics, log: structlog.stdlib.BoundLogger
+    def _failed(
+        self, error: Exception, page: str, metrics: VerbMetrics, log: structlog.stdlib.BoundLogger
     ) -> tuple[grpc.StatusCode, str]:
-        text = str(error)
         if isinstance(error, InvalidInput):
             metrics.malformed()
-            if self._seldom.due(("malformed", error.where)):
-                log.warning("malformed request", error=error.message[:SHOWN], where=error.where)
-            return Code.INVALID_ARGUMENT, text
-        if isinstance(error, NotReady):
-            if self._seldom.due(("not ready", text)):
-                log.warning("not ready", reason=text)
-            return Code.UNAVAILABLE, text
-        if isinstance(error, UnknownPod):
-            about = "" if error.absent else text
-            return Code.FAILED_PRECONDITION, self._refused("unknown-pod", about, text, log)
-        if isinstance(error, Denied):
-            return Code.PERMISSION_DENIED, self._refused("name", text, text, log)
-        if isinstance(error, Exhausted):
-            return Code.RESOURCE_EXHAUSTED, self._refused("calls", text, text, log)
-        log.exception("internal error")
-        return Code.INTERNAL, "internal error, see the log"
-
-    def _refused(self, kind: str, about: str, text: str, log: structlog.stdlib.BoundLogger) -> str:
-        """Count a refusal, and log it once a minute for each that it is ``about``."""
-        self._metrics.refused(kind)
-        if self._seldom.due((kind, about)):
-            log.warning("call refused", kind=kind, reason=text)
-        return text
-
-    def _admit(self, call: Call) -> None:
-        """Raise Denied unless the caller's certificate has a name that may call."""
-        if not self._names:
-            return
-        shown = call.auth_context()
-        found = {
-            value.decode("utf-8", "replace")
-            for key in ("x509_common_name", "x509_subject_alternative_name", "x509_uri")
-            for value in shown.get(key, ())
-        }
-        if found.isdisjoint(self._names):
-            names = ", ".join(sorted(found)) or "no name"
-            raise Denied(f"a certificate for {names} may not call (grpc.allowedNames)")
+        return self._statuses.of(error, page, log)
 
     def _log(self, verb: str, call: Call) -> structlog.stdlib.BoundLogger:
         given = dict(call.invocation_metadata() or ()).get(REQUEST_ID)

@@ -11,10 +11,13 @@ from collections.abc import Callable
 import grpc
 from grpc_health.v1 import health_pb2
 
-from extender.grpc_api.calls import Call, parsed
-from extender.model.errors import InvalidInput
+from extender.grpc_api.calls import parsed
+from extender.grpc_api.reading import Call, Limits, Message, write
 
 LOOK_SECONDS = 0.25
+MOST = 8
+"""Watches at a time, and as many checks."""
+MOST_NAME = 256
 SERVICE = "grpc.health.v1.Health"
 Status = health_pb2.HealthCheckResponse
 
@@ -22,40 +25,45 @@ Status = health_pb2.HealthCheckResponse
 class HealthCalls:
     """The handlers of grpc.health.v1.Health; every service is as ready as the process."""
 
-    def __init__(self, ready: Callable[[], list[str]], services: frozenset[str]) -> None:
+    def __init__(
+        self, ready: Callable[[], list[str]], services: frozenset[str], limits: Limits
+    ) -> None:
         self._ready = ready
         self._services = services
+        self._limits = limits
         self._draining = False
 
     def drain(self) -> None:
         """Say that nothing is served any more."""
         self._draining = True
 
-    async def check(self, data: bytes, call: Call) -> bytes:
-        """Return the state of a service; "" is the whole server."""
-        try:
-            service = parsed(health_pb2.HealthCheckRequest, data).service
-        except InvalidInput as error:
-            await call.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+    async def check(self, call: Call) -> None:
+        """Tell the state of a service; "" is the whole server."""
+        service = await self._asked(call)
         if service and service not in self._services:
             await call.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {service!r}")
-        return self._status(service).SerializeToString()
+        await write(call, self._status(service).SerializeToString(), self._limits.seconds)
 
-    async def watch(self, data: bytes, call: Call) -> None:
+    async def watch(self, call: Call) -> None:
         """Write the state of a service now and whenever it changes."""
-        try:
-            service = parsed(health_pb2.HealthCheckRequest, data).service
-        except InvalidInput as error:
-            await call.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        service = await self._asked(call)
         told: Status | None = None
         while True:
             status = self._status(service)
             if status != told:
-                await call.write(status.SerializeToString())
+                await write(call, status.SerializeToString(), self._limits.seconds)
                 told = status
             if self._draining:
                 await call.abort(grpc.StatusCode.UNAVAILABLE, "stopping")
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _asked(self, call: Call) -> str:
+        message = Message(self._limits)
+        try:
+            data = await message.read(call)
+        finally:
+            message.release()
+        return parsed(health_pb2.HealthCheckRequest, data).service[:MOST_NAME]
 
     def _status(self, service: str) -> Status:
         if service and service not in self._services:

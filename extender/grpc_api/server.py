@@ -11,14 +11,15 @@ from uuid import uuid4
 
 import grpc
 import structlog
-from grpc_reflection.v1alpha import reflection
 
-from extender.grpc_api import health
-from extender.grpc_api.calls import Calls
+from extender.grpc_api import health, reflecting
+from extender.grpc_api.calls import Calls, Handler
 from extender.grpc_api.credentials import Rotating
 from extender.grpc_api.decision_watch import DecisionWatch
 from extender.grpc_api.explain import ExplainCalls
 from extender.grpc_api.planning import PlanCalls
+from extender.grpc_api.reading import WINDOW, largest
+from extender.grpc_api.rights import Rights, rules_of
 from extender.grpc_api.seats import SeatBoard, SeatWatch
 from extender.grpc_api.source import Source
 from extender.grpc_api.verbs import VerbCalls
@@ -32,8 +33,10 @@ FILES = (extender_pb2, plan_pb2, watch_pb2)
 SERVICES = frozenset(
     service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values()
 )
-SPARE = 16
-"""Calls beyond our own limits, for health and reflection."""
+SPARE = 64
+"""Calls that may come beyond our own limits, to be told so."""
+IDENTITY = 1
+"""The set of compressions with none in it but "none": bits of grpc_compression_algorithm."""
 SOCKET_MASK = 0o117
 """A Unix socket is for its owner and group."""
 ABORT_SECONDS = 1.0
@@ -47,8 +50,12 @@ class GrpcServer:
         self._source = source
         settings = source.settings
         self.address = parse(settings.grpc.listen)
-        self.calls = Calls(source.metrics, settings)
-        self._health = health.HealthCalls(source.health.ready, SERVICES)
+        rights = Rights(rules_of(settings), source.tokens)
+        self.calls = Calls(source.metrics, settings, rights, source.load)
+        limits = self.calls.beside_limits
+        self._health = health.HealthCalls(source.health.ready, SERVICES, limits)
+        names = (*sorted(SERVICES), health.SERVICE, reflecting.SERVICE)
+        self._reflection = reflecting.Reflection(names, limits)
         self._what_ifs = WhatIfs(settings, source.present().resolver, source.read_manifest)
         source.metrics.source("grpc_streams", "Watches open.", self.calls.streams, label="watch")
 
@@ -80,15 +87,30 @@ class GrpcServer:
     def _listen(self) -> grpc.aio.Server:
         settings = self._source.settings
         limits = settings.grpc
-        most = limits.max_calls + limits.max_streams + SPARE
+        beside = 2 * health.MOST + reflecting.MOST
+        most = limits.max_calls + limits.max_streams + beside + SPARE
         server = grpc.aio.server(
             options=(
-                ("grpc.max_receive_message_length", settings.server.max_body_bytes),
+                ("grpc.max_receive_message_length", largest(settings)),
                 ("grpc.max_send_message_length", -1),
+                # A packed message is unpacked before its size is looked at.
+                ("grpc.compression_enabled_algorithms_bitset", IDENTITY),
+                ("grpc.per_message_decompression", 0),
+                # What comes of a message before it is read; the library's own is 4 MiB and grows.
+                ("grpc.http2.lookahead_bytes", WINDOW),
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.max_metadata_size", settings.server.max_header_bytes),
+                ("grpc.absolute_max_metadata_size", settings.server.max_header_bytes),
+                ("grpc.max_allowed_incoming_connections", settings.server.max_connections),
+                ("grpc.server_handshake_timeout_ms", int(settings.server.head_seconds * 1000)),
+                ("grpc.max_connection_idle_ms", settings.server.keep_alive_seconds * 1000),
+                # Calls that the library holds for us to take, each with a WINDOW at most.
+                ("grpc.server.max_pending_requests", most),
+                ("grpc.server.max_pending_requests_hard_limit", 2 * most),
                 # Two processes on one port would share its callers.
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_concurrent_streams", most),
-                # A watch whose reader has vanished is noticed.
+                # A caller that has vanished is noticed.
                 ("grpc.keepalive_time_ms", 30_000),
                 ("grpc.keepalive_timeout_ms", 20_000),
                 ("grpc.keepalive_permit_without_calls", 1),
@@ -100,8 +122,6 @@ class GrpcServer:
             server.add_generic_rpc_handlers(
                 (grpc.method_handlers_generic_handler(service, handlers),)
             )
-        names = (*sorted(SERVICES), health.SERVICE, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server)
         self._bind(server)
         return server
 
@@ -129,29 +149,38 @@ class GrpcServer:
         source, calls = self._source, self.calls
         verbs, plans = VerbCalls(source.verbs, calls), PlanCalls(source, self._what_ifs)
         board = SeatBoard(source.present, uuid4().hex[:12])
-        unary = {
+        found = {
             "Filter": calls.unary("filter", verbs.filter),
             "Prioritize": calls.unary("prioritize", verbs.prioritize),
             "Preempt": calls.unary("preempt", verbs.preempt),
-            "Plan": calls.unary("plan", plans.plan),
-            "Explain": calls.unary("explain", ExplainCalls(source).explain),
-        }
-        streams = {
+            "Plan": calls.unary("plan", plans.plan, "/debug/snapshot"),
+            "Explain": calls.unary("explain", ExplainCalls(source).explain, "/debug/gangs"),
+            # A scheduler that mirrors the seats is a caller of the verbs.
             "WatchSeats": calls.stream("watch-seats", SeatWatch(source, board).watch),
-            "WatchDecisions": calls.stream("watch-decisions", DecisionWatch(source).watch),
+            "WatchDecisions": calls.stream(
+                "watch-decisions", DecisionWatch(source).watch, "/debug/decisions"
+            ),
         }
-        found: dict[str, Handlers] = {
-            service.full_name: {
-                method.name: grpc.unary_stream_rpc_method_handler(streams[method.name])
-                if method.server_streaming
-                else grpc.unary_unary_rpc_method_handler(unary[method.name])
-                for method in service.methods
-            }
+        services: dict[str, dict[str, Handler]] = {
+            service.full_name: {method.name: found[method.name] for method in service.methods}
             for file in FILES
             for service in file.DESCRIPTOR.services_by_name.values()
         }
-        found[health.SERVICE] = {
-            "Check": grpc.unary_unary_rpc_method_handler(self._health.check),
-            "Watch": grpc.unary_stream_rpc_method_handler(self._health.watch),
+        services[health.SERVICE] = {
+            "Check": calls.beside("health", health.MOST, self._health.check),
+            "Watch": calls.beside("health", health.MOST, self._health.watch),
         }
-        return found
+        services[reflecting.SERVICE] = {
+            "ServerReflectionInfo": calls.beside(
+                "reflection", reflecting.MOST, self._reflection.answer, reflecting.PAGE
+            )
+        }
+        # Every call is taken as a stream each way: so a message is read when we ask for it, and
+        # the writing of an answer can be given up. Callers see no difference.
+        return {
+            service: {
+                method: grpc.stream_stream_rpc_method_handler(handler)
+                for method, handler in methods.items()
+            }
+            for service, methods in services.items()
+        }

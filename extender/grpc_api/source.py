@@ -11,7 +11,9 @@ from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.model.settings import Settings
 from extender.server.app import Health, Verbs
+from extender.server.load import Load
 from extender.server.metrics import Metrics
+from extender.server.tokens import Tokens
 from extender.verbs.context import Context
 
 
@@ -29,6 +31,10 @@ class Source(Struct, frozen=True, kw_only=True):
     decisions: DecisionFeed
     read_manifest: Callable[[str, str], list[object]]
     """(text, what errors call it) -> documents; runs on another thread. Raises InvalidInput."""
+    load: Load
+    """Shared with HTTP."""
+    tokens: Tokens | None
+    """Reviews those who ask for more than verbs from elsewhere; None: nobody's token is good."""
 
     def require_ready(self) -> None:
         """Raise NotReady while verbs are not answered: not synced, stale, not leading."""

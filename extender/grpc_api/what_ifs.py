@@ -17,10 +17,12 @@ from functools import partial
 
 from msgspec import Struct
 
+from extender.gang.plan import manifest
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.what_if import find_gang, manifest_records, with_added
+from extender.gang.plan.what_if import find_gang, with_added
 from extender.groups.resolver import Resolver
-from extender.grpc_api.calls import Exhausted
+from extender.grpc_api.statuses import Exhausted
+from extender.model.errors import InvalidInput
 from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -96,8 +98,10 @@ class WhatIfs:
         snapshot = question.snapshot
         if question.manifest:
             values = self._read_manifest(question.manifest, MANIFEST)
-            classes = snapshot.priority_classes
-            added = manifest_records(values, classes, MANIFEST, MOST_PODS)
+            try:
+                added = manifest.read(values, snapshot.priority_classes, MOST_PODS)
+            except InvalidInput as problem:
+                raise InvalidInput(f"{MANIFEST}: {problem}") from problem
             snapshot = with_added(snapshot, added, self._resolver.member_key)
         gang = self._resolver.resolve(find_gang(question.gang, snapshot), snapshot)
         planner = self._planner = self._planner or Planner(self._settings, self._resolver)

@@ -19,7 +19,7 @@ from aiohttp.connector import Connection
 from extender.kube.api import Params, PatchKind
 from extender.kube.credentials import Access, find_access
 from extender.kube.errors import Unavailable, from_answer
-from extender.kube.gate import Gate, still_wanted
+from extender.kube.gate import Gate, leaves
 from extender.kube.lines import LineSplitter
 from extender.kube.sockets import watchful
 from extender.model.errors import InvalidInput
@@ -38,10 +38,10 @@ _USER_AGENT = "podgroup-extender"
 
 
 class _Asked(aiohttp.ClientRequest):
-    """Asks whether it is still wanted once it has a connection: getting one may take seconds."""
+    """Asks whether it may leave once it has a connection: getting one may take seconds."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        still_wanted()
+        leaves()
         return await super().send(conn)
 
 

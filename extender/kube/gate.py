@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 from itertools import count
 
+from extender.kube.errors import Unavailable
 from extender.model.settings import ApiSettings
 
 
@@ -29,7 +30,17 @@ class Urgency(IntEnum):
 
 
 _urgency: ContextVar[Urgency] = ContextVar("urgency", default=Urgency.ACT)
-_wanted: ContextVar[Callable[[], bool] | None] = ContextVar("wanted", default=None)
+
+
+class _Once:
+    """A request that must not leave twice, nor when it is not wanted any more."""
+
+    def __init__(self, wanted: Callable[[], bool]) -> None:
+        self.wanted = wanted
+        self.left = False
+
+
+_once: ContextVar[_Once | None] = ContextVar("once", default=None)
 
 
 class CalledOff(Exception):  # noqa: N818 - what has happened, not a fault of this call
@@ -48,20 +59,34 @@ def hint() -> Iterator[None]:
 
 @contextmanager
 def while_wanted(wanted: Callable[[], bool]) -> Iterator[None]:
-    """Ask ``wanted()`` when the turn of a request sent inside has come, and again when it has a
-    connection. Raises CalledOff."""
-    token = _wanted.set(wanted)
+    """Ask ``wanted()`` when the turn of the request sent inside has come, and again when it has a
+    connection. It leaves once at most. Raises CalledOff."""
+    token = _once.set(_Once(wanted))
     try:
         yield
     finally:
-        _wanted.reset(token)
+        _once.reset(token)
 
 
 def still_wanted() -> None:
     """Raise CalledOff when whoever sends the request that this is asked for does not want it."""
-    wanted = _wanted.get()
-    if wanted is not None and not wanted():
+    once = _once.get()
+    if once is not None and not once.wanted():
         raise CalledOff
+
+
+def leaves() -> None:
+    """Note that a request leaves now. Raises CalledOff, or Unavailable when it has left before.
+
+    An HTTP client sends a DELETE again when its connection is lost. The second answer, 404,
+    would tell that the pod has gone, and hide by whose hand.
+    """
+    still_wanted()
+    once = _once.get()
+    if once is not None:
+        if once.left:
+            raise Unavailable(0, "ConnectionBroken", "the connection was lost before an answer")
+        once.left = True
 
 
 class Gate:

@@ -147,6 +147,7 @@ class Pod(Struct, frozen=True, gc=False):
     deleting: float = 0.0
     """metadata.deletionTimestamp: when the grace period is over."""
     grace: int = 30
+    """Seconds that it may take to end as a victim: what it asks for, or less if DELETE said so."""
     nominated: str = ""
     gated: bool = False
     disrupted: bool = False

@@ -81,8 +81,9 @@ def reduce_pod(raw: RawPod) -> Pod:
                 )
     deleting = moment(meta.deletion_timestamp, "metadata.deletionTimestamp")
     if deleting and meta.deletion_grace_period_seconds is not None:
-        # What DELETE asked for replaces what the pod asked for.
-        grace = meta.deletion_grace_period_seconds
+        # DELETE may grant less than the pod asked for. What it grants beyond that ends with the
+        # next DELETE that grants less, so it is not what the pod is entitled to.
+        grace = min(30 if grace is None else grace, meta.deletion_grace_period_seconds)
     group = spec.scheduling_group
     # In the record's own order: by keyword this call alone takes a sixth of the decoding.
     return Pod(

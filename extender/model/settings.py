@@ -117,6 +117,8 @@ class GroupSettings(Section, frozen=True, kw_only=True):
     """Dialect -> whether members wait for each other. Default: all but indexed-job."""
     custom: tuple[CustomGroup, ...] = ()
     """Gangs of one's own making (model.custom_groups)."""
+    conditions: bool = True
+    """Write condition podgroup-extender.io/Scheduled on PodGroups of scheduling.k8s.io."""
     settle_seconds: float = 1.0
     """A gang of unknown size is complete when no member was added for this long."""
 
@@ -215,7 +217,7 @@ class LeadershipSettings(Section, frozen=True, kw_only=True):
 
 
 class GrpcSettings(Section, frozen=True, kw_only=True):
-    """The gRPC server; docs/grpc.md. Body limit, time to drain and log level are server's."""
+    """The gRPC server; docs/grpc.md. Limits, debug, time to drain and log level are server's."""
 
     listen: str = ""
     """IP:PORT, [IPv6]:PORT, localhost:PORT or unix:/absolute/path; "" = no gRPC."""
@@ -225,9 +227,9 @@ class GrpcSettings(Section, frozen=True, kw_only=True):
     client_ca_file: str = ""
     """Callers must show a certificate signed by it; needed unless only this machine can call."""
     allowed_names: tuple[str, ...] = ()
-    """Who of them may call: common name, or DNS name or URI among the alternative names, of the
-    certificate. Empty with server's files = server.allowedNames. Needed unless only this machine
-    can call; empty there = everybody."""
+    """Who of them may call the verbs and mirror the seats: common name, or DNS name or URI among
+    the alternative names, of the certificate. Empty with server's files = server.allowedNames.
+    Needed unless only this machine can call; empty there = everybody."""
     max_calls: int = 64
     """Calls answered at a time, streams apart; one more is RESOURCE_EXHAUSTED."""
     max_streams: int = 64

@@ -46,6 +46,8 @@ class Snapshot(Struct, frozen=True):
     """Namespace name -> its labels."""
     unevictable: Mapping[str, str] = EMPTY
     """Pod uid -> why the API server lately refused to evict it for good."""
+    stayed: Mapping[str, str] = EMPTY
+    """Namespace -> why nobody of it is counted on: its pods did not go for the gang that asks."""
     server_version: str = ""
     """What kube-apiserver calls itself ("v1.36.3"), "" when unknown. The filters follow
     known faults of that release's scheduler."""

@@ -35,11 +35,11 @@ MOST_STEPS = 64
 ENDLESS = 1 << 30
 """More members than any gang has."""
 LARGEST = 1 << 52
-"""The compiled census takes no amount beyond this, no node with 1,000 pods, and no
-more than 2^60 held by the seats of others on a node: every sum is then an int64."""
+"""The compiled census takes no amount beyond this, no more than 2^62 of anything from the pods of
+one node, and no more than 2^60 held by the seats of others there: every sum is then an int64."""
 
 LEAST = -(1 << 63)
-"""A node that is short of more than this is said to be short of so much."""
+"""A node that is short of more than this is said to be short of so much, and offers nothing."""
 
 Amounts = tuple[tuple[int, int], ...]
 """(resource number, amount), each resource at most once, amounts not negative."""
@@ -245,8 +245,8 @@ def offer_of(
         free = minus(free, taken)
     if seatings is not None:
         free = minus(free, seatings.held)
-    if not any(seats_in(whole, request) for request in requests):
-        # No member could ever be here, so nobody need go.
+    if min(free, default=0) < LEAST or not any(seats_in(whole, request) for request in requests):
+        # No member could ever be here, or the sums are beyond a problem's: nobody need go.
         return Offer(free, free, (), (), 0, SHUT, 0)
     entries: list[tuple[Holder, Vector]] = []
     stays = 0

@@ -37,13 +37,13 @@ from extender.server.answers import (
     header,
     respond,
 )
-from extender.server.budget import Budget, BudgetSpent
+from extender.server.budget import BudgetSpent
 from extender.server.debug import DebugSource, serve_debug
+from extender.server.load import Load
 from extender.server.metrics import Metrics, VerbMetrics
-from extender.server.rules import TOKENS_NEED_TLS, Rules, Shown
+from extender.server.rules import Rules, Shown
 from extender.server.seldom import Seldom
-from extender.server.tokens import Tokens, Verdict
-from extender.server.turns import Turns
+from extender.server.tokens import Tokens, review
 from extender.wire.filter import (
     FilterArgs,
     FilterResult,
@@ -107,7 +107,8 @@ class App:
     """The application; one instance a server, one ``door`` a listener.
 
     ``health`` returns the reasons why this process is not ready, not alive, or does not
-    know the cluster. Without ``tokens`` nobody's token is good.
+    know the cluster. Without ``tokens`` nobody's token is good. ``load`` is shared with the other
+    transport, if there is one.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class App:
         metrics: Metrics,
         settings: ServerSettings,
         tokens: Tokens | None,
+        load: Load | None = None,
     ) -> None:
         self._verbs = verbs
         self._debug = debug
@@ -126,8 +128,9 @@ class App:
         self._settings = settings
         self._tokens = tokens
         self._seldom = Seldom(time.monotonic)
-        self._turns = Turns()
-        self.budget = Budget(settings.max_bytes_in_flight)
+        self._load = load or Load(settings)
+        self._turns = self._load.turns
+        self.budget = self._load.budget
         self._calls: dict[str, tuple[Callable[[bytes], Awaitable[Answered]], VerbMetrics]] = {
             "/filter": (self._filter, metrics.verb("filter")),
             "/prioritize": (self._prioritize, metrics.verb("prioritize")),
@@ -161,6 +164,7 @@ class App:
         if scope["type"] != "http":
             raise ValueError(f"unsupported ASGI scope {scope['type']!r}")
         self._in_flight += 1
+        self._load.working += 1
         self._idle.clear()
         try:
             call = self._calls.get(scope["path"])
@@ -170,6 +174,7 @@ class App:
                 await self._serve_other(rules, scope, send)
         finally:
             self._in_flight -= 1
+            self._load.working -= 1
             if not self._in_flight:
                 self._idle.set()
 
@@ -202,7 +207,7 @@ class App:
         try:
             body = await reading.read(scope, receive)
             size = len(body)
-            if self._in_flight > 1:
+            if self._load.working > 1:
                 await self._turns.take()
             answer, nodes_in, nodes_out = await call(body)
             metrics.weighed(nodes_in, nodes_out)
@@ -358,7 +363,7 @@ class App:
             body = error_body("the debug API is turned off here (server.debug)", "path")
             await respond(send, 404, body, headers=self._headers())
             return False
-        verdict = await self._review(rules, header(scope, b"authorization"), path)
+        verdict = await review(rules, self._tokens, header(scope, b"authorization"), path)
         if verdict.status == 200:
             return True
         self._refused("token", structlog.get_logger(), about=path, path=path[:100])
@@ -367,13 +372,6 @@ class App:
             headers = [*headers, (b"www-authenticate", b"Bearer")]
         await respond(send, verdict.status, error_body(verdict.message), headers=headers)
         return False
-
-    async def _review(self, rules: Rules, authorization: bytes | None, path: str) -> Verdict:
-        if not rules.encrypted:
-            return Verdict(403, TOKENS_NEED_TLS)
-        if self._tokens is None:
-            return Verdict(403, "no API server is known here that could review a token")
-        return await self._tokens.review(authorization, path)
 
     async def _alive(self, scope: Scope, send: Send) -> None:
         await self._report(send, "not alive", self._health.alive(), 500)

@@ -23,6 +23,7 @@ from extender.model.settings import ServerSettings
 from extender.server.app import App, Health, Verbs
 from extender.server.connections import Connections, Limits, Place
 from extender.server.debug import DebugSource
+from extender.server.load import Load
 from extender.server.metrics import Metrics
 from extender.server.protocol import LimitedProtocol
 from extender.server.rules import Rules, health_rules, verbs_rules
@@ -40,7 +41,7 @@ class Server:
     ``health`` says whether the process is ready and alive. ``port`` and ``health_port`` are the
     bound ports as soon as ``started`` is set (a port 0 in the settings takes a free one; no
     listener for health: 0). ``tokens`` reviews those who ask for metrics and debug pages from
-    elsewhere.
+    elsewhere. ``load`` is shared with gRPC, if that is served.
     """
 
     def __init__(
@@ -52,12 +53,13 @@ class Server:
         metrics: Metrics,
         *,
         tokens: Tokens | None = None,
+        load: Load | None = None,
         certificate_check_seconds: float = CERTIFICATE_CHECK_SECONDS,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._certificate_check_seconds = certificate_check_seconds
-        self.app = App(verbs, debug, health, metrics, settings, tokens)
+        self.app = App(verbs, debug, health, metrics, settings, tokens, load)
         self.started = asyncio.Event()
         self.port = 0
         self.health_port = 0

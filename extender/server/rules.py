@@ -40,13 +40,9 @@ def health_rules(settings: ServerSettings) -> Rules:
 
 
 def _rules(settings: ServerSettings, host: str, *, verbs: bool) -> Rules:
-    metrics: Shown
-    debug: Shown
-    if is_loopback(host):
-        metrics, debug = "open", "off" if settings.debug is False else "open"
-    else:
-        metrics = "open" if settings.open_metrics else "token"
-        debug = "token" if settings.debug else "off"
+    local = is_loopback(host)
+    metrics: Shown = "open" if local or settings.open_metrics else "token"
+    debug = debug_shown(settings, local=local)
     return Rules(
         verbs=verbs,
         names=frozenset(settings.allowed_names),
@@ -54,6 +50,13 @@ def _rules(settings: ServerSettings, host: str, *, verbs: bool) -> Rules:
         debug=debug,
         encrypted=bool(settings.tls_cert_file),
     )
+
+
+def debug_shown(settings: ServerSettings, *, local: bool) -> Shown:
+    """To whom a listener shows what the debug API knows; ``local``: only this machine calls."""
+    if local:
+        return "off" if settings.debug is False else "open"
+    return "token" if settings.debug else "off"
 
 
 def is_open(settings: ServerSettings) -> bool:

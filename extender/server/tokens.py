@@ -20,6 +20,7 @@ from msgspec import Struct
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError
 from extender.kube.gate import hint
+from extender.server.rules import TOKENS_NEED_TLS, Rules
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -104,6 +105,17 @@ class Tokens:
         if status.get("allowed") is True and status.get("denied") is not True:
             return ALLOWED
         return Verdict(403, f"{spec['user']} may not get {path}: a ClusterRole with it is needed")
+
+
+async def review(
+    rules: Rules, tokens: Tokens | None, authorization: bytes | None, path: str
+) -> Verdict:
+    """Say whether a listener with these rules shows ``path`` to the bearer of a token."""
+    if not rules.encrypted:
+        return Verdict(403, TOKENS_NEED_TLS)
+    if tokens is None:
+        return Verdict(403, "no API server is known here that could review a token")
+    return await tokens.review(authorization, path)
 
 
 def _status(answer: dict[str, Any]) -> dict[str, Any]:

@@ -16,19 +16,25 @@ Change = Callable[[Installation], object]
 EVERY = (SECOND, STATIC, DEPLOYMENT)
 IN_CLUSTER = (SECOND, DEPLOYMENT)
 
+TENANTS_TRUSTED = {
+    "hint shields-for-all",  # PodDisruptionBudgets count, as Kubernetes promises.
+    "hint records-unsigned",  # A key is the administrator's to make.
+}
 ACCEPTED = {
     SECOND: {
         "warning image-tag",  # A digest is known only once an image was built and pushed.
         "hint shared-account",  # A pod has one account.
         "hint egress-anywhere",  # The API server's address is each cluster's own.
         "hint open-metrics",  # Behind the NetworkPolicy, for Prometheus.
+        *TENANTS_TRUSTED,
     },
-    STATIC: {"warning image-tag"},
+    STATIC: {"warning image-tag", *TENANTS_TRUSTED},
     DEPLOYMENT: {
         "warning image-tag",
         "warning ignorable-filter",  # Or its own pod could never be placed again.
         "warning example-address",  # Of the control plane, to be written by who installs.
         "hint egress-anywhere",
+        *TENANTS_TRUSTED,
     },
 }
 """What is said about the manifests as they are."""
@@ -143,6 +149,38 @@ def for_group(name: str) -> Change:
     return change
 
 
+def others_bound(role: str, *rights: tuple[str, str], everywhere: bool = False) -> Change:
+    """Somebody else has a role in the records' namespace; with ``rights`` it is among the files."""
+
+    def change(installation: Installation) -> None:
+        metadata = {"name": role, "namespace": "podgroup-extender"}
+        kind = "ClusterRole" if everywhere or not rights else "Role"
+        if rights:
+            rules = [
+                {"apiGroups": [""], "resources": [resource], "verbs": [verb]}
+                for resource, verb in rights
+            ]
+            installation.add({"kind": kind, "metadata": metadata, "rules": rules})
+        reference = {"kind": kind, "name": role}
+        subjects = [{"kind": "Group", "name": "team"}]
+        kind = "ClusterRoleBinding" if everywhere else "RoleBinding"
+        installation.add(
+            {"kind": kind, "metadata": metadata, "roleRef": reference, "subjects": subjects}
+        )
+
+    return change
+
+
+def signed(change: Change) -> Change:
+    """With a key for records where the manifests mount it."""
+
+    def both(installation: Installation) -> None:
+        on_settings("seats", recordKeyFile=KEYS[installation.way])(installation)
+        change(installation)
+
+    return both
+
+
 def on_neighbour(installation: Installation) -> None:
     """Another workload under the extender's account."""
     other = {"serviceAccountName": "podgroup-extender", "containers": [{"name": "web"}]}
@@ -183,6 +221,12 @@ def case(name: str, ways: tuple[str, ...], change: Change, *expected: str) -> li
     return [pytest.param(way, change, set(expected), id=f"{name}, {way}") for way in ways]
 
 
+KEYS = {
+    SECOND: "/etc/podgroup-extender-records/key",
+    DEPLOYMENT: "/etc/podgroup-extender-records/key",
+    STATIC: "/etc/podgroup-extender/records.key",
+}
+UNLABELLED = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}
 KUBECONFIG = "--kubeconfig=/etc/podgroup-extender/kubeconfig"
 EVERYBODY: Object = {"from": [{"namespaceSelector": {}}]}
 ANYWHERE: Object = {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}
@@ -500,7 +544,38 @@ TENANTS = [
         "records beside others'",
         EVERY,
         on_settings("seats", recordNamespace="kube-system"),
-        "warning records-shared",
+        "error records-shared",
+    ),
+    *case(
+        "all but some opt out",
+        EVERY,
+        on_settings("policy", optOut={"volcano.sh/preemptable": {"namespaces": UNLABELLED}}),
+        "warning opt-out-for-all",
+    ),
+    *case("editors beside the records", EVERY, others_bound("edit"), "error records-writable"),
+    *case(
+        "writers beside the records",
+        EVERY,
+        others_bound("writers", ("configmaps", "patch")),
+        "error records-writable",
+    ),
+    *case(
+        "writers everywhere",
+        EVERY,
+        others_bound("writers", ("configmaps", "create"), everywhere=True),
+        "error records-writable",
+    ),
+    *case(
+        "writers who read the key",
+        EVERY,
+        signed(others_bound("writers", ("configmaps", "update"), ("secrets", "get"))),
+        "error records-writable",
+    ),
+    *case(
+        "a key that is not there",
+        EVERY,
+        on_settings("seats", recordKeyFile="/run/elsewhere/key"),
+        "error record-key-unmounted",
     ),
     *case(
         "a planner that is replaced too late",
@@ -562,6 +637,19 @@ def test_a_digest_ends_the_warning_about_tags(way: str, monkeypatch: pytest.Monk
         for container in installation.pod.get(field, []):
             container["image"] += "@sha256:" + "0" * 64
     assert "warning image-tag" not in named(installation, monkeypatch)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_key_and_selectors_end_the_hints_about_tenants(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a key, who writes ConfigMaps and cannot read it is no danger."""
+    installation = Installation(way)
+    signed(others_bound("writers", ("configmaps", "create")))(installation)
+    chosen = {"namespaces": {"matchLabels": {"podgroup-extender.io/opt-out": "allowed"}}}
+    rules = {"PodDisruptionBudget": {**chosen, "shields": "gang"}, "DaemonSet": chosen}
+    on_settings("policy", optOut=rules)(installation)
+    assert named(installation, monkeypatch) == ACCEPTED[way] - TENANTS_TRUSTED
 
 
 def test_addresses_end_the_remarks_about_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,7 +162,7 @@ async def test_what_if_asks_and_changes_nothing(live: Live, tmp_path: Path) -> N
     manifest.write_text(GANG % ("none", "none", "3"))
     status, _, err = await live.ask("what-if", "-f", str(manifest))
     assert status == 2
-    assert "PriorityClass 'none' is not in the dump" in err
+    assert "PriorityClass 'none' is not in the cluster" in err
     assert (await live.ask("what-if"))[0] == 2
     assert (await live.ask("seats"))[1] == "no seats are held\n"
     pods = await live.client.get("/api/v1/namespaces/team/pods")

@@ -196,7 +196,7 @@ def test_a_class_that_never_preempts_makes_no_victims(asked: Asked, on: str) -> 
     [
         (["metadata: {name: x}\nkind: Pod\napiVersion: v1\nspec: 3"], "Pod default/x: spec"),
         ([POD.replace("high", "[high]") % 0], "Pod team/new-0: spec.priorityClassName"),
-        ([POD.replace("high", "unheard") % 0], "PriorityClass 'unheard' is not in the dump"),
+        ([POD.replace("high", "unheard") % 0], "PriorityClass 'unheard' is not in the cluster"),
         ([POD.replace("namespace: team", "namespace: 3") % 0], "metadata.namespace"),
         ([POD.replace("namespace: team", "labels: [a]") % 0], "metadata.labels"),
         ([(POD % 0).replace("name: new-0", "name: 7")], "metadata.name"),

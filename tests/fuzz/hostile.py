@@ -17,6 +17,8 @@ NODES = tuple(f"n{i}" for i in range(6))
 CLASSES = {"": 0, "low": 1, "middle": 999, "urgent": 1000, "highest": 1_000_000_000}
 """Priority class of users -> value; 1000000000 is the most a user's class can have."""
 NAMES = ("a", "b", "work", "running")
+ENDS = (-3600, -10, 20, 300, 2000, 10 * 365 * 86400)
+"""When terminating pods end, in seconds from now; kube-apiserver writes what DELETE asks for."""
 TEN_YEARS = 10 * 365 * 86400
 GANG_LABELS = (
     "scheduling.x-k8s.io/pod-group",
@@ -181,7 +183,8 @@ def pods(draw: st.DrawFn) -> Obj:
         "copies": draw(st.sampled_from((1, 1, 2, 4, 12))),
         "differ": draw(st.integers(0, 5)) == 0,
         "bound": draw(st.integers(0, 2)) > 0,
-        "ends": draw(st.integers(0, 9)) == 0,
+        "ends": draw(st.integers(0, 9)) == 0 and draw(st.sampled_from(ENDS)),
+        "mirror": draw(st.integers(0, 9)) == 0,
         "first": draw(st.integers(0, len(NODES) - 1)),
     }
 

@@ -53,6 +53,22 @@ def test_an_opt_out_that_counts_for_everybody_is_seen(monkeypatch: pytest.Monkey
         play(attack)
 
 
+def test_pods_that_take_years_to_end_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = (False, [{**pods(), "ends": TEN_YEARS}])
+    play(attack)
+    monkeypatch.setattr("extender.gang.incremental.protection.lingers", lambda *given: False)
+    with pytest.raises(Broken, match="is refused"):
+        play(attack)
+
+
+def test_pods_that_claim_to_be_static_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = (False, [{**pods(), "mirror": True}])
+    play(attack)
+    monkeypatch.setattr("extender.gang.incremental.protection._static", lambda *given: True)
+    with pytest.raises(Broken, match="is refused"):
+        play(attack)
+
+
 def test_an_answer_that_grows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "podgroup-extender.io/required-topology"
     waiting = {**pods(annotations={name: "x" * 100_000}), "bound": False}

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from tests.fuzz.bytes_of import Piece
-from tests.fuzz.wire import Target, decode, rounds
+from tests.fuzz.wire import Target, decode, one_round, rounds
 
 
-def test_a_few_rounds() -> None:
-    lines: list[str] = []
+def test_a_round() -> None:
     with Target() as target:
-        assert rounds(target, 1, 40, 0.0, lines.append) >= 40
+        assert one_round(target, 1, 40, lambda: False) >= 40
+        target.check()
         assert target.statuses[200] > 0
         assert target.statuses[400] > 0
-    assert lines
+
+
+def test_the_time_ends_a_round_that_is_being_played() -> None:
+    """Each look at this clock is a second later."""
+    seconds = count()
+    lines: list[str] = []
+    with Target() as target:
+        tried = rounds(target, 1, 1000, 12.0, lines.append, lambda: float(next(seconds)))
+    assert tried <= 12
+    assert len(lines) == 1
+
+
+def test_a_failure_is_shrunk_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: bytes) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tests.fuzz.wire.decode", refuse)
+    looks = count()
+    with Target() as target, pytest.raises(ZeroDivisionError):
+        one_round(target, 1, 2, lambda: next(looks) > 2)
 
 
 def test_the_fuzzer_notices() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import re
 import sys
@@ -185,15 +186,15 @@ class Target:
         assert not errors, errors
 
 
-def decode(data: bytes) -> None:
+def decode(text: bytes) -> None:
     """Decode as each verb does; only InvalidInput may come out."""
     try:
-        args = decode_filter_args(data)
+        args = decode_filter_args(text)
         encode_filter_result(FilterResult(args.node_names), args)
     except InvalidInput:
         pass
     try:
-        encode_preempt_result(PreemptResult(decode_preempt_args(data).candidates))
+        encode_preempt_result(PreemptResult(decode_preempt_args(text).candidates))
     except InvalidInput:
         pass
 
@@ -204,28 +205,43 @@ def resident_bytes() -> int:
 
 
 def rounds(
-    target: Target, first: int, examples: int, seconds: float, told: Callable[[str], None]
+    target: Target,
+    first: int,
+    examples: int,
+    seconds: float,
+    told: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Fuzz, round by round, each with a seed of its own; return how many examples were tried."""
+    """Fuzz, round by round, each with a seed of its own; return how many examples were tried.
+
+    The time ends the round that is being played: no further example is tried then.
+    """
     tried = 0
-    end = time.monotonic() + seconds
+    end = clock() + seconds
     number = first
     base = 0
-    while True:
-        tried += one_round(target, number, examples)
+    while clock() < end:
+        tried += one_round(target, number, examples, lambda: clock() >= end)
         target.check()
         size = resident_bytes()
         base = base or size
         told(f"seed {number}: {tried} examples, {size >> 20} MiB, {dict(target.statuses)}")
         assert size - base < MEMORY_BYTES, f"memory grew from {base} to {size} bytes"
         number += 1
-        if time.monotonic() >= end:
-            return tried
+    return tried
 
 
-def one_round(target: Target, number: int, examples: int) -> int:
-    """Try so many connections, and four times as many documents; return how many were tried."""
+class _OverError(BaseException):
+    """Ends a round. Hypothesis takes an Exception for a failure, and lets this through."""
+
+
+def one_round(target: Target, number: int, examples: int, over: Callable[[], bool]) -> int:
+    """Try so many connections, and four times as many documents; return how many were tried.
+
+    When it is ``over`` the rest is skipped, unless a failure is being shrunk.
+    """
     tried = 0
+    failed = False
     terms = settings(
         max_examples=examples,
         deadline=None,
@@ -235,24 +251,32 @@ def one_round(target: Target, number: int, examples: int) -> int:
         phases=(Phase.explicit, Phase.generate, Phase.shrink),
     )
 
+    def attempt(act: Callable[[bytes], None] | Callable[[list[Piece]], None], given: Any) -> None:
+        nonlocal tried, failed
+        if over() and not failed:
+            raise _OverError
+        tried += 1
+        try:
+            act(given)
+        except BaseException:
+            failed = True
+            raise
+
     @seed(number)
     @settings(terms)
     @given(connections(target.names))
     def over_the_socket(pieces: list[Piece]) -> None:
-        nonlocal tried
-        tried += 1
-        target.talk(pieces)
+        attempt(target.talk, pieces)
 
     @seed(number)
     @settings(terms, max_examples=4 * examples)
     @given(documents(target.names))
     def at_the_decoders(data: bytes) -> None:
-        nonlocal tried
-        tried += 1
-        decode(data)
+        attempt(decode, data)
 
-    over_the_socket()
-    at_the_decoders()
+    with contextlib.suppress(_OverError):
+        over_the_socket()
+        at_the_decoders()
     return tried
 
 

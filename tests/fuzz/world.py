@@ -13,8 +13,9 @@ import msgspec
 
 from extender.cache.stats import CacheStats
 from extender.cache.store import Store
+from extender.gang.act.evictor import rfc3339
 from extender.gang.act.last_check import KeptGangs
-from extender.gang.incremental.protection import Protections
+from extender.gang.incremental.protection import MIRROR_ANNOTATION, Protections
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.single import single_gang
@@ -177,9 +178,13 @@ class World:
             if step["bound"]:
                 document["spec"]["nodeName"] = NODES[(step["first"] + copy) % len(NODES)]
                 document["spec"].pop("schedulingGates", None)
+                if step.get("mirror"):
+                    document["metadata"].setdefault("annotations", {})[MIRROR_ANNOTATION] = "mine"
                 document["status"] = {"phase": "Running", "startTime": "2027-01-15T07:00:01Z"}
                 if step["ends"]:
-                    document["metadata"]["deletionTimestamp"] = "2036-01-15T07:00:01Z"
+                    meta = document["metadata"]
+                    meta["deletionTimestamp"] = rfc3339(NOW + step["ends"])
+                    meta["deletionGracePeriodSeconds"] = max(30, step["ends"])
             data = self._json(document, TENANT)
             self.sent += len(data)
             self.store.pods.put(decode_pod(data))
@@ -245,7 +250,7 @@ class World:
             raise Broken(f"the answer to {gang.key} has {size} bytes, its reasons {told}")
 
     def _system(self, state: Snapshot) -> None:
-        """A system-critical pod can always preempt, but where room is about to come free."""
+        """A system-critical pod can always preempt."""
         (system,) = (pod for pod in state.pending.values() if pod.namespace == "kube-system")
         answer = self._ask(single_gang(system), state)
         if isinstance(answer, Refusal):
@@ -255,7 +260,7 @@ class World:
         self, refusal: Refusal, state: Snapshot, asked: int, single: Pod | None = None
     ) -> None:
         """Whoever is refused would be so if of the tenant's pods there were only those that may
-        rightly stay: more urgent ones, and those that end already, in their own time."""
+        rightly stay: more urgent ones, and those that end already, in the time of a victim."""
         stays = [pod for pod in self._pods(state) if self._may_stay(pod, state, asked)]
         pending = [pod for pod in state.pending.values() if pod.namespace != TENANT]
         less = assemble(
@@ -272,12 +277,17 @@ class World:
         if isinstance(answer, Plan):
             raise Broken(f"{gang.key} is refused: {refusal.message}; {refusal.details}")
 
+    @staticmethod
+    def _ends(pod: Pod) -> bool:
+        """Whether a pod terminates in a time that it may have as a victim, or should be gone."""
+        return bool(pod.deleting) and pod.deleting - NOW <= max(60, min(pod.grace, 3600) + 30)
+
     def _pods(self, state: Snapshot) -> Iterator[Pod]:
         for pods in state.bound.values():
             yield from pods
 
     def _may_stay(self, pod: Pod, state: Snapshot, asked: int) -> bool:
-        if pod.namespace != TENANT or pod.priority >= asked or pod.deleting:
+        if pod.namespace != TENANT or pod.priority >= asked or self._ends(pod):
             return True
         if pod.owner is not None and pod.owner.kind == "DaemonSet" and asked < SYSTEM_CRITICAL:
             return True

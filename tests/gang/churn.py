@@ -197,7 +197,7 @@ class Churn:
     def _terminate(self) -> None:
         pod = self._pod(bound=True)
         if pod is not None and not pod.deleting:
-            ends = self.now + self.rng.choice((5, 30, 90, 300))
+            ends = self.now + self.rng.choice((5, 30, 90, 300, 10**6))
             self._change(pod, deleting=ends, disrupted=self.rng.random() < 0.5)
 
     def _readiness(self) -> None:

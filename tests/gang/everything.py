@@ -16,7 +16,7 @@ from extender.fit.static import static_mask
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import classes_of
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
-from extender.gang.incremental.victims import disrupted_work, leaves_in_time
+from extender.gang.incremental.victims import disrupted_work, leaves_in_time, lingers
 from extender.gang.plan.regions import domain_keys, partition
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
@@ -234,15 +234,28 @@ def _who(
         """What a preemptor must exceed to take this pod."""
         return max([pod.priority, least, *(shield.below - 1 for shield in found)])
 
+    def floor(key: GangKey | None) -> int:
+        """What a preemptor must exceed to take anybody of this gang."""
+        if key is None or (victim := resolver.resolve(key, state)).problems:
+            return -(2**31)
+        every = [s for p in victim.bound for s in shields(p, victim) if s.gang]
+        whole = victim.unit == UNIT_ALL and len(victim.bound) >= max(1, victim.min_count)
+        return max([victim.victim_priority, *(s.below - 1 for s in every if whole)])
+
     def goes(number: int) -> bool:
         return gang.preempts and number < asked
 
     for name in sorted(state.bound):
         for pod in state.bound[name]:
             key = resolver.member_key(pod)
-            if (pod.uid in own and not pod.deleting) or name not in state.nodes:
+            late = lingers(pod, state.now, settings.plan, settings.seats, settings.eviction)
+            if (pod.uid in own and (late or not pod.deleting)) or name not in state.nodes:
                 continue
-            if pod.deleting:
+            if late:
+                number = level(pod, shields(pod, None), floor(key))
+                if goes(number):
+                    alone.append((pod, number, None))
+            elif pod.deleting:
                 if leaves_in_time(pod, state.now, settings.plan, settings.seats):
                     leaving.append(pod)
             elif key is None or (victim := resolver.resolve(key, state)).problems:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.incremental.planning_cache import PlanningCache
+from extender.groups.resolver import Resolver
 from extender.model.objects import Node, Pod
 from extender.model.plan import Plan, Refusal
-from tests.gang.world import evicted, group, plan_for, pod, snapshot
+from extender.model.settings import PlanSettings, Settings
+from tests.gang.world import evicted, group, plan_for, pod, seats, snapshot
 
 GIB = 1 << 30
 
@@ -56,3 +59,80 @@ def test_the_largest_amounts_an_object_can_name() -> None:
     answer = plan_for(state, "high")
     assert isinstance(answer, Plan), answer
     assert evicted(answer) == {"low-0", "low-1"}
+
+
+MOST = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("each", [1 << 52, 1 << 60, MOST])
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_pods_that_claim_more_than_int64_together_are_victims_like_others(
+    resource: str, each: int
+) -> None:
+    """Whoever may create pods may write any request, and name the node itself."""
+    nodes = [node(f"n{i}", "memory", 64 * GIB) for i in range(3)]
+    low = [
+        asks(pod(f"low-{i}-{k}", on=f"n{i}", priority=0), resource, each)
+        for i in range(3)
+        for k in range(3)
+    ]
+    high = [asks(pod(f"high-{i}", priority=10, group="high"), resource, 40_000) for i in range(2)]
+    answer = plan_for(snapshot(nodes, [*low, *high], [group("high", 2)]), "high")
+    assert isinstance(answer, Plan), answer
+    used = set(seats(answer).values())
+    # Each node has room for one member of this resource's 64 only if everybody there is gone.
+    assert evicted(answer) == {one.name for one in low if one.node in used}
+    assert len(used) == (2 if resource == "cpu" else 1)
+
+
+def test_no_room_is_invented_where_pods_claim_more_than_int64_together() -> None:
+    nodes = [node("n0", "memory", 64 * GIB)]
+    low = [asks(pod(f"low-{k}", on="n0", priority=0), "memory", MOST) for k in range(2)]
+    high = [asks(pod(f"high-{i}", priority=10, group="high"), "memory", 40 * GIB) for i in range(2)]
+    answer = plan_for(snapshot(nodes, [*low, *high], [group("high", 2)]), "high")
+    assert isinstance(answer, Refusal)
+    assert "1 short" in answer.message
+    assert answer.message.startswith("cannot fit even with every allowed victim gone")
+
+
+@pytest.mark.parametrize("crowd", [1, 1200])
+def test_what_a_pod_claims_does_not_slow_the_census_down(crowd: int) -> None:
+    """The plain census takes seconds on a large cluster; no tenant may choose it for everybody."""
+    nodes = [node(f"n{i}", "memory", 64 * GIB) for i in range(2)]
+    low = [asks(pod(f"low-{k}", on="n0", priority=0), "memory", MOST) for k in range(crowd)]
+    resolver = Resolver(Settings().groups)
+    planning = PlanningCache(resolver, Settings())
+    first = type(planning.census)
+    planning.renew(snapshot(nodes, low))
+    assert type(planning.census) is first
+
+
+def test_what_a_member_asks_does_not_slow_the_census_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [node(f"n{i}", "memory", 64 * GIB) for i in range(2)]
+    sizes = (1 << 30, MOST)
+    high = [
+        asks(pod(f"high-{i}", priority=10, group="high"), "memory", size)
+        for i, size in enumerate(sizes)
+    ]
+    state = snapshot(nodes, high, [group("high", 2)])
+    expected = plan_for(state, "high")
+    assert isinstance(expected, Refusal)
+    monkeypatch.setattr("extender.gang.incremental.planning_cache.Census", None)
+    assert plan_for(state, "high") == expected
+
+
+def test_a_claim_beyond_the_node_is_no_shield_in_an_order_that_spares_devices() -> None:
+    """What a pod cannot have is not lost with it."""
+    device = "example.com/gpu"
+    nodes = [node(f"n{i}", device, 4) for i in range(2)]
+    liar = replace(pod("liar", on="n0"), requests=(("cpu", 60_000), (device, MOST), ("pods", 1)))
+    other = replace(pod("other", on="n1"), requests=(("cpu", 60_000), ("x.com/none", 9)))
+    high = replace(pod("high", priority=10, group="high"), requests=(("cpu", 60_000),))
+    settings = Settings(plan=PlanSettings(cost_order="fewest-gpus"))
+    answer = plan_for(snapshot(nodes, [liar, other, high], [group("high", 1)]), "high", settings)
+    assert isinstance(answer, Plan)
+    assert evicted(answer) == {"other"}
+    assert {cost.level: cost.value for cost in answer.costs}["gpus"] == 0
+    alone = plan_for(snapshot(nodes[:1], [liar, high], [group("high", 1)]), "high", settings)
+    assert isinstance(alone, Plan)
+    assert {cost.level: cost.value for cost in alone.costs}["gpus"] == 4

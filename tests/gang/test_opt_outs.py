@@ -101,7 +101,11 @@ def test_one_tiny_pod_does_not_shield_its_gang(shield: str) -> None:
         "annotation": replace(tiny, annotations=PROTECTED),
         "priority": replace(tiny, priority=HIGH),
         "daemon set": replace(tiny, owner=Owner("DaemonSet", "mine", "uid")),
-        "static": replace(tiny, annotations={"kubernetes.io/config.mirror": "x"}),
+        "static": replace(
+            tiny,
+            annotations={"kubernetes.io/config.mirror": "x"},
+            owner=Owner("Node", "n0", "node-n0"),
+        ),
     }[shield]
     answer = plan_for(against(*gang_of(tiny), namespaces=ALLOWED, count=2), "high")
     assert evicted(answer) == {"low-0", "low-1"}

@@ -14,6 +14,7 @@ from extender.model.objects import (
     Requirement,
 )
 from extender.model.plan import Plan, Refusal
+from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.settings import PlanSettings, Settings
 from tests.gang.world import evicted, group, node, plan_for, pod, seats, snapshot
 
@@ -94,12 +95,12 @@ def test_members_of_a_gang_below_its_quorum_cost_as_single_pods() -> None:
     assert evicted(plan_for(whole, "high")) == {"low-0", "low-1"}
 
 
-def test_static_and_mirror_pods_and_those_of_daemon_sets_stay() -> None:
+def test_static_pods_and_those_of_daemon_sets_stay() -> None:
     low = pod("low", on="n0")
     mirror = replace(low, annotations={"kubernetes.io/config.mirror": "hash"})
-    static = replace(mirror, owner=Owner("Node", "n0", "uid"))
+    static = replace(mirror, owner=Owner("Node", "n0", "node-n0"))
     daemon = replace(low, owner=Owner("DaemonSet", "agents", "uid"))
-    for stays in (mirror, static, daemon):
+    for stays in (static, daemon):
         state = snapshot([node("n0")], [stays, *members()], [group("high", 1)])
         assert isinstance(plan_for(state, "high"), Refusal)
     allowed = Settings(plan=PlanSettings(evict_daemon_set_pods=True))
@@ -107,6 +108,16 @@ def test_static_and_mirror_pods_and_those_of_daemon_sets_stay() -> None:
     assert evicted(plan_for(state, "high", allowed)) == {"low"}
     state = snapshot([node("n0")], [static, *members()], [group("high", 1)])
     assert isinstance(plan_for(state, "high", allowed), Refusal)
+    # The API server takes the annotation from whoever names the node; kubelet names it as owner.
+    for owner in (None, Owner("Node", "n0", "uid"), Owner("Node", "n1", "node-n0")):
+        state = snapshot(
+            [node("n0")], [replace(mirror, owner=owner), *members()], [group("high", 1)]
+        )
+        assert evicted(plan_for(state, "high")) == {"low"}
+    critical = replace(mirror, owner=Owner("Node", "n0", "before"), priority=SYSTEM_CRITICAL)
+    urgent = [replace(each, priority=SYSTEM_CRITICAL + 1) for each in members()]
+    state = snapshot([node("n0")], [critical, *urgent], [group("high", 1)])
+    assert isinstance(plan_for(state, "high"), Refusal), "kubelet renews it when the node is new"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ from extender.grpc_api.source import Source
 from extender.model.settings import GrpcSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2_grpc, plan_pb2_grpc, watch_pb2_grpc
 from extender.server.app import Health, Verbs
+from extender.server.load import Load
 from extender.server.metrics import Metrics
+from extender.server.tokens import Tokens
 from extender.verbs.context import Context
 from tests.gang.rig import Rig
 
@@ -39,8 +41,14 @@ class Site:
     """A server that serves, and everything it was given."""
 
     def __init__(
-        self, settings: Settings, verbs: Verbs, context: Callable[[], Context], pod_named: Any
+        self,
+        settings: Settings,
+        verbs: Verbs,
+        context: Callable[[], Context],
+        pod_named: Any,
+        tokens: Tokens | None,
     ) -> None:
+        self.load = Load(settings.server)
         self.reasons: list[str] = []
         self.metrics = Metrics()
         self.feed = DecisionFeed()
@@ -57,6 +65,8 @@ class Site:
                 read_manifest=lambda text, source: [
                     each.value for each in documents.parse(text, source, aliases=False)
                 ],
+                load=self.load,
+                tokens=tokens,
             )
         )
 
@@ -74,9 +84,10 @@ async def serving(
     settings: Settings | None = None,
     context: Any = None,
     pod_named: Any = None,
+    tokens: Tokens | None = None,
 ) -> AsyncIterator[Site]:
     """Run a server for the length of a block."""
-    site = Site(settings or Settings(grpc=LOCAL), verbs, context or _nobody, pod_named)
+    site = Site(settings or Settings(grpc=LOCAL), verbs, context or _nobody, pod_named, tokens)
     async with site.server.running(site.stop):
         yield site
     site.metrics.close()

@@ -14,6 +14,7 @@ from extender.grpc_api.verbs import VerbCalls
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.pb.podgroup.v1 import extender_pb2
+from extender.server.load import Load
 from extender.server.metrics import Metrics
 from tests.grpc_api.test_calls import POD
 from tests.server.doubles import Echo
@@ -47,8 +48,10 @@ def spoilt(draw: st.DrawFn) -> bytes:
 def test_any_bytes(data: bytes) -> None:
     async def ask() -> None:
         metrics = Metrics()
-        calls = VerbCalls(Echo(), Calls(metrics, Settings()))
         nobody = cast("Any", None)
+        options = Settings()
+        every = Calls(metrics, options, nobody, Load(options.server))
+        calls = VerbCalls(Echo(), every)
         for verb in (calls.filter, calls.prioritize, calls.preempt):
             with contextlib.suppress(InvalidInput):
                 message, nodes_in, nodes_out = await verb(data, nobody)

@@ -44,6 +44,22 @@ spec:
       containers: [{name: c, resources: {requests: {cpu: "3"}}}]
 """
 
+JOB_SET = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: set}
+spec:
+  replicatedJobs:
+    - name: w
+      replicas: 2
+      template:
+        spec:
+          template:
+            spec:
+              priorityClassName: high
+              containers: [{name: c, resources: {requests: {cpu: "3"}}}]
+"""
+
 
 class One:
     """A full cluster of two nodes with a gang low, its extender, and a caller."""
@@ -96,6 +112,19 @@ async def test_a_plan_for_a_manifest_names_victims_and_touches_nothing(one: One)
     assert await one.plan("new", MANIFEST) == answer
 
 
+async def test_a_manifest_is_read_as_the_command_line_reads_it(one: One) -> None:
+    """Pods of a NonIndexed Job have no index and are no gang; a JobSet becomes its Jobs' pods."""
+    job = MANIFEST.partition("---")[2]
+    alone = job.replace("      schedulingGroup: {podGroupName: new}\n", "")
+    answer = await one.plan("train", alone)
+    assert answer.plan.gang == "indexed-job:default/train"
+    code, text = await refused(one.plan("train", alone.replace("completionMode: Indexed", "")))
+    assert code is Code.INVALID_ARGUMENT
+    assert "no gang is named 'train'" in text
+    answer = await one.plan("set", JOB_SET)
+    assert {each.pod.name for each in answer.plan.seats} == {"set-w-0-0", "set-w-1-0"}
+
+
 async def test_a_gang_that_exists_and_one_that_needs_nothing(one: One) -> None:
     answer = (await one.plan("default/low")).refusal
     assert answer.code == "not-needed"
@@ -111,12 +140,20 @@ async def test_a_gang_that_exists_and_one_that_needs_nothing(one: One) -> None:
         ("new", "- 1", "manifest: a document is not an object"),
         ("new", "a: &x [1]\nb: *x", "aliases are not taken here"),
         ("new", MANIFEST.replace("high", "none", 2), "PriorityClass 'none' is not in the cluster"),
-        ("new", MANIFEST.replace("parallelism: 2", "parallelism: 99999"), "10000 more pods"),
-        ("new", MANIFEST.replace("parallelism: 2", "parallelism: x"), "parallelism must be"),
+        (
+            "new",
+            MANIFEST.replace("parallelism: 2", "parallelism: 99999"),
+            "99999 pods are too many",
+        ),
+        (
+            "new",
+            MANIFEST.replace("parallelism: 2", "parallelism: x"),
+            "spec.parallelism must be",
+        ),
         (
             "low",
             "kind: Pod\napiVersion: v1\nmetadata: {name: low-0}\nspec: {}",
-            "Pod default/low-0 is there already",
+            "Pod default/low-0 of the manifest is there already and has a node, n0",
         ),
         ("low", "kind: Pod\napiVersion: v1\nmetadata: []", "metadata must be a mapping"),
         ("new", " " * (1024 * 1024 + 1), "manifest: is longer than 1048576 characters"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from extender.gang.act.group_conditions import TYPE
 from extender.gang.act.record import Record
 from extender.gang.act.records import documents_of
 from extender.model.objects import GangKey
@@ -143,6 +144,12 @@ def audit(path: Path) -> tuple[set[Right], list[dict[str, Any]]]:
     return used, refused
 
 
+def said(group: dict[str, Any]) -> str:
+    """What the PodGroup's condition of ours has as reason."""
+    conditions = group.get("status", {}).get("conditions", [])
+    return next((each["reason"] for each in conditions if each["type"] == TYPE), "")
+
+
 def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path: Path) -> None:
     """One gang takes the place of another, whose pods are partly under a budget."""
     client = audited.client
@@ -194,6 +201,7 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
             ),
             what="event on the preemptor",
         )
+        client.wait_for(lambda: said(client.get("PodGroup", "high")), what="condition")
     finally:
         extender.stop()
 

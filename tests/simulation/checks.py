@@ -127,7 +127,8 @@ class Checks(Listener):
 
     def arrives(self, request: Request) -> None:
         """See Listener."""
-        if request.method == "PATCH" and request.path.endswith("/status"):
+        pods = "/pods/" in request.path
+        if pods and request.method == "PATCH" and request.path.endswith("/status"):
             status = (request.body or {}).get("status") or {}
             self.nominated[_pod_name(request.path)] = status.get("nominatedNodeName") or ""
         if not _evicts(request) or request.dry:

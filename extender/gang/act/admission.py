@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evidence import Evidence
@@ -21,11 +23,13 @@ from extender.gang.act.suspensions import Suspensions
 from extender.gang.plan.eviction_budget import EvictionBudget
 from extender.gang.plan.fair_turns import SYSTEM_CRITICAL, FairTurns, Turn
 from extender.gang.plan.schedulers import seated_by
+from extender.gang.plan.stayed_victims import StayedVictims
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -57,6 +61,7 @@ class Admission:
         self._warn = warn
         self.suspensions = suspensions
         self._give_ups = GiveUps(settings.seats.give_ups, settings.seats.suspend_seconds)
+        self.stayed = StayedVictims()
         self.turns = FairTurns(settings.plan.namespace_share)
         self.budget = EvictionBudget(settings.eviction.per_namespace_hour)
         self._looked: tuple[object, str] = (None, "")
@@ -119,6 +124,11 @@ class Admission:
             self._looked = (gang.members, looks_of(gang))
         return self._looked[1]
 
+    def counted_on(self, gang: Gang, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot without counting on those who did not go for the gang lately."""
+        stayed = self.stayed.of(gang, self._clocks.monotonic())
+        return replace(snapshot, stayed=stayed) if stayed else snapshot
+
     def searched(self, gang: Gang, seconds: float) -> None:
         """Count the planning time that a search took."""
         self.turns.spend(gang.key.namespace, seconds, self._clocks.monotonic())
@@ -161,6 +171,9 @@ class Admission:
         self._spend(flight)
         if done:
             self._give_ups.seated(flight.key)
+            self.stayed.seated(flight.key)
+            return
+        if self._others_fault(flight):
             return
         in_vain = _evicted(flight) > 0 or flight.deadline > 0
         if flight.yields or not in_vain or not seen or self._nobody_asks(flight):
@@ -169,6 +182,19 @@ class Admission:
         found = self._give_ups.gave_up(flight.key, self._looks(gang), why, self._clocks.wall())
         if found is not None and flight.plan.priority < SYSTEM_CRITICAL:
             self._suspend(found, gang.members or tuple(flight.pods.values()))
+
+    def _others_fault(self, flight: Flight) -> bool:
+        """Whether a plan ended for victims of other namespaces that did not go, or for want of
+        the API server. Whose they were is remembered."""
+        others: dict[str, dict[str, str]] = {}
+        for victim in flight.stayed.values():
+            if victim.namespace != flight.key.namespace:
+                others.setdefault(victim.namespace, {})[victim.uid] = victim.name
+        for namespace, pods in others.items():
+            self.stayed.note(flight.key, namespace, pods, self._clocks.monotonic())
+        if others:
+            self.counted["victims-stayed"] += 1
+        return bool(others) or flight.unsent
 
     def _nobody_asks(self, flight: Flight) -> bool:
         """Whether no question came about any pod at all since its seats are open."""

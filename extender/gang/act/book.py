@@ -80,6 +80,10 @@ class Flight(Struct, kw_only=True):
     """Another pod came to a node with a seat: the plan is to be compared again."""
     nodes: object = None
     """The cluster's nodes when it was last compared with them; another object when one changed."""
+    stayed: dict[str, Victim] = field(default_factory=dict)
+    """uid -> victim that does not go, or cannot be evicted, where that is why it ends."""
+    unsent: bool = False
+    """It ends before the API server took its evictions."""
     yields: bool = False
     """It ends for the sake of a more urgent plan."""
     acting: asyncio.Event = field(default_factory=asyncio.Event)

@@ -29,7 +29,10 @@ class Comparison:
         check: LastCheck,
         evictions: Evictions,
         offers: Offers,
+        longest: int,
     ) -> None:
+        """``longest``: the grace period that an eviction grants at most."""
+        self._longest = longest
         self._book = book
         self._snapshot = snapshot
         self._gangs = gangs
@@ -44,6 +47,8 @@ class Comparison:
             self._evictions.expected(),
             self._evictions.refusals.unevictable(),
             self._gangs.member_key,
+            self._check.leaves,
+            self._longest,
         )
 
     def problem(self, flight: Flight) -> str:

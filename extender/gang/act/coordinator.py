@@ -21,6 +21,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.flights import Flights
+from extender.gang.act.group_conditions import GroupConditions
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs
@@ -49,6 +50,8 @@ from extender.gang.tell.decisions import (
     of_refusal,
 )
 from extender.groups.resolver import Resolver
+from extender.kube.api import KubeApi
+from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -86,7 +89,11 @@ class Coordinator:
         blind_seconds: float,
         decided: Callable[[Decision], None],
         suspended: SuspensionStore | None = None,
+        conditions: KubeApi | None = None,
+        failed: Callable[[str, ApiError], None] = lambda what, error: None,
     ) -> None:
+        """``conditions``: where PodGroups' are written, None: nowhere. ``failed`` is told of each
+        that was not."""
         self.book = Book()
         self.decisions = Decisions()
         self.resolver = resolver
@@ -116,6 +123,15 @@ class Coordinator:
         self._background = Background()
         self._gangs = KeptGangs(resolver)
         self.notices = Notices(notifier, self.book, self._snapshot, clocks, self._background)
+        self._conditions = GroupConditions(
+            conditions,
+            self._snapshot,
+            self._gangs.resolve,
+            clocks,
+            leadership,
+            self._background,
+            failed,
+        )
         self.records = records
         records.told = lambda aside: self.notices.record_aside(records.namespace, aside)
         self._keeper = RecordKeeper(records, leadership, self._background)
@@ -145,6 +161,7 @@ class Coordinator:
             self._decide,
             self._flight_ended,
             self._replan,
+            self.stale,
         )
         self._turns = Turns(
             self.book,
@@ -272,6 +289,7 @@ class Coordinator:
     def _decide(self, decision: Decision) -> None:
         if decision.outcome is Outcome.REFUSAL:
             self.notices.refused(decision)
+        self._conditions.decided(decision)
         if self.decisions.add(decision):
             try:
                 self._decided(decision)
@@ -305,13 +323,19 @@ class Coordinator:
 
     async def run(self, stop: asyncio.Event, period: float = 0.25) -> None:
         """Look after flights and waiting gangs until ``stop`` is set."""
-        rounds = {TICK: self.tick, PLANNING: self._plan_waiting, SWEEP: self._sweeper.round}
+        rounds = {TICK: self.tick, PLANNING: self._plan_waiting, SWEEP: self._sweep}
         await run_rounds(rounds, stop, period, self._heartbeats)
 
     async def tick(self) -> None:
         """Look at deadlines; waits for nothing."""
         if self.recovered and self._source.synced:
             self.flights.tick()
+
+    async def _sweep(self) -> None:
+        """Do what nothing waits for."""
+        if self.recovered and self._source.synced:
+            self._conditions.round()
+        await self._sweeper.round()
 
     async def _plan_waiting(self) -> None:
         """Plan gangs that wait and that nobody has asked about, by turns."""

@@ -155,7 +155,8 @@ class Driver:
             if before is not Fate.ASKED:  # else an earlier request may still arrive
                 self._not_done(unit, uid)
             return False
-        if removal is Removal.ACCEPTED:
+        ours = before is Fate.ASKED or self._now() < unit.doubtful_until
+        if removal is Removal.ACCEPTED or ours:  # an earlier request may have done it
             self._accepted(unit, victim)
         elif uid in unit.fates:
             # Gone without us: room is free, and nothing was broken by our hand.

@@ -38,6 +38,8 @@ MARK_SECONDS = 3.0
 REQUEST_SECONDS = 15.0
 """How long one request may take: the Eviction API tries by itself for some ten seconds."""
 REHEARSAL_SECONDS = 5.0
+LATE_SECONDS = 60.0
+"""By how much clocks may differ where it is told whose DELETE a pod terminates by."""
 
 Answer = TypeVar("Answer")
 log = structlog.get_logger("gang")
@@ -201,13 +203,20 @@ class Evictor:
             )
 
     async def leaving(self, victim: Victim) -> bool:
-        """Read back, after an unclear answer, whether the pod goes or is gone. Raises ApiError."""
+        """Read back, after an unclear answer, whether the pod goes or is gone. Raises ApiError.
+
+        One that goes much later than its eviction would have it was not asked by us.
+        """
         try:
             pod = await answered(self._client.get(_pod_path(victim)))
         except NotFound:
             return True
         meta = pod.get("metadata", {})
-        return meta.get("uid") != victim.uid or bool(meta.get("deletionTimestamp"))
+        if meta.get("uid") != victim.uid:
+            return True
+        ends = meta.get("deletionTimestamp")
+        latest = self._wall() + victim.grace + LATE_SECONDS
+        return bool(ends) and datetime.fromisoformat(ends).timestamp() <= latest
 
     async def _left(self, victim: Victim) -> bool:
         """Whether a conflict was the UID precondition's; a webhook may answer with one as well."""

@@ -20,16 +20,22 @@ def shown_in(
     expected: Mapping[str, str],
     unevictable: Mapping[str, str],
     member_key: Callable[[Pod], GangKey | None],
+    leaves: Callable[[Pod, float], bool],
+    longest: int,
 ) -> Snapshot:
-    """Return the snapshot with the ``expected`` pods (uid -> node) already terminating."""
+    """Return the snapshot with the ``expected`` pods (uid -> node) already terminating.
+
+    ``longest``: the grace period that an eviction grants at most. ``leaves(pod, now)`` tells which
+    of the terminating ones were on their way out without it.
+    """
     if not expected and not unevictable:
         return snapshot
     changed: dict[str, Pod] = {}
     bound = dict(snapshot.bound)
     for name in sorted(set(expected.values()) & bound.keys()):
         pods = tuple(
-            replace(pod, deleting=snapshot.now + pod.grace, disrupted=True)
-            if pod.uid in expected and not pod.deleting
+            replace(pod, deleting=snapshot.now + min(pod.grace, longest), disrupted=True)
+            if pod.uid in expected and not leaves(pod, snapshot.now)
             else pod
             for pod in bound[name]
         )

@@ -66,7 +66,7 @@ class Flights:
     """Acts on the plans in ``book``.
 
     ``ended(flight, done, penal, why)`` is told of each end; ``replan(flight, why)`` is asked for
-    another plan when one does not hold any more.
+    another plan when one does not hold any more. ``stale()`` says why nothing can be decided now.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Flights:
         decide: Callable[[Decision], None],
         ended: Callable[[Flight, bool, bool, str], None],
         replan: Callable[[Flight, str], None],
+        stale: Callable[[], str | None],
     ) -> None:
         self.book = book
         self.keeper = keeper
@@ -97,8 +98,10 @@ class Flights:
         self._random = random
         self._decide = decide
         self._replan = replan
+        self._stale = stale
         self._spawn = background.spawn
         self._check = check = LastCheck(snapshot, gangs, settings)
+        self.leaves = check.leaves
         self._looks_after = 0.0
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
@@ -111,7 +114,15 @@ class Flights:
             self,
             settings.seats.victim_slack_seconds,
         )
-        self._comparison = Comparison(book, snapshot, gangs, check, self.evictions, offers)
+        self._comparison = Comparison(
+            book,
+            snapshot,
+            gangs,
+            check,
+            self.evictions,
+            offers,
+            settings.eviction.longest_grace_seconds,
+        )
         self.shown = self._comparison.shown
         self.problem = self._comparison.problem
         self.crowded = self._comparison.crowded
@@ -129,6 +140,7 @@ class Flights:
             notices,
             offers,
             clocks,
+            self.leaves,
             self._advance,
             replan,
         ).observe
@@ -206,6 +218,9 @@ class Flights:
                 lambda victim: flight.state is State.PLANNED and victim.uid in flight.victims,
             )
         except EvictionRefused as refused:
+            victim, error = refused.victim, refused.error
+            budgeted = bool(self._check.budgeted([victim], flight.plan.priority))
+            self.evictions.refusals.note(victim.uid, str(error), error, budgeted=budgeted)
             if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, Outcome.GAVE_UP, why, penal=True)
@@ -280,7 +295,8 @@ class Flights:
         sent = [
             pod.uid
             for pod in pods
-            if pod is not None and (pod.deleting or self.evictions.accepted(pod.uid))
+            if pod is not None
+            and (self.leaves(pod, snapshot.now) or self.evictions.accepted(pod.uid))
         ]
         flight.sent.update(sent)
         self.evictions.begin(
@@ -295,7 +311,7 @@ class Flights:
     def still_holds(self, unit: Unit) -> bool:
         """Whether a plan still holds right before it takes from an untouched unit."""
         flight = self._flight_of(unit)
-        if flight is None or flight.state is not State.EVICTING:
+        if flight is None or flight.state is not State.EVICTING or self._stale() is not None:
             return False
         nodes = self._snapshot().nodes
         if flight.doubted or nodes is not flight.nodes:
@@ -337,6 +353,8 @@ class Flights:
                 )
             )
         if flight is not None:
+            if flight.state is not State.CHANGING:
+                flight.stayed[victim.uid] = victim
             self._replan(flight, told)
 
     def unit_ended(self, unit: Unit) -> None:
@@ -373,6 +391,17 @@ class Flights:
         """Note that a member was told its seat: it is bound there soon, or asks again."""
         self.book.answered(flight, pod.uid, self._clocks.monotonic())
 
+    def _blame(self, flight: Flight) -> None:
+        """Note whose pods did not go, where that is what a plan is given up for."""
+        if flight.state not in (State.EVICTING, State.WAITING):
+            return
+        unsent = flight.victims.keys() - flight.sent
+        flight.unsent = bool(unsent)
+        for victim in (*flight.victims.values(), *flight.waits.values()):
+            if victim.uid not in unsent:
+                flight.stayed[victim.uid] = victim
+                self.evictions.refusals.stayed(victim.uid)
+
     def tick(self) -> None:
         """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
         for flight in self.book:
@@ -381,6 +410,7 @@ class Flights:
                 self._advance(flight)
             overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
             if overdue is not None:
+                self._blame(flight)
                 self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS

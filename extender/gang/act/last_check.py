@@ -59,6 +59,10 @@ class LastCheck:
         self._gangs = gangs
         self._protections = Protections(settings)
 
+    def leaves(self, pod: Pod, now: float) -> bool:
+        """Whether the pod is on its way out, and its eviction would not end it sooner."""
+        return self._protections.leaves(pod, now)
+
     def of_victim(self, victim: Victim, priority: int, *, alone: bool) -> str:
         """Return why the pod must not go now, "" when it may; see validity.victim_problem."""
         snapshot = self._snapshot()

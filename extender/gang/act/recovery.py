@@ -93,7 +93,7 @@ class Recovery:
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
-            sent={v.uid for v in plan.victims if _leaves(v, snapshot)},
+            sent={v.uid for v in plan.victims if self._leaves(v, snapshot)},
             started=now,
             recorded=True,
         )
@@ -122,15 +122,16 @@ class Recovery:
         for _, group in groupby(whole, key=lambda v: v.unit):
             unit = list(group)
             left = [v for v in unit if present(v, snapshot)]
-            gone = len(left) < len(unit) or any(_leaves(v, snapshot) for v in left)
+            begun = len(left) < len(unit) or any(self._leaves(v, snapshot) for v in left)
             if owed is not None:
                 left = [v for v in left if v.uid in owed]
-            if gone and any(not _leaves(v, snapshot) for v in left):
+            going = [v.uid for v in left if self._leaves(v, snapshot)]
+            if begun and len(going) < len(left):
                 if self._whole_again(unit, left, snapshot):
                     continue
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
                 record = replace(record, plan=replace(plan, priority=priority))
-                self._flights.finish(record, left, [v.uid for v in left if _leaves(v, snapshot)])
+                self._flights.finish(record, left, going)
 
     def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
         """Whether members that the record does not know have made the gang whole again."""
@@ -164,8 +165,7 @@ class Recovery:
         self._flights.evictions.release(record.id)
         self._keeper.over(record.id, self._flights.evictions.of_plan)
 
-
-def _leaves(victim: Victim, snapshot: Snapshot) -> bool:
-    """Whether a victim is there and terminates."""
-    pod = present(victim, snapshot)
-    return pod is not None and bool(pod.deleting)
+    def _leaves(self, victim: Victim, snapshot: Snapshot) -> bool:
+        """Whether a victim is there and on its way out."""
+        pod = present(victim, snapshot)
+        return pod is not None and self._flights.leaves(pod, snapshot.now)

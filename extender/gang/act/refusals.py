@@ -1,4 +1,4 @@
-"""Evictions that were lately refused for good: the next plan takes somebody else."""
+"""Evictions that lately came to nothing: the next plan takes somebody else."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ REFUSAL_SECONDS = 120.0
 """For how long other victims are taken after a right, a webhook or a rule said no ..."""
 BUDGET_SECONDS = 60.0
 """... and after a disruption budget did, which may change its mind at any moment."""
+STAYED = "it did not go in time"
 
 
 class Refusals:
@@ -49,6 +50,10 @@ class Refusals:
             seconds = BUDGET_SECONDS if passing(error) else REFUSAL_SECONDS
             told = f"{BUDGET_REFUSED}{why}" if budgeted and passing(error) else why
             self._refused[uid] = (told, self._now() + seconds)
+
+    def stayed(self, uid: str) -> None:
+        """Remember a pod that did not go in time: neither it nor its room is counted on."""
+        self._refused[uid] = (STAYED, self._now() + REFUSAL_SECONDS)
 
     def forget(self, uid: str) -> None:
         """The pod goes after all, or is gone."""

@@ -22,6 +22,7 @@ log = structlog.get_logger("gang")
 class Sightings:
     """Takes pod events in.
 
+    ``leaves(pod, now)`` tells whether a pod is on its way out, and nobody need ask for it any more.
     ``advance(flight)`` is asked to look at what a flight still waits for; ``replan(flight, why)``
     for another plan.
     """
@@ -35,6 +36,7 @@ class Sightings:
         notices: Notices,
         offers: Offers,
         clocks: Clocks,
+        leaves: Callable[[Pod, float], bool],
         advance: Callable[[Flight], None],
         replan: Callable[[Flight, str], None],
     ) -> None:
@@ -45,6 +47,7 @@ class Sightings:
         self._notices = notices
         self._offers = offers
         self._clocks = clocks
+        self._known_to_leave = leaves
         self._advance = advance
         self._replan = replan
 
@@ -54,26 +57,35 @@ class Sightings:
             if old is not None or new is not None:
                 self._gone(old or new)  # type: ignore[arg-type]
             return
-        if new.deleting and not (old and old.deleting):
+        if self._leaves(new) and not (old and self._leaves(old)):
             self._evictions.going(new.uid)
+            self._sent(new)
+        if new.deleting and not (old and old.deleting):
             self._leaving(new)
         if new.node and not (old and old.node):
             self._bound(new)
         elif new.nominated and not new.node and new.nominated != (old.nominated if old else ""):
             self._nominated(new)
 
+    def _leaves(self, pod: Pod) -> bool:
+        return bool(pod.deleting) and self._known_to_leave(pod, self._clocks.wall())
+
     def _leaving(self, pod: Pod) -> None:
         key = self._gangs.member_key(pod)
         own = None if key is None else self._book.get(key)
         if own is not None:
             own.doubted = True  # with a member that sat gone, the others may be too few
+        self._member_lost(pod)
+
+    def _sent(self, pod: Pod) -> None:
         for flight in self._lifetimes.wanting(pod.uid):
             if pod.uid in flight.victims:
                 flight.sent.add(pod.uid)
                 self._advance(flight)
-        self._member_lost(pod)
 
     def _gone(self, pod: Pod) -> None:
+        if not self._leaves(pod):
+            self._sent(pod)
         if not pod.deleting:
             self._leaving(pod)
         self._evictions.gone(pod.uid)

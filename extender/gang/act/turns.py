@@ -80,7 +80,8 @@ class Turns:
         """Return what an answer rests on; another one when it may be another answer."""
         refusals = self._flights.evictions.refusals
         refusals.unevictable()  # some refusals may just have been forgotten
-        return (self._source.generation, self._book.version, refusals.version)
+        beside = refusals.version + self._admission.stayed.version(self._clocks.monotonic())
+        return (self._source.generation, self._book.version, beside)
 
     async def plan(
         self,
@@ -161,6 +162,7 @@ class Turns:
         self, gang: Gang, snapshot: Snapshot, masks: Masks, offered: Masks | None
     ) -> Plan | Refusal:
         """Ask the planner, and remember the question. ``lock`` must be held."""
+        snapshot = self._admission.counted_on(gang, snapshot)
         holds = tuple(self._book.holds())
         self._decisions.searched(Question(gang.key, snapshot, holds, masks, dict(offered or {})))
         began = self._clocks.monotonic()

@@ -19,6 +19,8 @@ from extender.model.objects import GangKey
 from extender.model.plan import Refusal
 
 MAX_PENALTY = 60.0
+MAX_TIMES = 6
+"""After so many plans given up the penalty grows no more: 2 s doubled so often are beyond it."""
 MEMORY_SECONDS = 600.0
 MAX_GANGS = 65536
 TIMED = ("settling", "penalty", "api", "unseen", "suspended", "turn", "budget")
@@ -119,7 +121,8 @@ class Waiting:
 
     def failed(self, key: GangKey) -> None:
         """Make the gang wait: 2 s, doubling up to a minute."""
-        times = self._penalties[key].times + 1 if key in self._penalties else 1
+        before = self._penalties.get(key)
+        times = 1 if before is None else min(before.times + 1, MAX_TIMES)
         pause = min(MAX_PENALTY, 2.0**times)
         self._penalties[key] = _Penalty(until=self._now() + pause, times=times)
 

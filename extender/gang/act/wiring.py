@@ -75,4 +75,6 @@ def coordinate(
         blind_seconds=blind_seconds,
         decided=decided,
         suspended=SuspensionStore(client, namespace),
+        conditions=client if settings.groups.conditions else None,
+        failed=failed,
     )

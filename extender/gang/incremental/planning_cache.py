@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 MOST_AMOUNTS = 20_000
 """Different requests and node sizes that are remembered."""
+MOST_CLAIM = 1 << 48
+"""A pod that asks for more than this of anything counts with what makes its node full."""
 MOST_MASKS = 200
 MOST_GANGS = 4
 
@@ -103,6 +105,9 @@ class PlanningCache:
         self.gangs.renew(snapshot)
         dirty |= self.preemptability.renew(self.gangs, self.guards, snapshot)
         dirty |= self._of_namespaces(differing(last.namespaces, snapshot.namespaces), snapshot)
+        dirty |= self._of_namespaces(
+            {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}, snapshot
+        )
         if snapshot.unevictable is not last.unevictable:
             either = {**last.unevictable, **snapshot.unevictable}
             dirty |= {
@@ -253,9 +258,10 @@ class PlanningCache:
                 soonest = min(soonest, until)
                 subject: Pod | Candidate = pod
                 if priority != FREE and priority != STAYS and not whole:
-                    subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=key)
+                    left = None if pod.deleting else key  # no member's end any more
+                    subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
                 number = -1 if gang is None else gang.number
-                amounts = self._amounts.get(pod.requests) or self._number(pod.requests)
+                amounts = self._amounts.get(pod.requests) or self._number_on(node, pod.requests)
                 covered = bool(self.guards.matching(pod.namespace, pod.labels))
                 holder = Holder(priority, number, whole, covered, amounts, subject)
                 holders.append((priority, pod.uid, holder))
@@ -269,6 +275,20 @@ class PlanningCache:
                 self._until[name] = soonest
             else:
                 self._until.pop(name, None)
+
+    def _number_on(self, node: Node, requests: Requests) -> Amounts:
+        """As ``_number``, of a pod there.
+
+        Whoever creates a pod may write any request, and name the node itself. One that asks for
+        more than the node has keeps every member off as long as it stays, however much more it
+        is; counting one more than the node has says the same, and sums stay small.
+        """
+        if all(amount <= MOST_CLAIM for _, amount in requests):
+            return self._number(requests)
+        whole = dict(node.allocatable)
+        numbers = self.numbers(name for name, _ in requests)
+        amounts = (min(amount, whole.get(name, 0) + 1) for name, amount in requests)
+        return tuple(zip(numbers, amounts, strict=True))
 
     def _number(self, amounts: Requests) -> Amounts:
         if len(self._amounts) >= MOST_AMOUNTS:

@@ -76,6 +76,7 @@ class Preemptability:
         self.protections = Protections(settings)
         self._plan = settings.plan
         self._seats = settings.seats
+        self._longest = settings.eviction.longest_grace_seconds
         self._gangs: Gangs | None = None
         self._guards = SelectorIndex()
         self._snapshot = Snapshot(generation=-1)
@@ -96,6 +97,7 @@ class Preemptability:
         same, self._guards = guards is self._guards, guards
         last, self._snapshot = self._snapshot, snapshot
         same = same and snapshot.namespaces is last.namespaces
+        moved = {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}
         now = snapshot.now
         changed: set[str] = set()
         refused = set(last.unevictable.items()) ^ set(snapshot.unevictable.items())
@@ -105,6 +107,7 @@ class Preemptability:
             if (
                 same
                 and gang is old.gang
+                and key.namespace not in moved
                 and old.since <= now < old.until
                 and not (touched and any(pod.uid in touched for pod in gang.members))
             ):
@@ -148,7 +151,9 @@ class Preemptability:
         """Return at what priority a bound pod goes."""
         gang = None if key is None else self.of_gang(key, now)
         if pod.deleting:
-            return self._leaving(pod, gang, now)
+            if self.protections.leaves(pod, now):
+                return self._leaving(pod, gang, now)
+            return self._lingering(pod, gang)
         if gang is None:
             priority, until = self._alone(pod, self._shields(pod))
             return Leave(priority, until, None, False)
@@ -161,8 +166,9 @@ class Preemptability:
     def why_stays(self, pod: Pod, key: GangKey | None, preemptor: Gang, now: float) -> str:
         """Return in words why the pod does not go for this preemptor; "" when it goes."""
         asked = preemptor.preemptor_priority
-        if pod.deleting:
-            return "" if leaves_in_time(pod, now, self._plan, self._seats) else NOT_IN_TIME
+        if self.protections.leaves(pod, now):
+            in_time = leaves_in_time(pod, now, self._plan, self._seats)
+            return self._not_counted_on(pod) or ("" if in_time else NOT_IN_TIME)
         least, started = pod.priority, None
         verdict = None if key is None else self.of_gang(key, now)
         if verdict is not None:
@@ -188,8 +194,20 @@ class Preemptability:
             pod.deleting + self._seats.victim_slack_seconds,
         )
         until = min((moment for moment in moments if moment >= now), default=inf)
-        in_time = leaves_in_time(pod, now, self._plan, self._seats)
-        return Leave(FREE if in_time else STAYS, until, gang, False)
+        counts = not self._not_counted_on(pod) and leaves_in_time(pod, now, self._plan, self._seats)
+        return Leave(FREE if counts else STAYS, until, gang, False)
+
+    def _not_counted_on(self, pod: Pod) -> str:
+        """Return why a terminating pod is not waited for, "" when that was not in vain yet."""
+        state = self._snapshot
+        return state.unevictable.get(pod.uid) or state.stayed.get(pod.namespace) or ""
+
+    def _lingering(self, pod: Pod, gang: GangPreemptability | None) -> Leave:
+        """A pod that takes longer to end than it may as a victim goes as one by itself."""
+        priority, until = self._alone(pod, self._shields(pod), FREE if gang is None else gang.floor)
+        entitled = min(pod.grace, self._longest) + self._seats.victim_slack_seconds
+        ends = pod.deleting - max(self._plan.patience_seconds, entitled)
+        return Leave(priority, min(until, ends, inf if gang is None else gang.until), gang, False)
 
     def _shields(self, pod: Pod, started: float | None = None) -> Sequence[Shield]:
         budgets = len(self._guards.matching(pod.namespace, pod.labels))

@@ -13,6 +13,7 @@ from math import inf
 from typing import NamedTuple
 
 from extender.fit.selectors import matches
+from extender.gang.incremental.victims import lingers
 from extender.model.gang import Gang
 from extender.model.objects import LabelSelector, Pod
 from extender.model.policy import (
@@ -29,8 +30,9 @@ from extender.model.snapshot import Snapshot
 from extender.search.census import STAYS
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-"""On what the API server shows of a static pod: to delete it ends nothing on the node. An owner
-of kind Node alone says nothing: whoever creates a pod may write that."""
+"""On what the API server shows of a static pod: to delete it ends nothing on the node. Neither
+that nor an owner of kind Node alone says so: whoever creates a pod may write both. What a kubelet
+creates is owned by its own node, UID included (NodeRestriction sees to it, KEP-1314)."""
 BUDGET_REFUSED = "a disruption budget refuses it: "
 """How a remembered refusal begins that came from a budget."""
 
@@ -56,6 +58,7 @@ class Protections:
     """Answers for one configuration. Keeps nothing of the cluster."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._plan = settings.plan
         self._rules = {key: settings.policy.rule(key) for key in KEYS}
         self._selectors: dict[str, LabelSelector | None] = {
@@ -83,6 +86,7 @@ class Protections:
             and (owner is None or owner.kind != "DaemonSet")
             and not plan.min_runtime_seconds
             and not snapshot.unevictable
+            and not snapshot.stayed
             and OPT_OUT_LABELS.keys().isdisjoint(pod.labels)
             and pod.namespace not in plan.protected_namespaces
         ):
@@ -90,7 +94,7 @@ class Protections:
         found: list[Shield] = []
         if pod.namespace in plan.protected_namespaces:
             found.append(Shield(f"namespace {pod.namespace} is protected", STAYS, gang=True))
-        if pod.annotations and MIRROR_ANNOTATION in pod.annotations:
+        if pod.annotations and MIRROR_ANNOTATION in pod.annotations and _static(pod, snapshot):
             found.append(Shield("a static pod cannot be evicted through the API", STAYS))
         if plan.min_runtime_seconds:
             since = pod.started if started is None else started
@@ -105,6 +109,8 @@ class Protections:
                 below = self._below(BUDGET, pod.namespace, snapshot)
             why = f"its eviction was refused: {refused}"
             found.append(Shield(why, below, gang=True))
+        if pod.namespace in snapshot.stayed:
+            found.append(Shield(snapshot.stayed[pod.namespace], STAYS, gang=True))
         if budgets > 1 and plan.pdb_policy == "respect":
             why = f"{budgets} disruption budgets match it: the Eviction API refuses it"
             found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))
@@ -136,6 +142,13 @@ class Protections:
                 return shield.why
         return ""
 
+    def leaves(self, pod: Pod, now: float) -> bool:
+        """Whether the pod is on its way out already, and its eviction would not end it sooner."""
+        settings = self._settings
+        return bool(pod.deleting) and not lingers(
+            pod, now, settings.plan, settings.seats, settings.eviction
+        )
+
     def budget_counts(self, namespace: str, asked: int, snapshot: Snapshot) -> bool:
         """Whether a preemptor of priority ``asked`` may not exceed the namespace's budgets."""
         return self._plan.pdb_policy == "respect" and asked < self._below(
@@ -154,6 +167,16 @@ class Protections:
         if selector is None or not matches(selector, labels):
             return -SYSTEM_CRITICAL
         return self._rules[key].preemptors_below
+
+
+def _static(pod: Pod, snapshot: Snapshot) -> bool:
+    """Whether a pod with the mirror annotation mirrors a static pod of its node."""
+    owner, node = pod.owner, snapshot.nodes.get(pod.node)
+    if owner is None or owner.kind != "Node" or owner.name != pod.node:
+        return False
+    # A node that was made anew has another UID than its kubelet's pods, until it renews them. No
+    # tenant has pods as urgent as those of a control plane.
+    return node is None or owner.uid == node.uid or pod.priority >= SYSTEM_CRITICAL
 
 
 def asked_to_stay(pod: Pod) -> str:

@@ -8,13 +8,12 @@ the unit and the nodes stay the same, so that a gang of hundreds is added up onc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from weakref import ref
 
 from msgspec import Struct
 
 from extender.gang.incremental.victims import Candidate, disrupted_work, work_terms
 from extender.model.objects import Node, Pod
-
-MOST_KEPT = 100_000
 
 
 class Toll(Struct, frozen=True, gc=False):
@@ -46,11 +45,14 @@ class Toll(Struct, frozen=True, gc=False):
 
 
 class VictimCosts:
-    """VictimCosts by unit, kept while unit and nodes are the same objects."""
+    """Tolls by unit, kept while the unit is there and the nodes are the same objects."""
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Node] = {}
-        self._kept: dict[int, tuple[Candidate, Toll]] = {}
+        self._kept: dict[int, tuple[ref[Candidate], Toll]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def renew(self, nodes: Mapping[str, Node]) -> None:
         """Take the nodes as they are now; shares depend on what they can allocate."""
@@ -60,19 +62,21 @@ class VictimCosts:
 
     def of(self, unit: Candidate) -> Toll:
         """Return the toll of a unit; ``renew`` must have been called."""
-        # Candidates live in the census as long as their node or gang stays the same.
-        known = self._kept.get(id(unit))
-        if known is None or known[0] is not unit:
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            known = self._kept[id(unit)] = (unit, self._sum(unit.pods))
+        # Units live in the census as long as their node or gang stays the same. They are told by
+        # identity, and let go of with the census: nodes stay the same for longer than their pods.
+        number = id(unit)
+        known = self._kept.get(number)
+        if known is None or known[0]() is not unit:
+            kept = self._kept
+            gone = ref(unit, lambda _: kept.pop(number, None))
+            known = kept[number] = (gone, self._sum(unit.pods))
         return known[1]
 
     def _sum(self, pods: tuple[Pod, ...]) -> Toll:
         started = starts = shares = share_starts = gpus = 0
         steady_from = 0.0
         for pod in pods:
-            gpus += extended(pod)
+            gpus += extended(pod, self._nodes.get(pod.node))
             if not pod.started:
                 continue
             share, since = work_terms(pod, self._nodes.get(pod.node))
@@ -86,10 +90,18 @@ class VictimCosts:
         return Toll(started, starts, shares, share_starts, steady_from, gpus)
 
 
-def extended(pod: Pod) -> int:
-    """Return how many extended resources the pod asks for, all kinds together."""
-    return sum(
-        amount
+def extended(pod: Pod, node: Node | None) -> int:
+    """Return how many extended resources the pod holds, all kinds together.
+
+    At most what its node has: kubelet lets a pod run whatever it asks for of a resource that the
+    node does not list.
+    """
+    asked = [
+        (name, amount)
         for name, amount in pod.requests
         if "/" in name and not name.startswith("kubernetes.io/")
-    )
+    ]
+    if not asked or node is None:
+        return 0
+    whole = dict(node.allocatable)
+    return sum(min(amount, whole.get(name, 0)) for name, amount in asked)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from extender.model.objects import GangKey, Node, Pod, Requests
-from extender.model.settings import PlanSettings, SeatSettings
+from extender.model.settings import EvictionSettings, PlanSettings, SeatSettings
 
 CHECKPOINT_ANNOTATION = "podgroup-extender.io/last-checkpoint"
 
@@ -17,7 +17,7 @@ MOST_TIME = 64
 """Characters of a time; an annotation may have 256 KiB."""
 
 
-class Candidate(Struct, frozen=True):
+class Candidate(Struct, frozen=True, weakref=True):
     """A victim unit before it is given indices: its pods and what breaking it means."""
 
     uid: str
@@ -47,6 +47,19 @@ def leaves_in_time(pod: Pod, now: float, plan: PlanSettings, seats: SeatSettings
     """
     overdue = now - pod.deleting
     return -plan.patience_seconds <= overdue <= seats.victim_slack_seconds
+
+
+def lingers(
+    pod: Pod, now: float, plan: PlanSettings, seats: SeatSettings, eviction: EvictionSettings
+) -> bool:
+    """Whether a terminating pod was given more time than it would get as a victim.
+
+    Whoever may delete a pod may grant it ten years. Its eviction ends it sooner: a DELETE with a
+    shorter grace period shortens the one that runs, and a longer one changes nothing (BeforeDelete
+    in k8s.io/apiserver/pkg/registry/rest/delete.go).
+    """
+    entitled = min(pod.grace, eviction.longest_grace_seconds) + seats.victim_slack_seconds
+    return pod.deleting - now > max(plan.patience_seconds, entitled)
 
 
 def disrupted_work(pod: Pod, node: Node | None, now: float) -> int:

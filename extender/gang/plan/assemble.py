@@ -54,6 +54,8 @@ class Dump(Struct, frozen=True, kw_only=True):
     """Member uid -> nodes kube-scheduler accepted for it at that decision."""
     unevictable: dict[str, str] = {}
     """Pod uid -> why its eviction was refused lately."""
+    stayed: dict[str, str] = {}
+    """Namespace -> why nobody of it was counted on."""
 
 
 def assemble(
@@ -70,6 +72,7 @@ def assemble(
     generation: int = 0,
     server_version: str = "",
     unevictable: Mapping[str, str] = EMPTY,
+    stayed: Mapping[str, str] = EMPTY,
 ) -> Snapshot:
     """Return the snapshot a cache would hand out for these records.
 
@@ -107,6 +110,7 @@ def assemble(
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=namespaces or {},
         unevictable=unevictable,
+        stayed=stayed,
         server_version=server_version,
     )
 
@@ -140,6 +144,7 @@ def dump(
         masks=dict(masks or {}),
         offered=dict(offered or {}),
         unevictable=dict(snapshot.unevictable),
+        stayed=dict(snapshot.stayed),
     )
 
 
@@ -162,4 +167,5 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         server_version=document.server_version,
         generation=document.generation,
         unevictable=document.unevictable,
+        stayed=document.stayed,
     )

@@ -114,7 +114,7 @@ def explain_refusal(
     struck: bool,
 ) -> Refusal:
     """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why."""
-    if not built.usable:
+    if not built.usable and not struck:
         message = "no node accepts any member (node selector, taints or size)"
     elif not gang.preempts:
         message = "does not fit into free room, and its preemptionPolicy is Never"
@@ -122,6 +122,8 @@ def explain_refusal(
         message = "cannot fit even with every allowed victim gone: " + "; ".join(answer.reasons)
     else:
         message = "no solution was found: " + "; ".join(answer.reasons)
+    for why in snapshot.stayed.values():
+        message += f"; {why}"
     stays = [f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}" for pod, why in stayers]
     if built.stays > len(stays):
         stays.append(f"and {built.stays - len(stays)} more pods that stay")

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -358,12 +359,13 @@ def _finish(
                     subject.gang,
                     victim_reason(pod, subject, used_nodes),
                     unit=subject.uid if subject.whole else "",
-                    longest=longest,
+                    grace=min(pod.grace, longest),
                 )
                 for pod in subject.pods
             ]
         elif isinstance(subject, Pod):
-            waits.append(as_victim(subject, None, "terminates already", longest=longest))
+            left = max(0, ceil(subject.deleting - snapshot.now))
+            waits.append(as_victim(subject, None, "terminates already", grace=left))
         else:
             taken_over.append(subject)
     victims.sort(key=lambda victim: (-victim.priority, victim.uid))
@@ -389,12 +391,10 @@ def _finish(
     return replace(plan, explanation=explain_plan(gang, built, plan, solution.cut))
 
 
-def as_victim(
-    pod: Pod, gang: GangKey | None, reason: str, unit: str = "", *, longest: int
-) -> Victim:
+def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "", *, grace: int) -> Victim:
     """Return the record of a pod that goes, with the reason and what goes together with it.
 
-    ``longest``: the grace period that it gets at most.
+    ``grace``: the seconds that it gets to end, or that it has left.
     """
     return Victim(
         uid=pod.uid,
@@ -403,7 +403,7 @@ def as_victim(
         node=pod.node,
         priority=pod.priority,
         gang=str(gang) if gang is not None else "",
-        grace=min(pod.grace, longest),
+        grace=grace,
         reason=reason,
         unit=unit,
     )

@@ -48,7 +48,8 @@ def units_of(
         elif together and gang is not None:
             whole.setdefault(gang.number, ())
         else:
-            unit = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=key)
+            left = None if pod.deleting else key
+            unit = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
             candidates.append((unit, ()))
     keys = {unit.gang for unit, _ in candidates if unit.gang is not None}
     for number, releases in whole.items():

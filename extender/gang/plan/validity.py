@@ -89,17 +89,20 @@ def victim_problem(
 ) -> str:
     """Return why a pod must not be evicted at ``priority`` now, "" when it may be (promise 4).
 
-    Gone or leaving pods are no problem. ``alone``: the rest of its unit has gone by our hand
+    Gone or leaving pods are no problem; one that was given more time to leave than a victim gets
+    is a victim like others, by itself. ``alone``: the rest of its unit has gone by our hand
     already, so what its gang as a whole has become does not count, only the pod itself does.
     """
     pod = present(victim, snapshot)
-    if pod is None or pod.deleting:
+    if pod is None or protections.leaves(pod, snapshot.now):
         return ""
     key = resolver.member_key(pod)
     gang = None if key is None else resolver.resolve(key, snapshot)
     why = _pod_problem(pod, gang, priority, snapshot, protections)
     if why:
         return why
+    if pod.deleting:
+        return ""
     if not alone and gang is not None and victim.unit != str(gang.key) and gang.goes_whole:
         return f"its gang {gang.key} now goes as a whole"
     return ""

@@ -14,6 +14,7 @@ cdef i64 NO_COST = FREE
 cdef i64 NEVER_OPENS = SHUT
 cdef int STEPS = MOST_STEPS
 cdef i64 ENDLESS = MOST_SEATS
+cdef object MOST_ASKED = LARGEST + 1
 
 
 cdef inline bint cheaper(const Ratio& a, const Ratio& b) noexcept nogil:
@@ -39,9 +40,10 @@ cdef class Asked:
         self.largest.assign(self.R, 0)
         for request in question.requests:
             for r in range(self.R):
-                if not 0 <= request[r] <= LARGEST:
+                if request[r] < 0:
                     raise OverflowError("request")
-                ask = request[r]
+                # No node here has so much: how much more is asked for makes no difference.
+                ask = min(request[r], MOST_ASKED)
                 self.requests.push_back(ask)
                 self.largest[r] = max(self.largest[r], ask)
 

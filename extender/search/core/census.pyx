@@ -19,8 +19,8 @@ from extender.search.core.holdings cimport Node, Offer, Who
 from extender.search.core.limbs cimport i64
 
 cdef i64 NO_COST = FREE
-cdef int MOST_HOLDERS = 1000
-cdef i64 MOST_HELD = 1 << 60  # with 1,000 pods of LARGEST each still an int64
+cdef i64 MOST_USED = 1 << 62
+cdef i64 MOST_HELD = 1 << 60  # with MOST_USED still an int64
 cdef int MOST_QUESTIONS = 4  # kinds of preemptor at a time; a few gangs compete
 
 cdef object COLUMN = array.array("q")
@@ -46,8 +46,6 @@ cdef class Census:
         cdef Who who
         cdef int number, most = 0
         cdef i64 amount
-        if len(holders) >= MOST_HOLDERS:
-            raise OverflowError("holders")
         subjects = []
         for number, wanted in allocatable:
             most = max(most, number + 1)
@@ -73,6 +71,8 @@ cdef class Census:
                 node.number.push_back(number)
                 node.amount.push_back(amount)
                 node.used[number] += amount
+                if node.used[number] > MOST_USED:
+                    raise OverflowError("holders")
             who.last = <int>node.number.size()
             node.who.push_back(who)
             subjects.append(holder.subject)

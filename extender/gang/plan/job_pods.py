@@ -52,10 +52,10 @@ def is_indexed(job: Obj, what: str) -> bool:
     return mode == "Indexed"
 
 
-def pods_of_job(job: Obj, what: str) -> Iterator[Obj]:
+def pods_of_job(job: Obj, what: str, most: int = MAX_PODS) -> Iterator[Obj]:
     """Yield the pods of a Job whose metadata has name and namespace, as if it were not suspended.
 
-    Raises InvalidInput that begins with ``what`` and the field.
+    Raises InvalidInput that begins with ``what`` and the field, also for more than ``most`` pods.
     """
     spec = mapping(job.get("spec"), f"{what}: spec")
     template = mapping(spec.get("template"), f"{what}: spec.template")
@@ -67,6 +67,10 @@ def pods_of_job(job: Obj, what: str) -> Iterator[Obj]:
     count = _count(1 if parallelism is None else parallelism, f"{what}: spec.parallelism")
     if completions is not None:
         count = min(count, _count(completions, f"{what}: spec.completions"))
+    if count > most:
+        raise InvalidInput(
+            f"{what}: {count} pods are too many: the manifest's Jobs may have {most} more"
+        )
     indexed = is_indexed(job, what)
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     for number in range(count):

@@ -1,0 +1,172 @@
+"""Victims that do not go are not the fault of the gang that wanted them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.plan import stayed_victims
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.stayed_victims import StayedVictims
+from extender.groups.resolver import Resolver
+from extender.model.plan import Plan, Refusal
+from extender.model.policy import SYSTEM_CRITICAL
+from extender.model.settings import SeatSettings, Settings
+from extender.sandbox.faults import Fault
+from tests.gang.rig import FAST, Rig
+from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
+
+SHORT = replace(FAST, seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=0.2, give_ups=1))
+KEY = gang_key("high")
+GANG = Resolver(Settings().groups).resolve(
+    KEY, snapshot([], [pod("high", group="high", priority=9)], [group("high", 1)])
+)
+
+
+async def tenants_pod(rig: Rig, name: str, on: str) -> None:
+    """A pod of another namespace that does not go: nobody plays kubelet for it."""
+    await rig.client.create(
+        "/api/v1/namespaces/tenant/pods",
+        {
+            "metadata": {"name": name},
+            "spec": {
+                "nodeName": on,
+                "terminationGracePeriodSeconds": 1,
+                "priorityClassName": "low",
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}],
+            },
+        },
+    )
+
+
+async def given_up(rig: Rig, times: int) -> None:
+    await rig.until(lambda: rig.outcomes("high").count("gave-up") >= times, "it is given up")
+    rig.coordinator._waiting.succeeded(rig.resolver_key("high-0"))  # no penalty in the way
+    await rig.preempt("high-0")
+
+
+async def test_victims_of_another_namespace_that_do_not_go_suspend_nobody() -> None:
+    """Each would be a plan in vain; after two of them others are tried."""
+    async with Rig(SHORT) as rig:
+        await rig.nodes(4)
+        await rig.classes(low=1, middle=5, high=100)
+        await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
+        for i in range(3):
+            await tenants_pod(rig, f"tenant-{i}", f"n{i}")
+        await rig.pod("other-0", cls="middle", on="n3")
+        await rig.group("high", 1, "high")
+        await rig.pod("high-0", cls="high", group="high")
+        await rig.preempt("high-0")
+        await given_up(rig, 1)
+        assert "other-0" in await rig.names()
+        await given_up(rig, 2)
+        await rig.until(
+            lambda: rig.cache.pod_named("default", "other-0") is None, "it goes instead"
+        )
+        assert "suspended" not in rig.outcomes("high")
+        pods = (await rig.client.get("/api/v1/namespaces/tenant/pods"))["items"]
+        assert sum("deletionTimestamp" in item["metadata"] for item in pods) == 2
+        await rig.bind("high-0", "n3")
+        await rig.until(lambda: "done" in rig.outcomes("high"), "it sits")
+
+
+async def test_where_nobody_else_is_left_the_refusal_says_whose_pods_do_not_go() -> None:
+    async with Rig(SHORT) as rig:
+        await rig.nodes(3)
+        await rig.classes(low=1, high=100)
+        await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
+        for i in range(3):
+            await tenants_pod(rig, f"tenant-{i}", f"n{i}")
+        await rig.group("high", 1, "high")
+        await rig.pod("high-0", cls="high", group="high")
+        await rig.preempt("high-0")
+        await given_up(rig, 1)
+        await given_up(rig, 2)
+        await rig.until(lambda: "infeasible" in rig.outcomes("high"), "nobody is left")
+        assert "pods of namespace tenant did not go" in rig.messages("high")
+
+
+async def test_who_is_refused_in_rehearsal_is_not_chosen_again() -> None:
+    """Nobody was lost; but the same plan again would come to the same end, for ever."""
+    async with Rig(FAST) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, middle=5, high=100)
+        await rig.pod("low-0", cls="low", on="n0")
+        await rig.pod("other-0", cls="middle", on="n1")
+        rig.server.faults.plan(
+            Fault(times=10_000, method="DELETE", path="low-0", status=403, reason="Forbidden")
+        )
+        await rig.group("high", 1, "high")
+        await rig.pod("high-0", cls="high", group="high")
+        await rig.preempt("high-0")
+        await given_up(rig, 1)
+        await rig.until_names("low-0", "high-0")
+        assert rig.outcomes("high").count("gave-up") == 1
+
+
+def test_how_long_a_namespace_is_not_counted_on() -> None:
+    found = StayedVictims()
+    found.note(KEY, "tenant", {"u0": "t-0"}, 0.0)
+    assert not found.of(GANG, 0.0)
+    found.note(KEY, "tenant", {"u0": "t-0"}, 0.0)
+    assert not found.of(GANG, 0.0), "that is the same pod again"
+    now = 0.0
+    for lasting in (120, 240, 480, 960, 1920, 3600, 3600):
+        version = found.version(now)
+        found.note(KEY, "tenant", {f"u{now}": "t-1"}, now)
+        assert found.version(now) > version
+        assert "t-1" in found.of(GANG, now)["tenant"]
+        assert found.of(GANG, now + lasting - 1)
+        version = found.version(now + lasting - 1)
+        assert not found.of(GANG, now + lasting)
+        assert found.version(now + lasting) > version, "a refusal that rests on it stands no more"
+        now += lasting - 1
+    assert not found.of(replace(GANG, preemptor_priority=SYSTEM_CRITICAL), now)
+    found.note(KEY, "tenant", {"u1": "t-1"}, now + 3600)
+    assert not found.of(GANG, now + 3600), "that is forgotten"
+    found.note(KEY, "tenant", {"u2": "t-2"}, now + 3601)
+    assert found.of(GANG, now + 3601)
+    found.seated(KEY)
+    assert not found.of(GANG, now + 3601)
+
+
+def test_names_that_tenants_make_up_do_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stayed_victims, "MOST_GANGS", 5)
+    found = StayedVictims()
+    for i in range(20):
+        for k in range(100):
+            found.note(gang_key(f"g{i}"), f"tenant-{k}", {"u": "t"}, 1.0)
+    assert len(found._stays) == 5
+    assert max(map(len, found._stays.values())) == stayed_victims.MOST_NAMESPACES
+
+
+def test_neither_victims_nor_terminating_pods_of_such_a_namespace_are_counted_on() -> None:
+    """Also by a planner that has seen the cluster otherwise, and will again."""
+    resolver = Resolver(Settings().groups)
+    state = snapshot(
+        [node(f"n{i}") for i in range(4)],
+        [
+            pod("mine-0", on="n0", namespace="tenant"),
+            replace(pod("mine-1", on="n1", namespace="tenant"), deleting=NOW + 5),
+            pod("mine-2", on="n2", namespace="tenant", group="whole"),
+            pod("other", on="n3", priority=5),
+            pod("high", group="high", priority=9),
+        ],
+        [group("high", 1, priority=9), group("whole", 1, namespace="tenant")],
+        namespaces={"default": {}, "tenant": {}},
+    )
+    kept = Planner(Settings(), resolver)
+    without = replace(state, stayed={"tenant": "they do not go"}, generation=2)
+    for each, goes in ((state, set()), (without, {"other"}), (state, set())):
+        answer = kept.plan(resolver.resolve(KEY, each), each)
+        assert answer == plan_for(each, "high")
+        assert evicted(answer) == goes
+        assert isinstance(answer, Plan)
+        assert bool(answer.waits_for) == (not goes)
+    alone = replace(without, bound={name: state.bound[name] for name in ("n0", "n1", "n2")})
+    alone = replace(alone, nodes={name: state.nodes[name] for name in alone.bound})
+    answer = plan_for(alone, "high")
+    assert isinstance(answer, Refusal)
+    assert "they do not go" in answer.message
