@@ -42,6 +42,7 @@ class Filter:
             raise
         nominated_only = len(names) == 1 and names[0] in (pod.nominated, told.nominated)
         context.evidence.accepts(pod, names)
+        context.offers.settled(pod.uid)  # it is tried again, so it is on its way nowhere
         answer: Flight | Refusal | None = context.book.of_member(pod.uid)
         if answer is None:
             key = context.resolver.member_key(pod)
