@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from extender.cli import config
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import Resolver
 from extender.model.bounds import LARGE
@@ -124,3 +126,13 @@ def test_two_of_one_name_are_refused() -> None:
 def test_every_dialect_has_a_name_of_its_own() -> None:
     names = [dialect.name for dialect in DIALECTS]
     assert len(names) == len(set(names))
+
+
+def test_the_documented_example_is_one(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "systems" / "custom.md"
+    file = tmp_path / "extender.yaml"
+    file.write_text(page.read_text().partition("```yaml\n")[2].partition("```")[0])
+    settings = config.load(file).groups
+    (group,) = settings.custom
+    assert (group.label, group.size_annotation) == ("example.com/run", "example.com/pods")
+    assert Resolver(settings).member_key(pod("a", labels={"example.com/run": "r"})) is not None
