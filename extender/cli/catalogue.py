@@ -298,7 +298,7 @@ SETTINGS_RULES = {
     "any-certificate": Rule(
         "warning",
         "whoever has a certificate of that authority can call the verbs",
-        "name kube-scheduler's certificate in server.allowedNames",
+        "name kube-scheduler's certificate in server.allowedNames (over gRPC: grpc.allowedNames)",
     ),
     "open-metrics": Rule(
         "hint",

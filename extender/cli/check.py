@@ -20,7 +20,7 @@ from extender.cli.documents import Document
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
 from extender.cli.limit_rules import limit_findings
-from extender.cli.listener_rules import listener_findings
+from extender.cli.listener_rules import grpc_findings, listener_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.pod_rules import pod_findings
 from extender.cli.policy_rules import policy_findings, shield_findings
@@ -156,4 +156,5 @@ def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
     yield from limit_findings(settings, source)
     yield from listener_findings(settings.server, source)
+    yield from grpc_findings(settings, source)
     yield from policy_findings(settings, source)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from extender.cli.catalogue import broken
 from extender.cli.findings import Finding
 from extender.model.errors import InvalidInput
-from extender.model.settings import ServerSettings
+from extender.model.grpc_address import parse
+from extender.model.settings import ServerSettings, Settings
 from extender.server.addresses import is_loopback
 from extender.server.rules import health_rules, is_open, verbs_rules
 
@@ -43,6 +44,14 @@ def listener_findings(server: ServerSettings, source: str) -> Iterator[Finding]:
         pages = "/metrics" if rules.debug != "token" else "/metrics and /debug"
         place = "healthPort" if server.health_port is not None else "host"
         yield broken("plain-tokens", f"{source}: server.{place}", f"shows {pages} without TLS")
+
+
+def grpc_findings(settings: Settings, source: str) -> Iterator[Finding]:
+    """What ``check`` says about the gRPC listener; an open port is refused with the file itself."""
+    listen = settings.grpc.listen
+    asks = bool(listen and settings.grpc_tls[2]) and not parse(listen).path
+    if asks and not settings.grpc_names:
+        yield broken("any-certificate", f"{source}: grpc.allowedNames", "is empty")
 
 
 def _open(server: ServerSettings) -> str:

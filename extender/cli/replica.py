@@ -21,7 +21,7 @@ import structlog
 
 from extender.cache.cache import Cache
 from extender.cache.feed import Change
-from extender.gang.act.coordinator import LOOPS, Coordinator
+from extender.gang.act.coordinator import LOOPS, RECOVERY, Coordinator
 from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
@@ -39,7 +39,7 @@ SYNC_REPORT = 10.0
 """Seconds between log lines that say what is not synced yet."""
 CLOSE_SECONDS = 10.0
 """What has not stopped by then is a defect: the process has to be restarted."""
-BOUNDS = {"recovery": 120.0}
+BOUNDS = {RECOVERY: 120.0}
 """Seconds of silence allowed, where it is not the usual minute."""
 
 
@@ -190,7 +190,7 @@ class Replica:
                 work.cancel()
             await asyncio.gather(*works, return_exceptions=True)
             gc.enable()
-            for name in ("recovery", *LOOPS):
+            for name in (RECOVERY, *LOOPS):
                 self.heartbeats.rest(name)
             try:
                 await asyncio.wait_for(self.coordinator.close(), CLOSE_SECONDS)
@@ -209,13 +209,13 @@ class Replica:
         gc.disable()
         await self._cache.start()
         while not self._cache.synced:
-            self.heartbeats.beat("recovery")
+            self.heartbeats.beat(RECOVERY)
             try:
                 await self._cache.wait_synced(SYNC_REPORT)
             except NotReady as reason:
                 gc.enable()
                 log.warning("still waiting", reason=str(reason))
-        self.heartbeats.rest("recovery")
+        self.heartbeats.rest(RECOVERY)
         _settle_memory()
 
     async def _term(self, stop: asyncio.Event) -> None:
@@ -223,14 +223,14 @@ class Replica:
         coordinator = self.coordinator
         gc.disable()
         while not coordinator.recovered:
-            self.heartbeats.beat("recovery")
+            self.heartbeats.beat(RECOVERY)
             try:
                 await coordinator.recover()
             except ApiError as error:
                 gc.enable()
                 log.warning("plan records cannot be read, trying again", error=str(error))
                 await asyncio.sleep(RECOVERY_PAUSE)
-        self.heartbeats.rest("recovery")
+        self.heartbeats.rest(RECOVERY)
         _settle_memory()
         nodes = len(self._cache.snapshot().nodes)
         log.info("ready", nodes=nodes, plans=len(coordinator.book), epoch=self.leadership.epoch)

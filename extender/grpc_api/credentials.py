@@ -8,21 +8,25 @@ import grpc
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import ServerSettings
+from extender.server.metrics import Metrics
 from extender.server.tls import Certificates
 
 
 class Rotating:
     """Server credentials that follow their files; a pair that cannot be used is not taken.
 
-    Raises InvalidInput when the files cannot be used at the start.
+    The files are looked at when somebody connects. Raises InvalidInput when they cannot be used at
+    the start.
     """
 
-    def __init__(self, certificate: str, key: str, authority: str) -> None:
+    def __init__(self, certificate: str, key: str, authority: str, metrics: Metrics) -> None:
         self._paths = (certificate, key, authority)
         # The HTTP side's rules and its log lines; the contexts that it builds are not used.
         self._certificates = Certificates(
-            ServerSettings(tls_cert_file=certificate, tls_key_file=key, client_ca_file=authority)
+            ServerSettings(tls_cert_file=certificate, tls_key_file=key, client_ca_file=authority),
+            metrics.reloaded,
         )
+        metrics.certificate("grpc", lambda: self._certificates.expiry)
 
     def credentials(self) -> grpc.ServerCredentials:
         """Return what the listening port is opened with."""

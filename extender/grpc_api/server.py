@@ -132,7 +132,7 @@ class GrpcServer:
             if address.path or not files[0]:
                 port = server.add_insecure_port(address.target)
             else:
-                credentials = Rotating(*files).credentials()
+                credentials = Rotating(*files, self._source.metrics).credentials()
                 port = server.add_secure_port(address.target, credentials)
         except RuntimeError as error:
             raise InvalidInput(

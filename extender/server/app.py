@@ -270,8 +270,11 @@ class App:
         self, path: str, metrics: VerbMetrics, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Refuse a caller who showed a good certificate of somebody else."""
-        names = ", ".join(sorted(scope["state"]["names"])) or "no name"
+        state = scope["state"]
+        names = ", ".join(sorted(state["names"])) or "no name"
         message = f"a certificate for {names} may not call the verbs (server.allowedNames)"
+        if state["expired"]:
+            message = "the certificate that was shown when the connection was made has expired"
         self._refused("name", structlog.get_logger(), about=names, verb=path[1:], names=names)
         headers = [*self._headers(), CLOSE]
         await _respond_unread(receive, send, 403, error_body(message), headers)

@@ -97,12 +97,7 @@ class Server:
             if settings.tls_cert_file:
                 certificates = Certificates(settings, self._metrics.reloaded)
                 context, health_context = certificates.context, certificates.health_context
-                self._metrics.source(
-                    "certificate_expiry_timestamp_seconds",
-                    "When the certificate in use ends, in seconds since the epoch.",
-                    certificates.expiries,
-                    label="use",
-                )
+                self._metrics.certificate("server", lambda: certificates.expiry)
                 watch = asyncio.create_task(certificates.watch(self._certificate_check_seconds))
                 stack.callback(watch.cancel)
             listener = _listen(settings.host, settings.port)

@@ -117,6 +117,7 @@ class Metrics:
             PREFIX + "search_backend_info", "Which search is used.", ["backend"], registry=registry
         )
         ProcessCollector(registry=registry)
+        self._expiries: dict[str, Callable[[], float]] = {}
         self._pauses = GcPauses()
         registry.register(self._pauses)
         gc.callbacks.append(self._pauses.on_gc)
@@ -162,6 +163,17 @@ class Metrics:
         Raises ValueError when the name is taken.
         """
         self.registry.register(Source(PREFIX + name, documentation, read, label, counter))
+
+    def certificate(self, use: str, expiry: Callable[[], float]) -> None:
+        """Show when the certificate of one use ("server", "grpc") ends, asked at each scrape."""
+        if not self._expiries:
+            self.source(
+                "certificate_expiry_timestamp_seconds",
+                "When the certificate in use ends, in seconds since the epoch.",
+                lambda: {use: read() for use, read in self._expiries.items()},
+                label="use",
+            )
+        self._expiries[use] = expiry
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return (body, content type) in the format the scraper prefers."""

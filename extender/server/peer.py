@@ -1,8 +1,10 @@
-"""The names on a caller's certificate."""
+"""The names on a caller's certificate, and until when they count."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 
@@ -23,3 +25,10 @@ def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
         value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI")
     }
     return frozenset(common | others)
+
+
+def end_of(certificate: Mapping[str, Any] | None) -> float:
+    """Return when it ends, in seconds since the epoch; infinite without a certificate."""
+    if not certificate:
+        return inf
+    return float(ssl.cert_time_to_seconds(certificate["notAfter"]))

@@ -8,6 +8,8 @@ number of requests sent ahead. How long each part may take is looked after in ``
 from __future__ import annotations
 
 import asyncio
+from math import inf
+from time import time as wall_clock
 from typing import Any
 
 import httptools
@@ -17,12 +19,13 @@ from uvicorn.server import ServerState
 
 from extender.server.answers import LATE, raw_answer
 from extender.server.connections import Connections, Phase, Place
-from extender.server.peer import names_of
+from extender.server.peer import end_of, names_of
 
 MAX_AHEAD = 16
 """Requests that may wait on one connection for the answer to an earlier one."""
-FRAMING = 8
-"""Bytes of chunk framing allowed for each byte of a body, beyond the size of a head."""
+FRAMING = 1
+"""Bytes of chunk framing allowed for each byte of a body, beyond the size of a head: each chunk
+costs several calls, and five bytes of framing."""
 
 
 LINGER_SECONDS = 1.0
@@ -57,13 +60,19 @@ class LimitedProtocol(HttpToolsProtocol):
         self._framing = 0
         """Bytes of the present message beyond head and body."""
         self._body = 0
+        self._end = inf
+        """When the caller's certificate ends; connections are kept for days."""
+        self._pieces: list[bytes] = []
+        """Of the present body, from what is being fed."""
 
     # -- the connection -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take over after the handshake."""
         super().connection_made(transport)
-        self.app_state = {"names": names_of(transport.get_extra_info("peercert"))}
+        certificate = transport.get_extra_info("peercert")
+        self.app_state = {"names": names_of(certificate), "expired": False}
+        self._end = end_of(certificate)
         place = self._place
         place.connection = self
         place.phase, place.since = Phase.IDLE, self.loop.time()
@@ -169,6 +178,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._held.refused("head-size" if status == 431 else "no-http")
             self._refuse(status, text)
             return
+        self._put_together()
         begun = self._message - message
         if place.phase is Phase.HEAD:
             if begun == 1 and before in (Phase.IDLE, Phase.ANSWER):
@@ -195,6 +205,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
+        if wall_clock() > self._end:
+            self.app_state = {"names": frozenset(), "expired": True}
         super().on_message_begin()
         self._message += 1
         self._head = self._framing = self._body = 0
@@ -213,13 +225,19 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body."""
+        """A piece of a body; they are put together once: uvicorn copies all for each."""
         self._body += len(body)
         self._framing -= len(body)
-        super().on_body(body)
+        self._pieces.append(body)
+
+    def _put_together(self) -> None:
+        if self._pieces:
+            pieces, self._pieces = self._pieces, []
+            super().on_body(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def on_message_complete(self) -> None:
         """The request is there as a whole."""
+        self._put_together()
         place = self._place
         place.phase = Phase.ANSWER if self._busy() else Phase.IDLE
         self._framing = 0

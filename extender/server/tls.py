@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from structlog import get_logger
@@ -48,10 +48,6 @@ class Certificates:
         self.context.sni_callback = self._swap
         self.health_context, _ = self._build(callers=False)
         self.health_context.sni_callback = self._swap_health
-
-    def expiries(self) -> Mapping[str, float]:
-        """Return ``expiry`` for the metric."""
-        return {"server": self.expiry}
 
     def refresh(self) -> bool:
         """Take the files in when they changed; return whether new ones are in use."""
@@ -117,7 +113,7 @@ class Certificates:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A resumed session would skip the check of the caller's certificate.
         context.num_tickets = 0
-        context.options |= ssl.OP_NO_TICKET
+        context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
         try:
             context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
         except (OSError, ssl.SSLError) as error:

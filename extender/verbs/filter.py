@@ -43,6 +43,7 @@ class Filter:
             raise
         nominated_only = _nominated_only(names, pod, told)
         context.evidence.accepts(pod, names)
+        context.offers.settled(pod.uid)  # it is tried again, so it is on its way nowhere
         answer: Flight | Refusal | None = context.book.of_member(pod.uid)
         if answer is None:
             key = context.resolver.member_key(pod)

@@ -68,6 +68,15 @@ class Preempt:
     async def _single(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
         if self._context.samples.goes_on(pod.uid):
             return NOTHING  # a node that it has not been offered yet may be free
+        clean, breaking = self._sorted(pod, candidates)
+        if not breaking:
+            return self._allowed(pod, clean)
+        return await self._cheapest(pod, clean, breaking)
+
+    def _sorted(
+        self, pod: Pod, candidates: dict[str, Candidate]
+    ) -> tuple[dict[str, Candidate], dict[str, Candidate]]:
+        """Return the nodes that may be had now, and those of them that break a gang."""
         snapshot = self._context.cluster.snapshot()
         clean: dict[str, Candidate] = {}
         breaking: dict[str, Candidate] = {}
@@ -85,9 +94,7 @@ class Preempt:
                 breaking[node] = candidate
             else:
                 clean[node] = candidate
-        if not breaking:
-            return self._allowed(pod, clean)
-        return await self._cheapest(pod, clean, breaking)
+        return clean, breaking
 
     def _allowed(self, pod: Pod, clean: dict[str, Candidate]) -> PreemptResult:
         """Leave the choice to kube-scheduler, which keeps the room on one of these for the pod."""
@@ -132,6 +139,9 @@ class Preempt:
         elsewhere = frozenset(nodes) - clean.keys() - breaking.keys()
         gang = single_gang(pod)
         cheap = await asking.ask(gang, {pod.uid: elsewhere})
+        # A search takes seconds, in which seats may have come to be held there, and victims to be
+        # protected, or of a gang that goes whole.
+        clean = self._sorted(pod, clean)[0]
         if isinstance(cheap, Refusal):
             return self._allowed(pod, clean)
         if clean and {victim.node for victim in cheap.victims} <= clean.keys():
@@ -139,4 +149,4 @@ class Preempt:
         answer = await asking.ensure(gang.key, "preempt", single=gang, masks={pod.uid: elsewhere})
         if isinstance(answer, Flight):
             return NOTHING
-        return self._allowed(pod, clean)
+        return self._allowed(pod, self._sorted(pod, clean)[0])

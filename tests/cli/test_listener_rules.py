@@ -1,4 +1,7 @@
-"""Who may reach the verbs: the same rule for ``check`` and for ``serve``."""
+"""Who may reach the verbs: the same rule for ``check`` and for ``serve``.
+
+See docs/security.md, row 1.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ import pytest
 import yaml
 
 from extender.cli import main as command
-from extender.cli.listener_rules import listener_findings, require_closed
+from extender.cli.listener_rules import grpc_findings, listener_findings, require_closed
 from extender.model.errors import InvalidInput
-from extender.model.settings import ServerSettings, Settings, validate
+from extender.model.settings import GrpcSettings, ServerSettings, Settings, validate
 
 PAIR = {"tls_cert_file": "c", "tls_key_file": "k"}
 CALLERS = PAIR | {"client_ca_file": "ca"}
@@ -110,3 +113,19 @@ def test_check_calls_it_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_values_out_of_range(given: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         validate(Settings(server=ServerSettings(**given)))
+
+
+@pytest.mark.parametrize(
+    ("listen", "more", "rules"),
+    [
+        ("", {}, []),
+        ("127.0.0.1:1", {}, []),
+        ("127.0.0.1:1", CALLERS, ["any-certificate"]),
+        ("127.0.0.1:1", NAMED, []),
+        ("unix:/s", {}, []),
+    ],
+)
+def test_findings_about_grpc(listen: str, more: dict[str, Any], rules: list[str]) -> None:
+    settings = Settings(grpc=GrpcSettings(listen=listen, **more))
+    validate(settings)
+    assert [finding.rule for finding in grpc_findings(settings, "f")] == rules

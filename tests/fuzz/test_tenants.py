@@ -1,4 +1,7 @@
-"""The tenant fuzzer for a moment, and that it sees what it is there to see."""
+"""The tenant fuzzer for a moment, and that it sees what it is there to see.
+
+See docs/security.md, row 4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A few seconds of the wire fuzzer; ``python -m tests.fuzz.wire`` runs for longer."""
+"""A few seconds of the wire fuzzer; ``python -m tests.fuzz.wire`` runs for longer.
+
+See docs/security.md, row 8.
+"""
 
 from __future__ import annotations
 

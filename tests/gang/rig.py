@@ -60,6 +60,11 @@ class Rig:
 
     async def start(self) -> None:
         """A new extender: cache, coordinator, verbs; recovered and looping."""
+        await self.warm()
+        await self.lead()
+
+    async def warm(self) -> None:
+        """A standby: it knows the cluster and does not act."""
         settings = self.settings
         self.own = await KubeClient.connect(server=self.server.url)
         resolver = Resolver(settings.groups)
@@ -92,6 +97,9 @@ class Rig:
         self.verbs = ExtenderVerbs(self.cache, self.coordinator, spare, settings)
         await self.cache.start()
         await self.cache.wait_synced(10)
+
+    async def lead(self) -> None:
+        """Go on with what is recorded, and act."""
         await self.coordinator.recover()
         self._stop = asyncio.Event()
         self._loop = asyncio.create_task(self.coordinator.run(self._stop, 0.05))

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
+from extender.model.plan import Plan
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
@@ -48,6 +49,26 @@ async def test_a_rehearsal_that_is_refused_loses_no_pod(rig: Rig) -> None:
     assert (await rig.client.get("/api/v1/namespaces/default/pods/low-0"))["status"].get(
         "conditions", []
     ) == []
+
+
+async def test_after_a_rehearsal_that_is_refused_others_are_tried(rig: Rig) -> None:
+    """The next plan took the same pod, and the next, for ever."""
+    for name in ("low-0", "low-1"):
+        await rig.pod(name, cls="low", on=f"n{name[-1]}")
+    await rig.gang("high", 1, "high")
+    gang = rig.coordinator.resolver.resolve(rig.resolver_key("high-0"), rig.cache.snapshot())
+    plan = await rig.coordinator.ask(gang, {})
+    assert isinstance(plan, Plan)
+    (first,) = plan.victims
+    rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=first.name, status=403, reason="Forbidden")
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
+    assert rig.coordinator.flights.shown().unevictable.keys() == {first.uid}
+    answer = await rig.coordinator.ask(gang, {})
+    assert isinstance(answer, Plan)
+    assert {victim.name for victim in answer.victims} == {*LOW} - {first.name}
 
 
 async def test_a_conflict_is_a_pod_gone_only_when_it_is_gone(rig: Rig) -> None:

@@ -1,4 +1,7 @@
-"""Planning time, plans given up and evictions, counted by namespace and by gang."""
+"""Planning time, plans given up and evictions, counted by namespace and by gang.
+
+See docs/security.md, rows 5 and 6.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plan records that somebody else wrote, or changed, destroy nothing (issue 9, row 7)."""
+"""Plan records that somebody else wrote, or changed, destroy nothing (issue 9, row 7).
+
+See docs/security.md, row 7.
+"""
 
 from __future__ import annotations
 

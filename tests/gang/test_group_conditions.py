@@ -1,4 +1,7 @@
-"""What a PodGroup object says of its gang, and what is not done for it."""
+"""What a PodGroup object says of its gang, and what is not done for it.
+
+See docs/security.md, row 5.
+"""
 
 from __future__ import annotations
 

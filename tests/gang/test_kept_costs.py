@@ -1,4 +1,7 @@
-"""What a victim unit costs is kept as long as the unit is there, and no longer."""
+"""What a victim unit costs is kept as long as the unit is there, and no longer.
+
+See docs/security.md, row 8.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Members and pods that ask for much of one resource and nothing of the others."""
+"""Members and pods that ask for much of one resource and nothing of the others.
+
+See docs/security.md, row 4.
+"""
 
 from __future__ import annotations
 

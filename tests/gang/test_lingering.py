@@ -1,4 +1,7 @@
-"""Pods that terminate, but not soon: neither room that comes nor pods that nobody may evict."""
+"""Pods that terminate, but not soon: neither room that comes nor pods that nobody may evict.
+
+See docs/security.md, row 5.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.act.book import State
 from extender.gang.act.evictor import Evictor, rfc3339
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import unit_problem
@@ -15,6 +19,7 @@ from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal, Victim
 from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.settings import EvictionSettings, Settings
+from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
@@ -110,3 +115,24 @@ async def test_an_unclear_answer_about_it_is_no_yes(seconds: int, goes: bool) ->
     evictor = Evictor(Client(), EvictionSettings(), wall=lambda: NOW)  # type: ignore[arg-type]
     victim = Victim(uid="u", namespace="default", name="low", node="n0", priority=0, grace=30)
     assert await evictor.leaving(victim) is goes
+
+
+async def test_a_victim_that_is_given_years_meanwhile_is_evicted_all_the_same() -> None:
+    """Its owner sees that it is to go (the plan is recorded, nothing is sent) and is quick."""
+    async with Rig(FAST) as rig:
+        await rig.nodes(1)
+        await rig.classes(low=1, high=10)
+        await rig.pod("low-0", cls="low", on="n0", grace=1)
+        await rig.group("high", 1, "high")
+        await rig.pod("high-0", cls="high", group="high")
+        rig.server.faults.plan(Fault(times=1, method="POST", path="configmaps", delay=0.5))
+        await rig.preempt("high-0")
+        await rig.until(lambda: len(rig.coordinator.book) == 1, "there is a plan")
+        await rig.client.delete(f"{PODS}/low-0", grace=YEARS)
+        await rig.until(
+            lambda: 0 < rig.cached("low-0").deleting < time.time() + 60, "it is evicted"
+        )
+        await rig.remove("low-0")
+        await rig.until(
+            lambda: any(flight.state is State.OPEN for flight in rig.coordinator.book), "open"
+        )

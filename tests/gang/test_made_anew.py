@@ -118,3 +118,23 @@ async def test_a_binding_is_compared_with_what_was_offered(rig: Rig) -> None:
     await rig.bind("low-late", "n1")
     await rig.until(lambda: bool(seen), "its binding is seen")
     assert seen == [("pod-group:default/low", "low-late")]
+
+
+async def test_an_offer_is_void_once_the_pod_is_asked_about_again(rig: Rig) -> None:
+    """A member that was offered a node long ago has a seat of its gang's next life: it was not on
+    its way when its gang went."""
+    seen: list[str] = []
+    evictions = rig.coordinator.flights.evictions
+    evictions.joined = lambda name, pod, offered: seen.append(pod.name)  # type: ignore[method-assign]
+    await rig.gang("low", 1, "low", on="n")
+    await rig.pod("low-late", cls="low", group="low")
+    assert (await rig.filter("low-late", "n1")).node_names == ["n1"]
+    await rig.remove("low-0")
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "its gang is gone")
+    while not (await rig.filter("low-late", "n0", "n1")).node_names:
+        await asyncio.sleep(0.05)
+    (flight,) = rig.coordinator.book
+    (node,) = flight.seats.values()
+    await rig.bind("low-late", node)
+    await rig.until(lambda: bool(rig.cached("low-late").node), "it sits")
+    assert not seen

@@ -1,4 +1,7 @@
-"""Gangs whose members are all different: planned in time, and nobody waits for them for ever."""
+"""Gangs whose members are all different: planned in time, and nobody waits for them for ever.
+
+See docs/security.md, row 2.
+"""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ async def test_evictions_go_before_the_hints() -> None:
             "hint" if "high" in path else "eviction"
             for method, path in rig.server.requests
             if (method == "DELETE" and "dryRun" not in path)
-            or (method == "PATCH" and "high" in path and path.endswith("/status"))
+            or (method == "PATCH" and "/pods/high" in path and path.endswith("/status"))
         ]
     assert asked == ["eviction"] * 4 + ["hint"] * 4
 

@@ -1,4 +1,7 @@
-"""Who may opt out of being preempted, against whom, and for which pods (issue 9, row 4)."""
+"""Who may opt out of being preempted, against whom, and for which pods (issue 9, row 4).
+
+See docs/security.md, row 4.
+"""
 
 from __future__ import annotations
 

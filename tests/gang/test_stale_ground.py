@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
+
+REAL_DELETE = r"(?!.*dryRun)"
 
 
 async def test_no_unit_is_begun_while_the_cache_is_stale(
@@ -19,3 +23,36 @@ async def test_no_unit_is_begun_while_the_cache_is_stale(
     monkeypatch.setattr(rig.cache, "stale_for", lambda: 11.0)
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "it gives up")
     assert await rig.names() == {*LOW, *HIGH}
+
+
+async def test_a_take_over_judges_no_record_by_an_old_picture(rig: Rig) -> None:
+    """A standby whose watch was down took the plan's members for gone and its victims for whole:
+    the record was dropped, and half of a gang stayed."""
+    await rig.gang("low", 2, "low", on="n")
+    standby = Rig()
+    standby.server = rig.server
+    await standby.warm()
+    await standby.cache.stop()
+    await rig.gang("high", 2, "high")
+    rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until_names("low-1", *HIGH)
+    await rig.kill()
+    rig.server.faults.clear()
+    assert standby.cache.stale_for() > 0
+    taking_over = asyncio.create_task(standby.lead())
+    try:
+        await asyncio.sleep(0.2)
+        await standby.cache.start()
+        await taking_over
+        await rig.until(lambda: "low-1" not in names(standby), "the rest of the gang goes")
+        assert [flight.key.name for flight in standby.coordinator.book] == ["high"]
+    finally:
+        await standby.kill()
+        await rig.start()
+
+
+def names(rig: Rig) -> set[str]:
+    return {pod.name for pod in rig.cache.store.pods.by_uid.values()}

@@ -1,4 +1,7 @@
-"""Victims that do not go are not the fault of the gang that wanted them."""
+"""Victims that do not go are not the fault of the gang that wanted them.
+
+See docs/security.md, row 5.
+"""
 
 from __future__ import annotations
 
@@ -170,3 +173,24 @@ def test_neither_victims_nor_terminating_pods_of_such_a_namespace_are_counted_on
     answer = plan_for(alone, "high")
     assert isinstance(answer, Refusal)
     assert "they do not go" in answer.message
+
+
+async def test_an_eviction_that_the_api_server_does_not_take_is_nobodys_fault() -> None:
+    """One victim has gone for nothing; but neither gang nor namespace is to blame."""
+    async with Rig(SHORT) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100)
+        for i in range(2):
+            await rig.pod(f"low-{i}", cls="low", on=f"n{i}")
+        rig.server.faults.plan(
+            Fault(times=1, method="DELETE", path=r"low-1(?!.*dryRun)", delay=3.0, status=503)
+        )
+        await rig.gang("high", 2, "high")
+        await rig.preempt("high-0")
+        await rig.until(lambda: "gave-up" in rig.outcomes("high"), "it is given up")
+        admission = rig.coordinator.admission
+        assert rig.cache.pod_named("default", "low-0") is None
+        assert "1 evictions not accepted" in rig.messages("high")
+        assert admission.describe()["suspended"] == []
+        assert admission.counted["victims-stayed"] == 0
+        assert not rig.coordinator.flights.evictions.refusals.unevictable()

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
-from extender.gang.act.unit import Unit
+from extender.gang.act.unit import Fate, Unit
 from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
@@ -69,6 +69,11 @@ async def test_a_failed_eviction_of_a_more_urgent_plan_makes_nobody_a_victim(wid
     await rig.until(lambda: slow.hits >= 4, "real evictions are asked for")
     await rig.remove("top-0")
     await rig.until(lambda: not len(rig.coordinator.book), "the urgent plan ends")
+    units = rig.coordinator.flights.evictions.unfinished
+    await rig.until(
+        lambda: all(Fate.ASKED not in unit.fates.values() for unit in units()),
+        "no request of it is under way",
+    )
     rig.server.faults.clear()
     await rig.gang("mid", 2, "mid")
     await rig.preempt("mid-0", n0=["busy-0"])

@@ -1,4 +1,7 @@
-"""What a caller can make the gRPC side hold, and for how long: the limits of HTTP."""
+"""What a caller can make the gRPC side hold, and for how long: the limits of HTTP.
+
+See docs/security.md, row 8.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from msgspec.structs import replace
 
 from extender.grpc_api.health import MOST
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
@@ -27,6 +31,8 @@ SHORT = ServerSettings(
     head_seconds=0.5,
     body_seconds=0.3,
 )
+PATIENT = replace(SHORT, head_seconds=5.0, body_seconds=2.0)
+"""Where a caller has to be answered as well: a busy machine takes its time."""
 SEATS = "/podgroup.v1.WatchService/WatchSeats"
 
 
@@ -60,11 +66,11 @@ async def test_bytes_being_read_are_taken_from_the_budget_of_http() -> None:
     """At the largest that a message may be: its size is known when it is there."""
     gate, verbs = Gate(), Echo()
     verbs.hook = gate
-    async with serving(verbs, Settings(grpc=LOCAL, server=SHORT)) as site:
+    async with serving(verbs, Settings(grpc=LOCAL, server=PATIENT)) as site:
         budget = site.load.budget
         async with Raw(port(site)) as raw, calling(site.target) as callers:
             raw.data(raw.call(FILTER), message(b"half", announced=1000))
-            await until(lambda: budget.held == SHORT.max_body_bytes)
+            await until(lambda: budget.held == PATIENT.max_body_bytes)
             call = asyncio.ensure_future(_of(callers.extender.Filter(QUESTION)))
             await gate.entered.wait()
             await until(lambda: budget.held == QUESTION.ByteSize())  # the other was late
@@ -79,7 +85,7 @@ async def _of(call: Any) -> Any:
 
 async def test_without_room_a_call_waits_and_then_is_refused() -> None:
     verbs = Echo()
-    async with serving(verbs, Settings(grpc=LOCAL, server=SHORT)) as site:
+    async with serving(verbs, Settings(grpc=LOCAL, server=PATIENT)) as site:
         budget = site.load.budget
         budget.take(budget.limit, 0)  # by bodies over HTTP
         async with calling(site.target) as callers:
@@ -112,7 +118,7 @@ async def test_a_message_that_nobody_wants_is_not_read() -> None:
 
 async def test_an_answer_that_is_not_read() -> None:
     """It keeps its place until its connection is closed, which is done at once."""
-    settings = Settings(grpc=GrpcSettings(listen="127.0.0.1:0", max_calls=1), server=SHORT)
+    settings = Settings(grpc=GrpcSettings(listen="127.0.0.1:0", max_calls=1), server=PATIENT)
     async with serving(Echo(), settings) as site:
         async with Raw(port(site), window=0) as raw:
             raw.data(raw.call(FILTER), message(QUESTION.SerializeToString()), end=True)
@@ -135,7 +141,7 @@ async def until_answered(callers: Any) -> None:
 
 
 async def test_connections_are_bounded_and_places_come_back() -> None:
-    async with serving(Echo(), Settings(grpc=LOCAL, server=SHORT)) as site:
+    async with serving(Echo(), Settings(grpc=LOCAL, server=PATIENT)) as site:
         crowd = [Raw(port(site)) for _ in range(4)]
         for raw in crowd:
             await raw.__aenter__()

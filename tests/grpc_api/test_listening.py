@@ -1,4 +1,7 @@
-"""Where it listens, whom it lets in, and what tools ask: health and reflection."""
+"""Where it listens, whom it lets in, and what tools ask: health and reflection.
+
+See docs/security.md, row 1.
+"""
 
 from __future__ import annotations
 

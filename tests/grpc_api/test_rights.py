@@ -1,4 +1,7 @@
-"""Who may call what: verbs by name, the rest as the debug pages over HTTP."""
+"""Who may call what: verbs by name, the rest as the debug pages over HTTP.
+
+See docs/security.md, row 9.
+"""
 
 from __future__ import annotations
 

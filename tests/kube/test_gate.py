@@ -1,4 +1,7 @@
-"""Writes to the API server: how many at a time, how many a second, which first."""
+"""Writes to the API server: how many at a time, how many a second, which first.
+
+See docs/security.md, row 8.
+"""
 
 from __future__ import annotations
 

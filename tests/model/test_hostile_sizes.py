@@ -2,6 +2,8 @@
 
 A request may have 1.5 MiB; what is measured is what stays once the object is decoded, memos and
 all. Each object is written as densely as JSON allows, since a short text costs most.
+
+See docs/security.md, row 3.
 """
 
 from __future__ import annotations

@@ -96,6 +96,15 @@ class Checkout:
             check=False,
         )
 
+    def bare(self) -> str:
+        """A PATH with the shell's tools and, where it was put there, the fake Python."""
+        programs = self.home.parent / "bin"
+        for name in SHELL_TOOLS:
+            found = shutil.which(name)
+            assert found is not None
+            (programs / name).symlink_to(found)
+        return str(programs)
+
     def asked(self, words: str) -> list[str]:
         """The logged Python calls that contain some words."""
         return [line for line in self.log.read_text().splitlines() if words in line]
@@ -218,6 +227,23 @@ def test_old_python_is_refused_by_name(checkout: Checkout) -> None:
     assert not (checkout.base / ".venv").exists()
 
 
+@pytest.mark.parametrize("too_old", [0, 1])
+def test_what_is_missing_is_told_without_installing(checkout: Checkout, too_old: int) -> None:
+    checkout.python(too_old=too_old, pip_fails=1)
+    done = checkout.run("doctor", "--ci")
+    assert done.returncode == 0, done.stderr
+    assert checkout.asked("-m tools") == ["-m tools.doctor --ci"]
+    assert checkout.asked("pip install") == checkout.asked("-m venv") == []
+
+
+def test_without_any_python_that_is_what_is_told(checkout: Checkout) -> None:
+    for program in (checkout.home.parent / "bin").iterdir():
+        program.unlink()
+    done = checkout.run("doctor", PYTHON="/nonexistent/python", PATH=checkout.bare())
+    assert done.returncode == 1
+    assert "no Python" in done.stderr
+
+
 def test_python_may_be_named(checkout: Checkout) -> None:
     done = checkout.run("sandbox", PYTHON="/nonexistent/python")
     assert done.returncode == 1
@@ -259,12 +285,7 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
 
 @pytest.mark.parametrize("command", ["test-real", "nightly"])
 def test_real_control_plane_needs_go(command: str, checkout: Checkout) -> None:
-    programs = checkout.home.parent / "bin"
-    for name in SHELL_TOOLS:
-        found = shutil.which(name)
-        assert found is not None
-        (programs / name).symlink_to(found)
-    checkout.path = str(programs)
+    checkout.path = checkout.bare()
     done = checkout.run(command)
     assert done.returncode == 1
     assert "install Go" in done.stderr

@@ -21,6 +21,23 @@ def test_every_row_of_the_attack_is_told() -> None:
     assert rows == [str(each) for each in range(1, 11)]
 
 
+def test_every_test_of_a_row_names_it() -> None:
+    """So that who changes one sees what it is there for."""
+    missing = [
+        f"{path}: row {row}"
+        for row, line in re.findall(r"(?m)^\| (\d+) \|(.*)$", TEXT)
+        for path in re.findall(r"tests/[\w/]+\.py", line)
+        if not re.search(rf"docs/security\.md, rows? [\d, and]*\b{row}\b", _head(path))
+    ]
+    assert missing == []
+
+
+def _head(path: str) -> str:
+    """The docstring of a module, its lines joined."""
+    text = (ROOT / path).read_text().split('"""', 2)[1]
+    return " ".join(text.split())
+
+
 def test_headings_that_repairs_point_to_exist() -> None:
     pointed = {
         (heading, page)

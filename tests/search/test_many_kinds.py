@@ -1,4 +1,7 @@
-"""Members of many kinds: an answer and a bound in bounded work, whatever sets them apart."""
+"""Members of many kinds: an answer and a bound in bounded work, whatever sets them apart.
+
+See docs/security.md, row 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sees metrics and debug pages on a listener that others reach."""
+"""Who sees metrics and debug pages on a listener that others reach (docs/security.md, row 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a caller can make the server hold, and for how long. Over real sockets."""
+"""What a caller can make the server hold, and for how long. Over real sockets.
+
+See docs/security.md, row 8.
+"""
 
 from __future__ import annotations
 
@@ -198,6 +201,7 @@ class TestBody:
             b"0\r\n" + b"x: 1\r\n" * 20_000,
             b"0\r\nx: " + b"a" * 200_000,
             b"1;" + b"e" * 200_000,
+            b"1\r\n \r\n" * 50_000,
         ],
     )
     async def test_framing_without_content(self, site: Running, tail: bytes) -> None:
@@ -215,6 +219,23 @@ class TestBody:
         writer.close()
         await refused(site, "framing")
         await works(site)
+
+
+@pytest.mark.parametrize("size", [8, 100, 60_000])
+async def test_a_body_in_small_chunks_is_put_together(size: int) -> None:
+    """And once for all that came together: each piece alone costs a copy of what is there."""
+    body = dump(filter_by_name([f"node-{i}" for i in range(3000)]))
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+    async with running() as site:
+        reader, writer = await connect(site)
+        after = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n" + after)
+        async with asyncio.timeout(60):
+            text = await reader.read()
+        assert text.count(b"HTTP/1.1 200") == 2
+        assert b"node-2999" in text
+        writer.close()
 
 
 async def test_an_answer_that_is_not_read(site: Running) -> None:

@@ -1,4 +1,4 @@
-"""TLS, callers' certificates, and files that change while serving."""
+"""TLS, callers' certificates, and files that change while serving (docs/security.md, row 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many calls at once do not keep everything else waiting."""
+"""Many calls at once do not keep everything else waiting (docs/security.md, row 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A filter answer stays small whatever a tenant wrote: a reason goes out for every node."""
+"""A filter answer stays small whatever a tenant wrote: a reason goes out for every node.
+
+See docs/security.md, row 3.
+"""
 
 from __future__ import annotations
 

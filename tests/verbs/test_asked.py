@@ -1,4 +1,7 @@
-"""Nothing is decided on a caller's word: the pod is looked up, and its own object counts."""
+"""Nothing is decided on a caller's word: the pod is looked up, and its own object counts.
+
+See docs/security.md, row 1.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ log = structlog.get_logger("gang")
 
 RECORDED_SECONDS = 1.0
 """How long an answer waits for the plan's record to be written."""
-TICK, PLANNING, SWEEP = "tick", "planning", "sweep"
+FRESH_SECONDS = 0.1
+"""How often it is looked whether all watches are up again, before records are judged."""
+TICK, PLANNING, SWEEP, RECOVERY = "tick", "planning", "sweep", "recovery"
 ROUND_SECONDS = 1.0
 """After so long the planning loop looks again who waits: new gangs have their turn too."""
 LOOPS = (TICK, PLANNING, SWEEP, PLANNER)
@@ -350,7 +352,7 @@ class Coordinator:
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
-        if self.recovered and self._source.synced:
+        if self.recovered and self._source.synced and not self.flights.evictions.waiting:
             self._conditions.round()
         await self._sweeper.round()
 
@@ -385,8 +387,12 @@ class Coordinator:
 
         To be called once, after the caches are synced and before any verb is
         answered. Raises ApiError when the records cannot be read: acting
-        without them could forget seats.
+        without them could forget seats. A standby's watch may be down: on an old picture
+        members made since are gone, and what has gone by our hand is there.
         """
+        while self._source.stale_for() > 0:
+            self._heartbeats.beat(RECOVERY)
+            await asyncio.sleep(FRESH_SECONDS)
         await self.admission.recover()
         recovery = Recovery(
             self.flights, self._keeper, self._snapshot, self._gangs, self._clocks, self._decide

@@ -20,7 +20,7 @@ from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
 from extender.gang.act.unit import Fate, Listener, Unit
-from extender.kube.errors import ApiError
+from extender.kube.errors import ApiError, Unavailable
 from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")
@@ -64,6 +64,8 @@ class Driver:
         self._touch = touch
         self._let_go = let_go
         self._rest = rest
+        self._sending: set[str] = set()
+        """Uids of pods that a request is under way for."""
 
     def wanted(self, unit: Unit, victim: Victim) -> bool:
         """Whether somebody still has to ask for the pod's eviction."""
@@ -121,6 +123,16 @@ class Driver:
 
     async def _send(self, unit: Unit, victim: Victim) -> bool | ApiError:
         """Send one request; return True when the pod goes, False when none was sent."""
+        if victim.uid in self._sending:
+            # It may hang, and units of every plan that named the pod would take turns with it.
+            return Unavailable(0, "Busy", "another plan's request for it is not answered yet")
+        self._sending.add(victim.uid)
+        try:
+            return await self._send_alone(unit, victim)
+        finally:
+            self._sending.discard(victim.uid)
+
+    async def _send_alone(self, unit: Unit, victim: Victim) -> bool | ApiError:
         uid = victim.uid
         before = unit.fates.get(uid)
 

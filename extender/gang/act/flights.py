@@ -211,16 +211,17 @@ class Flights:
 
     async def _act(self, flight: Flight) -> None:
         victims = list(flight.victims.values())
+        budgeted = self._check.budgeted(victims, flight.plan.priority)
         try:
             await self._evictor.rehearse(
                 victims,
-                self._check.budgeted(victims, flight.plan.priority),
+                budgeted,
                 lambda victim: flight.state is State.PLANNED and victim.uid in flight.victims,
             )
         except EvictionRefused as refused:
-            victim, error = refused.victim, refused.error
-            budgeted = bool(self._check.budgeted([victim], flight.plan.priority))
-            self.evictions.refusals.note(victim.uid, str(error), error, budgeted=budgeted)
+            uid, error = refused.victim.uid, refused.error
+            # Else the next plan names it again, and the gang never comes to others.
+            self.evictions.refusals.note(uid, str(error), error, budgeted=uid in budgeted)
             if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, Outcome.GAVE_UP, why, penal=True)
@@ -232,9 +233,9 @@ class Flights:
             return
         try:
             await self.keeper.write(flight, self._clocks.wall())
-        except ApiError as error:
+        except ApiError as failed:
             if not flight.over:
-                why = f"the plan's record cannot be written, so nothing is evicted: {error}"
+                why = f"the plan's record cannot be written, so nothing is evicted: {failed}"
                 self.end(flight, Outcome.GAVE_UP, why, code="api", penal=True)
             return
         flight.recorded = True
@@ -395,12 +396,14 @@ class Flights:
         """Note whose pods did not go, where that is what a plan is given up for."""
         if flight.state not in (State.EVICTING, State.WAITING):
             return
-        unsent = flight.victims.keys() - flight.sent
-        flight.unsent = bool(unsent)
+        snapshot = self._snapshot()
         for victim in (*flight.victims.values(), *flight.waits.values()):
-            if victim.uid not in unsent:
+            pod = present(victim, snapshot)
+            if pod is not None and pod.deleting:
                 flight.stayed[victim.uid] = victim
                 self.evictions.refusals.stayed(victim.uid)
+            elif pod is not None:
+                flight.unsent = True  # its request is on its way, for all that is known
 
     def tick(self) -> None:
         """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""

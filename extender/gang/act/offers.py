@@ -60,7 +60,7 @@ class Offers:
             del self._made[oldest]
 
     def settled(self, uid: str) -> Offer | None:
-        """The pod is bound or gone; return what it was offered last."""
+        """The pod is bound, gone or asked about again; return what it was offered last."""
         return self._made.pop(uid, None)
 
     def unknown(self, since: float) -> bool:

@@ -1,0 +1,161 @@
+"""Judge what was found: each thing that ./run and .ci/run need, why, and how to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tools.doctor.machine import Machine
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_GO = (1, 26)
+"""The ``go`` line of tests/controlplane/*/go.mod; a test compares them."""
+GIB = 1 << 30
+CHECKOUT_BYTES = GIB
+"""With all sets of requirements .venv took 475 MiB; pip unpacks beside it."""
+CACHES_BYTES = 10 * GIB
+"""Go's build cache took 6.7 GiB and the two control planes 0.7 GiB."""
+
+
+class Finding(NamedTuple):
+    """One thing that is there or is missing."""
+
+    thing: str
+    fine: bool
+    needed: bool
+    """Without it neither ./run sandbox nor ./run test work. Otherwise .ci/run needs it."""
+    lost: str = ""
+    """What does not work without it."""
+    repair: str = ""
+
+
+def findings(machine: Machine) -> Iterator[Finding]:
+    """Return one finding for each thing, those that are needed first."""
+    yield _python(machine)
+    yield _venv(machine)
+    yield _registry(machine)
+    yield _disk(machine)
+    yield _compiler(machine)
+    yield _programs(machine)
+    yield _go(machine)
+    yield _caches(machine)
+
+
+def _python(machine: Machine) -> Finding:
+    version = ".".join(map(str, machine.python))
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    if machine.python >= OLDEST_PYTHON:
+        return Finding(f"Python {version} ({machine.python_path})", True, True)
+    return Finding(
+        f"Python {oldest} or newer: this is {version} ({machine.python_path})",
+        False,
+        True,
+        "nothing of this project runs",
+        f"install Python {oldest} or newer, or name one: PYTHON=/path/to/python ./run doctor",
+    )
+
+
+def _venv(machine: Machine) -> Finding:
+    if machine.makes_venvs:
+        return Finding("venv and ensurepip, which make .venv", True, True)
+    if machine.has_pip:
+        return Finding("pip, which makes .venv in place of the missing ensurepip", True, True)
+    return Finding(
+        "ensurepip (or pip): this Python cannot make .venv",
+        False,
+        True,
+        "./run cannot install anything",
+        "on Debian and Ubuntu install the package python3-venv; else set PYTHON to another Python",
+    )
+
+
+def _registry(machine: Machine) -> Finding:
+    fault = machine.registry_fault
+    if fault == "":
+        return Finding("a package registry that answers pip", True, True)
+    if machine.installed:
+        why = "not reached now, and not needed: .venv is installed"
+        return Finding(f"package registry: {why}", True, True)
+    if fault is None:
+        return Finding("package registry: not asked, there is no pip to ask with", True, True)
+    return Finding(
+        f"a package registry that answers pip: {fault}",
+        False,
+        True,
+        "./run cannot install anything",
+        "let this machine reach the registry, or tell pip of a proxy or a mirror (pip config, "
+        "PIP_INDEX_URL, HTTPS_PROXY)",
+    )
+
+
+def _disk(machine: Machine) -> Finding:
+    return _space(
+        "in this checkout", machine.checkout_free, CHECKOUT_BYTES, True, "installing into .venv"
+    )
+
+
+def _compiler(machine: Machine) -> Finding:
+    if not machine.compiler_fault:
+        return Finding("a C++ compiler with Python's headers", True, False)
+    return Finding(
+        f"a C++ compiler with Python's headers: {machine.compiler_fault}",
+        False,
+        False,
+        "the search runs in plain Python (right, but many times slower), and its compiled part "
+        "cannot be tested",
+        "install a C++ compiler and Python's headers (Debian: g++ and python3-dev)",
+    )
+
+
+def _programs(machine: Machine) -> Finding:
+    missing = [name for name, there in (("git", machine.git), ("bash", machine.bash)) if not there]
+    if not missing:
+        return Finding("git and bash", True, False)
+    return Finding(
+        " and ".join(missing),
+        False,
+        False,
+        "git: commits and their hooks; bash: .ci/run",
+        "install " + " and ".join(missing),
+    )
+
+
+def _go(machine: Machine) -> Finding:
+    oldest = ".".join(map(str, OLDEST_GO))
+    if machine.system != "linux":
+        return Finding(
+            "Linux, which the real control plane runs on",
+            False,
+            False,
+            "./run test-real and ./run nightly",
+            "use a Linux machine for these two",
+        )
+    if machine.go is not None and machine.go >= OLDEST_GO:
+        return Finding(f"Go {'.'.join(map(str, machine.go))}", True, False)
+    found = "" if machine.go is None else f": this is {'.'.join(map(str, machine.go))}"
+    return Finding(
+        f"Go {oldest} or newer{found}",
+        False,
+        False,
+        "./run test-real and ./run nightly, which build etcd and Kubernetes from source",
+        "install Go from https://go.dev/dl/ and put it on PATH",
+    )
+
+
+def _caches(machine: Machine) -> Finding:
+    if machine.control_plane_built:
+        return Finding("a control plane that was built before", True, False)
+    what = "building the control plane for ./run test-real"
+    return _space("for Go's caches", machine.caches_free, CACHES_BYTES, False, what)
+
+
+def _space(where: str, free: int, wanted: int, needed: bool, what: str) -> Finding:
+    if free >= wanted:
+        return Finding(f"{free / GIB:.1f} GiB free {where}", True, needed)
+    return Finding(
+        f"disk: {free / GIB:.1f} GiB free {where}, about {wanted / GIB:.0f} GiB are needed",
+        False,
+        needed,
+        what,
+        "make room there",
+    )
