@@ -22,6 +22,7 @@ from extender.cache.tables import Sink
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
+from extender.model.group_sources import OPTIONAL
 from extender.model.objects import Pod
 from extender.model.settings import CacheSettings
 from extender.model.snapshot import Snapshot
@@ -204,7 +205,9 @@ class Cache:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _follow(self, resource: resources.Resource[Any], sink: Sink[Any]) -> asyncio.Task[None]:
+    def _follow(
+        self, resource: resources.Resource[Any], sink: Sink[Any], *, optional: bool = False
+    ) -> asyncio.Task[None]:
         stats = WatchStats(resource.name, resource.path, down_since=self._clock.monotonic())
         self.stats.watches[resource.name] = stats
         reflector = Reflector(
@@ -217,16 +220,28 @@ class Cache:
             self._random,
             on_synced=self._check_synced,
             on_missing=self._look_again.set,
+            on_refused=self._look_again.set if optional else lambda: None,
         )
         return self._spawn(reflector.run(), resource.name)
 
     def _check_synced(self) -> None:
+        self._tell_group_sources()
         if self._synced.is_set() or not self._discovered:
             return
         if all(watch.synced for watch in self.stats.watches.values()):
             self._synced.set()
             log.info("caches synced", generation=self.generation)
             self._on_synced()
+
+    def _tell_group_sources(self) -> None:
+        watches = self.stats.watches
+        read = {
+            source
+            for source, (path, _) in self._optional.items()
+            if source in OPTIONAL and watches[resources.groups(source, path).name].synced
+        }
+        if read != self.store.group_sources:
+            self.store.read_groups_of(frozenset(read))
 
     def _missing(self) -> str:
         texts = [
@@ -291,8 +306,13 @@ class Cache:
         if path is not None:
             log.info("PodGroups are served", source=source, path=path)
             resource = resources.groups(source, path)
-            self._optional[source] = path, self._follow(resource, self.store.groups[source])
+            table = self.store.groups[source]
+            self._optional[source] = (
+                path,
+                self._follow(resource, table, optional=source in OPTIONAL),
+            )
         elif old is not None:
             log.info("PodGroups are no longer served", source=source)
             del self.stats.watches[resources.groups(source, old).name]
+            self._tell_group_sources()
             self.store.groups[source].clear()

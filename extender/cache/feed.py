@@ -17,7 +17,8 @@ log = structlog.get_logger("cache")
 class Change(Struct, frozen=True, gc=False):
     """One applied change. ``old`` None: added. ``new`` None: gone.
 
-    ``kind``: "pod", "node", "namespace", "budget", "priority-class" or "group".
+    ``kind``: "pod", "node", "namespace", "budget", "priority-class" or "group"; or, with neither,
+    "group-sources": other kinds of PodGroups are read than before.
     """
 
     kind: str

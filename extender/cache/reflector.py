@@ -70,6 +70,7 @@ class Reflector(Generic[Row]):
         *,
         on_synced: Callable[[], None] = lambda: None,
         on_missing: Callable[[], None] = lambda: None,
+        on_refused: Callable[[], None] = lambda: None,
     ) -> None:
         self.resource = resource
         self.stats = stats
@@ -82,6 +83,7 @@ class Reflector(Generic[Row]):
         self._backoff = Backoff(clock.monotonic, random)
         self._on_synced = on_synced
         self._on_missing = on_missing
+        self._on_refused = on_refused
         self._watch_list = settings.watch_list
         self._version = ""
         """Where a watch goes on from; "" = the whole state has to be read first."""
@@ -125,6 +127,8 @@ class Reflector(Generic[Row]):
             self.stats.closed(self.stats.last_contact)
         if isinstance(error, (TooManyRequests, Unavailable, Unauthorized, Forbidden)):
             # None of these says anything about the version we would go on from.
+            if isinstance(error, Forbidden):
+                self._on_refused()
             if error.status >= 500:
                 self._budget -= 1
                 if self._budget <= 0:

@@ -27,9 +27,9 @@ from extender.model.objects import (
     PriorityClass,
 )
 from extender.model.reduce import (
+    member_group_of,
     reduce_budget,
     reduce_core_group,
-    reduce_member_group,
     reduce_namespace,
     reduce_node,
     reduce_pod,
@@ -148,4 +148,5 @@ def groups(source: str, path: str) -> Resource[GroupObject]:
     """Return the PodGroups of one API group, served at ``path``."""
     if source == "core":
         return Resource("podgroups-core", "PodGroup", path, RawPodGroup, reduce_core_group)
-    return Resource(f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce_member_group)
+    reduce = member_group_of(source)
+    return Resource(f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce)

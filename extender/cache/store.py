@@ -11,6 +11,7 @@ from extender.cache.feed import Feed
 from extender.cache.pods import MemberKey, PodTable
 from extender.cache.stats import CacheStats
 from extender.cache.tables import Table
+from extender.model.group_sources import API_GROUPS
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,
@@ -21,7 +22,6 @@ from extender.model.objects import (
 from extender.model.snapshot import Snapshot
 
 Part = TypeVar("Part")
-GROUP_SOURCES = ("core", "scheduling-plugins")
 
 
 class Store:
@@ -41,8 +41,10 @@ class Store:
             "priority-class", _name, self.feed, stats
         )
         self.groups: dict[str, Table[tuple[str, str, str], GroupObject]] = {
-            source: Table("group", _group_name, self.feed, stats) for source in GROUP_SOURCES
+            source: Table("group", _group_name, self.feed, stats) for source in API_GROUPS
         }
+        self.group_sources: frozenset[str] = frozenset()
+        """Sources that are followed and have been read once."""
         self.server_version = ""
         """gitVersion of the API server, "" when it could not be read."""
         self._wall = wall
@@ -68,6 +70,7 @@ class Store:
             pending=self.pods.pending(),
             members=self.pods.members(),
             groups=self._all_groups(),
+            group_sources=self.group_sources,
             priority_classes=self.priority_classes.snapshot(),
             budgets=self._sorted_budgets(),
             namespaces=self._namespace_labels(),
@@ -75,10 +78,19 @@ class Store:
         )
         return self._last
 
+    def read_groups_of(self, sources: frozenset[str]) -> None:
+        """Take which sources' PodGroups are read now: what of these is missing does not exist."""
+        if sources != self.group_sources:
+            self.group_sources = sources
+            self.feed.emit("group-sources", None, None)
+
     def _all_groups(self) -> Mapping[tuple[str, str, str], GroupObject]:
         views = tuple(table.snapshot() for table in self.groups.values())
+        # What is read decides what a missing object means, so another mapping tells of it too.
         return self._once(
-            "groups", views, lambda: {key: row for view in views for key, row in view.items()}
+            "groups",
+            (*views, self.group_sources),
+            lambda: {key: row for view in views for key, row in view.items()},
         )
 
     def _sorted_budgets(self) -> tuple[DisruptionBudget, ...]:

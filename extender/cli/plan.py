@@ -24,7 +24,9 @@ from extender.cli.question import (
     of_records,
     with_manifest,
 )
+from extender.model.custom_groups import custom_annotations
 from extender.model.errors import InvalidInput
+from extender.model.metadata import keep_annotations
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 
@@ -88,6 +90,7 @@ def answer_for(args: argparse.Namespace) -> Plan | Refusal:
     if args.gang is None and args.manifest is None:
         raise InvalidInput("name a gang with --gang, or give one with --manifest")
     settings = config.load(args.config) if args.config else None
+    keep_annotations(custom_annotations(settings.groups.custom if settings else ()))
     with progress("reading") as update:
         question = load(args.dump, args.manifest, settings, update)
         key = find_gang(args.gang, question)

@@ -22,6 +22,7 @@ from extender.groups.pod_group import PodGroupDialect
 from extender.groups.resolver import Resolver
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
 from extender.model.errors import InvalidInput
+from extender.model.group_sources import OPTIONAL
 from extender.model.objects import (
     DisruptionBudget,
     GangKey,
@@ -37,6 +38,7 @@ from extender.model.snapshot import EMPTY, Snapshot
 
 OBJECT_DIALECTS = {
     "core": PodGroupDialect.name,
+    **{source: source for source in OPTIONAL},
     "scheduling-plugins": SchedulingPluginsDialect.name,
 }
 """GroupObject.source -> the dialect whose gangs such objects are."""

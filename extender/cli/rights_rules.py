@@ -9,6 +9,7 @@ from extender.cli.catalogue import broken
 from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import at, items, name_of, namespace_of, workloads
+from extender.model.group_sources import API_GROUPS, OPTIONAL
 
 Rights = Mapping[tuple[str, str], frozenset[str]]
 """(API group, resource) -> verbs."""
@@ -35,6 +36,11 @@ CLUSTER_RIGHTS = _rights(
 
 BIND_RIGHTS = _rights(("", "pods/binding", "create"))
 """In every namespace, where the bind verb is served."""
+
+OPTIONAL_RIGHTS: Rights = {
+    (API_GROUPS[source], "podgroups"): frozenset(("list", "watch")) for source in OPTIONAL
+}
+"""Used where they are given: manifests/rbac-other-groups.yaml."""
 
 OWN_RIGHTS = _rights(
     ("", "configmaps", "get list create update delete"),
@@ -135,7 +141,7 @@ def _grants(document: Document, wanted: Rights) -> bool:
 def _rules(document: Document, everywhere: bool, binds: bool) -> Iterator[Finding]:
     """A role grants nothing that is not used."""
     place = f"{document.source}: {kind_of(document)} {name_of(document.value)}"
-    used = CLUSTER_RIGHTS if everywhere else OWN_RIGHTS
+    used = {**CLUSTER_RIGHTS, **OPTIONAL_RIGHTS} if everywhere else OWN_RIGHTS
     if everywhere and binds:
         used = {**used, **BIND_RIGHTS}
     for position, rule in enumerate(items(document.value, "rules")):

@@ -39,7 +39,9 @@ from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
+from extender.model.custom_groups import custom_annotations
 from extender.model.errors import ExtenderError, InvalidInput
+from extender.model.metadata import keep_annotations
 from extender.model.settings import LeadershipSettings, Settings
 from extender.search.solver import BACKEND
 from extender.server.app import Health
@@ -116,6 +118,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
     async with await KubeClient.connect(kubeconfig, limits=settings.api) as client:
         metrics = Metrics()
         metrics.search_backend(BACKEND)
+        keep_annotations(custom_annotations(settings.groups.custom))
         resolver = Resolver(settings.groups)
         cache = Cache(client, settings.cache, resolver.member_key)
         namespace = settings.seats.record_namespace or client.namespace or "kube-system"

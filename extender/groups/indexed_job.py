@@ -8,7 +8,8 @@ owner names the Job; label batch.kubernetes.io/job-name only repeats it.
 
 from __future__ import annotations
 
-from extender.groups.dialect import Declaration, unknown_size
+from extender.groups.dialect import Declaration
+from extender.groups.sizes import made_by
 from extender.model.gang import UNIT_ALL
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -39,5 +40,5 @@ class IndexedJobDialect:
         return GangKey(self.name, pod.namespace, owner.name)
 
     def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
-        """Return an unknown size: parallelism is on the Job, not on its pods."""
-        return unknown_size(members, f"Indexed Job {key.namespace}/{key.name}")
+        """Return the size annotated, else an unknown one: parallelism is on the Job alone."""
+        return made_by(members, f"Indexed Job {key.namespace}/{key.name}")

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from extender.groups.custom import CustomDialect
 from extender.groups.dialect import Dialect
 from extender.groups.indexed_job import IndexedJobDialect
 from extender.groups.jobset import JobSetDialect
+from extender.groups.kai import KaiDialect
+from extender.groups.koordinator import KoordinatorDialect
+from extender.groups.koordinator_pod_group import KoordinatorPodGroupDialect
+from extender.groups.kueue import KueueDialect
+from extender.groups.leader_worker_set import LeaderWorkerSetDialect
 from extender.groups.pod_group import PodGroupDialect
+from extender.groups.ray_cluster import RayClusterDialect
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
 from extender.groups.scheduling_plugins_label import SchedulingPluginsLabelDialect
 from extender.groups.skypilot import SkyPilotDialect
+from extender.groups.spark import SparkDialect
+from extender.groups.training_operator import TrainingOperatorDialect
+from extender.groups.volcano import VolcanoDialect
+from extender.groups.yunikorn import YuniKornDialect
+from extender.model.custom_groups import custom_problems
 from extender.model.errors import InvalidInput
 from extender.model.settings import GroupSettings
 
@@ -18,7 +30,17 @@ DIALECTS: tuple[Dialect, ...] = (
     PodGroupDialect(),
     SchedulingPluginsDialect(),
     SchedulingPluginsLabelDialect(),
+    VolcanoDialect(),
+    KoordinatorPodGroupDialect(),
+    KoordinatorDialect(),
+    KueueDialect(),
+    KaiDialect(),
+    YuniKornDialect(),
     JobSetDialect(),
+    LeaderWorkerSetDialect(),
+    TrainingOperatorDialect(),
+    RayClusterDialect(),
+    SparkDialect(),
     IndexedJobDialect(),
     SkyPilotDialect(),
 )
@@ -26,6 +48,8 @@ DIALECTS: tuple[Dialect, ...] = (
 
 def chosen(settings: GroupSettings, dialects: Iterable[Dialect] = DIALECTS) -> tuple[Dialect, ...]:
     """Return the configured dialects, explicit ones first, else in configured order.
+
+    Those of groups.custom go last among the explicit ones, or first among the others.
 
     Raises InvalidInput that names every dialect which does not exist, is listed
     twice, or is given a unit although its groups state theirs.
@@ -38,6 +62,7 @@ def chosen(settings: GroupSettings, dialects: Iterable[Dialect] = DIALECTS) -> t
     ]
     if len(set(settings.dialects)) < len(settings.dialects):
         wrong.append("groups.dialects lists a dialect twice")
+    wrong += custom_problems(settings.custom, known)
     wrong += [
         f"groups.unit: {name} groups state their own unit, leave it out"
         for name in settings.unit
@@ -46,7 +71,11 @@ def chosen(settings: GroupSettings, dialects: Iterable[Dialect] = DIALECTS) -> t
     if wrong:
         raise InvalidInput("; ".join(wrong))
     listed = [known[name] for name in settings.dialects]
-    return tuple(sorted(listed, key=lambda dialect: not dialect.explicit))
+    own = [CustomDialect(group) for group in settings.custom]
+    return (
+        *(dialect for dialect in (*listed, *own) if dialect.explicit),
+        *(dialect for dialect in (*own, *listed) if not dialect.explicit),
+    )
 
 
 def _unknown(where: str, names: Iterable[str], known: Mapping[str, Dialect]) -> list[str]:

@@ -7,7 +7,8 @@ cluster goes as a whole.
 
 from __future__ import annotations
 
-from extender.groups.dialect import Declaration, unknown_size
+from extender.groups.dialect import Declaration
+from extender.groups.sizes import made_by
 from extender.model.gang import UNIT_ALL
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -30,5 +31,5 @@ class SkyPilotDialect:
         return GangKey(self.name, pod.namespace, cluster) if cluster else None
 
     def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
-        """Return an unknown size."""
-        return unknown_size(members, f"SkyPilot cluster {key.namespace}/{key.name}")
+        """Return the size annotated, else an unknown one."""
+        return made_by(members, f"SkyPilot cluster {key.namespace}/{key.name}")

@@ -7,7 +7,8 @@ mapping, and raises InvalidInput that names kind, namespace/name and field.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +23,7 @@ from extender.model.apishape import (
     RawPriorityClass,
 )
 from extender.model.errors import InvalidInput
+from extender.model.group_sources import API_GROUPS, CORE
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,
@@ -31,9 +33,9 @@ from extender.model.objects import (
     PriorityClass,
 )
 from extender.model.reduce import (
+    member_group_of,
     reduce_budget,
     reduce_core_group,
-    reduce_member_group,
     reduce_namespace,
     reduce_node,
     reduce_pod,
@@ -41,7 +43,8 @@ from extender.model.reduce import (
 )
 
 Source = bytes | str | Raw | Mapping[str, Any]
-GroupSource = Literal["core", "scheduling-plugins"]
+_GROUP_SOURCES = {group: source for source, group in API_GROUPS.items()}
+
 Record = Pod | Node | PriorityClass | DisruptionBudget | Namespace | GroupObject
 Shape = TypeVar("Shape")
 Result = TypeVar("Result")
@@ -72,11 +75,11 @@ def decode_namespace(source: Source) -> Namespace:
     return _decode("Namespace", RawNamespace, reduce_namespace, source)
 
 
-def decode_group(source: GroupSource, document: Source) -> GroupObject:
-    """Return a PodGroup object: of scheduling.k8s.io ("core") or of scheduling.x-k8s.io."""
-    if source == "core":
+def decode_group(source: str, document: Source) -> GroupObject:
+    """Return a PodGroup object of one of API_GROUPS."""
+    if source == CORE:
         return _decode("PodGroup", RawPodGroup, reduce_core_group, document)
-    return _decode("PodGroup", RawMemberGroup, reduce_member_group, document)
+    return _decode("PodGroup", RawMemberGroup, member_group_of(source), document)
 
 
 # -- documents -----------------------------------------------------------------------------
@@ -124,11 +127,9 @@ def _decoder(kind: str, version: str) -> Callable[[Source], Record] | None:
         ("", "Namespace"): decode_namespace,
         ("scheduling.k8s.io", "PriorityClass"): decode_priority_class,
         ("policy", "PodDisruptionBudget"): decode_budget,
-        ("scheduling.k8s.io", "PodGroup"): lambda source: decode_group("core", source),
-        ("scheduling.x-k8s.io", "PodGroup"): lambda source: decode_group(
-            "scheduling-plugins", source
-        ),
     }
+    if kind == "PodGroup" and group in _GROUP_SOURCES:
+        return partial(decode_group, _GROUP_SOURCES[group])
     return simple.get((group, kind))
 
 

@@ -38,11 +38,15 @@ class Memo(Generic[Key, Value]):
     def __len__(self) -> int:
         return len(self._table)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._table.clear()
+        self._bytes = 0
+
     def put(self, key: Key, value: Value, size: int) -> Value:
         """Remember and return ``value``; both together take about ``size`` bytes."""
         if len(self._table) >= self._limit or self._bytes + size > self._most_bytes:
-            self._table.clear()
-            self._bytes = 0
+            self.clear()
         self._table[key] = value
         self._bytes += size
         return value

@@ -5,7 +5,7 @@ Equal parts of many objects are decoded once, by their JSON bytes (see interning
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
@@ -40,14 +40,35 @@ KEPT_ANNOTATIONS = (
 
 READ_ANNOTATIONS = (
     "batch.kubernetes.io/job-completion-index",
+    "gang.scheduling.koordinator.sh/groups",
+    "gang.scheduling.koordinator.sh/min-available",
+    "gang.scheduling.koordinator.sh/name",
     "kubernetes.io/config.mirror",
+    "kueue.x-k8s.io/pod-group-fast-admission",
+    "kueue.x-k8s.io/pod-group-name",
+    "kueue.x-k8s.io/pod-group-serving",
+    "kueue.x-k8s.io/pod-group-total-count",
     "kueue.x-k8s.io/podset-preferred-topology",
+    "leaderworkerset.sigs.k8s.io/exclusive-topology",
+    "leaderworkerset.sigs.k8s.io/size",
+    "pod-group-name",
+    "podgroup-extender.io/gang-size",
     "podgroup-extender.io/last-checkpoint",
     "podgroup-extender.io/preferred-topology",
     "podgroup-extender.io/required-topology",
+    "scheduling.k8s.io/group-name",
+    "yunikorn.apache.org/app-id",
+    "yunikorn.apache.org/task-group-name",
+    "yunikorn.apache.org/task-groups",
     *OPT_OUT_ANNOTATIONS,
 )
 """Those that are read today: all that is kept of annotations of more than LARGE bytes."""
+
+LISTS = {
+    "gang.scheduling.koordinator.sh/groups": 8192,
+    "yunikorn.apache.org/task-groups": 8192,
+}
+"""Those that hold more than a name -> characters kept of them, then."""
 
 NOTHING: dict[str, str] = {}
 """The one empty mapping; records are read-only, so it is shared."""
@@ -56,14 +77,16 @@ Value = TypeVar("Value")
 _UNKNOWN: Any = object()
 
 
-def _field(decode: Callable[[bytes], Value], absent: Value) -> Callable[[Raw, str], Value]:
+def _field(
+    decode: Callable[[bytes], Value], absent: Value, known: Memo[bytes, Value] | None = None
+) -> Callable[[Raw, str], Value]:
     """Return a function that decodes a field's JSON, equal bytes once.
 
     It takes the field as sent, and its name, with which InvalidInput then begins. Its values
     are shared: not to be changed. Absent and null count as ``absent``.
     """
-    known: Memo[bytes, Value] = Memo()
-    get, put = known.get, known.put
+    memo: Memo[bytes, Value] = Memo() if known is None else known
+    get, put = memo.get, memo.put
 
     def remember(key: bytes, value: Value) -> Value:
         return value if len(key) > LARGE else put(key, value, len(key) + estimate(key))
@@ -102,12 +125,37 @@ def _string_mapping(text: bytes) -> dict[str, str]:
     return _strings.decode(text) or NOTHING
 
 
+_annotations_known: Memo[bytes, dict[str, str]] = Memo()
+_own: frozenset[str] = frozenset()
+"""Annotation keys that the configuration says to read (groups.custom)."""
+
+
+def keep_annotations(keys: Iterable[str]) -> None:
+    """Keep these annotations too, in all that is decoded from now on.
+
+    For the whole process, like the memory of what was decoded: to be called before it.
+    """
+    global _own
+    wanted = _own.union(keys)
+    if wanted != _own:
+        _own = wanted
+        _annotations_known.clear()
+
+
 def _kept(text: bytes) -> dict[str, str]:
     every = _strings.decode(text)
     if len(text) <= LARGE:
-        kept = {name: value for name, value in every.items() if name.startswith(KEPT_ANNOTATIONS)}
+        kept = {
+            name: value
+            for name, value in every.items()
+            if name.startswith(KEPT_ANNOTATIONS) or name in _own
+        }
     else:
-        kept = {name: named_text(every[name]) for name in READ_ANNOTATIONS if name in every}
+        kept = {
+            name: every[name][: LISTS[name] + 1] if name in LISTS else named_text(every[name])
+            for name in (*READ_ANNOTATIONS, *_own)
+            if name in every
+        }
     return kept or NOTHING
 
 
@@ -122,7 +170,7 @@ moment = _field(_moment, 0.0)
 """A time, in seconds since the epoch; 0.0 for none."""
 string_mapping = _field(_string_mapping, NOTHING)
 """Labels, or another mapping of strings."""
-kept_annotations = _field(_kept, NOTHING)
+kept_annotations = _field(_kept, NOTHING, _annotations_known)
 """The annotations some dialect or option reads (KEPT_ANNOTATIONS)."""
 controller_of = _field(_controller, None)
 """The owner that controls the object."""

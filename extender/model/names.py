@@ -44,3 +44,10 @@ def label_key_problem(text: str) -> str:
         and (not slash or _SUBDOMAIN.fullmatch(prefix) is not None)
     )
     return "" if fine else f"{quoted(text)} is no label key"
+
+
+def is_name(text: str) -> bool:
+    """Whether something could have this name: a label value or a DNS subdomain, not empty."""
+    if not text or len(text) > MOST_SUBDOMAIN:
+        return False
+    return not label_value_problem(text) or _SUBDOMAIN.fullmatch(text) is not None

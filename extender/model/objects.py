@@ -216,7 +216,7 @@ class GroupObject(Struct, frozen=True, gc=False):
     """A PodGroup object of any dialect, before it is resolved into a Gang."""
 
     source: str
-    """"core" (scheduling.k8s.io) or "scheduling-plugins" (scheduling.x-k8s.io)."""
+    """"core" (scheduling.k8s.io), else the name of the dialect whose API group serves it."""
     uid: str
     namespace: str
     name: str

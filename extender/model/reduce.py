@@ -7,6 +7,8 @@ InvalidInput begins with the field.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 
 from extender.model.apishape import (
     RawBudget,
@@ -220,12 +222,17 @@ def reduce_core_group(raw: RawPodGroup) -> GroupObject:
     )
 
 
-def reduce_member_group(raw: RawMemberGroup) -> GroupObject:
-    """Return the record of a scheduler-plugins PodGroup; without minMember one pod suffices."""
+def member_group_of(source: str) -> Callable[[RawMemberGroup], GroupObject]:
+    """Return how PodGroups with minMember of this source become records."""
+    return partial(reduce_member_group, source)
+
+
+def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
+    """Return the record of a PodGroup with minMember; without it one pod suffices."""
     meta = named(raw.metadata)
     least = raw.spec.min_member if raw.spec is not None else None
     return GroupObject(
-        source="scheduling-plugins",
+        source=source,
         uid=meta.uid or "",
         namespace=sys.intern(meta.namespace or "default"),
         name=meta.name or "",

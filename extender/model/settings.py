@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from extender.model.cost_order import problems_of
+from extender.model.custom_groups import CustomGroup
 from extender.model.errors import InvalidInput
 from extender.model.grpc_address import problems_of as grpc_problems_of
 from extender.model.policy import PolicySettings
@@ -94,16 +95,28 @@ class GroupSettings(Section, frozen=True, kw_only=True):
         "pod-group",
         "scheduling-plugins",
         "scheduling-plugins-label",
+        "volcano",
+        "koordinator-pod-group",
+        "koordinator",
+        "kueue",
+        "kai",
+        "yunikorn",
         "jobset",
+        "leader-worker-set",
+        "training-operator",
+        "ray-cluster",
+        "spark",
         "indexed-job",
         "skypilot",
     )
     """In order of preference; leave one out to turn it off."""
     unit: dict[str, Literal["all", "single"]] = field(default_factory=dict)
     """Dialect -> how its gangs are disrupted, where the dialect itself does not say.
-    Defaults: jobset, indexed-job, skypilot "all"; scheduling-plugins "single"."""
+    Default: "all", but for scheduling-plugins and scheduling-plugins-label "single"."""
     starts_whole: dict[str, bool] = field(default_factory=dict)
     """Dialect -> whether members wait for each other. Default: all but indexed-job."""
+    custom: tuple[CustomGroup, ...] = ()
+    """Gangs of one's own making (model.custom_groups)."""
     conditions: bool = True
     """Write condition podgroup-extender.io/Scheduled on PodGroups of scheduling.k8s.io."""
     settle_seconds: float = 1.0

@@ -37,6 +37,8 @@ class Snapshot(Struct, frozen=True):
     """Gang key -> its non-finished pods, by (created, uid)."""
     groups: Mapping[tuple[str, str, str], GroupObject] = EMPTY
     """(source, namespace, name) -> PodGroup object."""
+    group_sources: frozenset[str] = frozenset()
+    """Optional sources whose PodGroups are read; those of the others may exist unseen."""
     priority_classes: Mapping[str, PriorityClass] = EMPTY
     budgets: tuple[DisruptionBudget, ...] = ()
     """By (namespace, name)."""

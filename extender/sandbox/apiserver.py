@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
 
 import msgspec
 from aiohttp import web
@@ -33,14 +34,19 @@ class ApiServer:
     """Serve an Api; ``url`` is known after ``start``. Closing ends every watch.
 
     ``minor`` is the Kubernetes minor version spoken ("1.36" or "1.37");
-    ``bookmark_seconds`` is how often a quiet watch gets a bookmark.
+    ``bookmark_seconds`` is how often a quiet watch gets a bookmark; ``extra`` is served as well.
     """
 
     def __init__(
-        self, minor: str = "1.37", *, bookmark_seconds: float = 2.0, storage: Storage | None = None
+        self,
+        minor: str = "1.37",
+        *,
+        bookmark_seconds: float = 2.0,
+        storage: Storage | None = None,
+        extra: Iterable[Resource] = (),
     ) -> None:
         self.minor = minor
-        self.api = Api(storage or Storage(), served(minor))
+        self.api = Api(storage or Storage(), (*served(minor), *extra))
         self.faults = Faults()
         self.url = ""
         self.requests: list[tuple[str, str]] = []

@@ -58,6 +58,15 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
 PLUGIN_POD_GROUPS = Resource(
     "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", custom=True
 )
+OTHER_POD_GROUPS = tuple(
+    Resource(group, version, "podgroups", "PodGroup", custom=True)
+    for group, version in (
+        ("scheduling.volcano.sh", "v1beta1"),
+        ("scheduling.sigs.k8s.io", "v1alpha1"),
+        ("scheduling.run.ai", "v2alpha2"),
+    )
+)
+"""PodGroups of other schedulers, served only where a test asks for them."""
 
 SUBRESOURCES = {PODS.key: {"binding": "Binding", "eviction": "Eviction"}}
 

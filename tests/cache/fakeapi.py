@@ -24,6 +24,7 @@ COLLECTIONS = {
     "/apis/scheduling.k8s.io/v1/priorityclasses": "PriorityClass",
 }
 GROUP_VERSIONS = (
+    "/apis/scheduling.volcano.sh/v1beta1",
     "/apis/scheduling.k8s.io/v1beta1",
     "/apis/scheduling.k8s.io/v1alpha3",
     "/apis/scheduling.k8s.io/v1alpha2",

@@ -50,3 +50,68 @@ async def test_a_mistake_of_ours_does_not_end_discovery(
     await cache.wait_synced(5)
     api.groups[GROUPS] = True
     await until(lambda: "podgroups-scheduling-plugins" in cache.stats.watches)
+
+
+OTHER = "/apis/scheduling.volcano.sh/v1beta1"
+
+
+def _group(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": {"minMember": 3}}
+
+
+async def test_groups_of_other_schedulers_are_read_where_they_may_be(
+    api: FakeApi, make: Make
+) -> None:
+    """No right to list them holds nothing up, and what cannot be read is not said not to exist."""
+    allowed = False
+    refused = web.json_response
+    body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
+
+    async def guarded(request: web.Request) -> web.StreamResponse | None:
+        if request.path == f"{OTHER}/podgroups" and not allowed:
+            return refused(body, status=403)
+        return None
+
+    api.script = guarded
+    api.groups[OTHER] = True
+    api.put(f"{OTHER}/podgroups", _group("g"))
+    cache = make(discovery_seconds=0.05)
+    await cache.start()
+    await cache.wait_synced(5)
+    assert cache.snapshot().group_sources == frozenset()
+    assert not cache.problem()
+    before = cache.snapshot()
+
+    allowed = True
+    await until(lambda: cache.snapshot().group_sources == {"volcano"})
+    snapshot = cache.snapshot()
+    assert snapshot.groups["volcano", "ns", "g"].min_count == 3
+    assert snapshot.groups is not before.groups
+
+    allowed = False
+    api.end_watches(f"{OTHER}/podgroups")
+    await until(lambda: cache.snapshot().group_sources == frozenset())
+    assert not cache.snapshot().groups
+    assert not cache.problem()
+
+
+async def test_an_empty_table_counts_as_read_only_once_it_was(api: FakeApi, make: Make) -> None:
+    """A gang whose object was not read yet must not be told that it does not exist."""
+    hung = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse | None:
+        if request.path == f"{OTHER}/podgroups" and "limit" not in request.query:
+            await hung.wait()
+        return None
+
+    api.script = slow
+    cache = make(discovery_seconds=0.05)
+    await cache.start()
+    await cache.wait_synced(5)
+    api.groups[OTHER] = True
+    await until(lambda: "podgroups-volcano" in cache.stats.watches)
+    assert cache.snapshot().group_sources == frozenset()
+    generation = cache.generation
+    hung.set()
+    await until(lambda: cache.snapshot().group_sources == {"volcano"})
+    assert cache.generation > generation

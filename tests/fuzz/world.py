@@ -164,7 +164,7 @@ class World:
                     self.store.budgets.put(decode_budget(data))
                 else:
                     source = "core" if kind == "group" else "scheduling-plugins"
-                    record = decode_group(source, data)  # type: ignore[arg-type]
+                    record = decode_group(source, data)
                     self.store.groups[source].put(record)
 
     def _create_pods(self, step: Obj) -> None:

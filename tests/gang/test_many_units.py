@@ -305,7 +305,9 @@ async def test_evictions_go_before_the_hints() -> None:
             if (method == "DELETE" and "dryRun" not in path)
             or (method == "PATCH" and "/pods/high" in path and path.endswith("/status"))
         ]
-    assert asked == ["eviction"] * 4 + ["hint"] * 4
+    # The last eviction does not wait for its turn any more: it may leave beside the hints.
+    assert asked[:3] == ["eviction"] * 3
+    assert sorted(asked) == ["eviction"] * 4 + ["hint"] * 4
 
 
 async def test_after_a_failure_nothing_else_is_begun() -> None:

@@ -10,6 +10,7 @@ from extender.groups.registry import DIALECTS
 from extender.groups.resolver import MAX_CONFLICTS, Resolver
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
+from extender.model.group_sources import API_GROUPS
 from extender.model.objects import GangKey, GroupObject, Owner, Pod, PriorityClass
 from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
@@ -162,10 +163,26 @@ KEYS = (
     "jobset.sigs.k8s.io/jobset-name",
     "batch.kubernetes.io/job-completion-index",
     "skypilot-cluster-name",
+    "scheduling.k8s.io/group-name",
+    "pod-group.scheduling.sigs.k8s.io",
+    "gang.scheduling.koordinator.sh/name",
+    "gang.scheduling.koordinator.sh/min-available",
+    "gang.scheduling.koordinator.sh/groups",
+    "kueue.x-k8s.io/pod-group-name",
+    "kueue.x-k8s.io/pod-group-total-count",
+    "pod-group-name",
+    "applicationId",
+    "yunikorn.apache.org/task-groups",
+    "leaderworkerset.sigs.k8s.io/name",
+    "leaderworkerset.sigs.k8s.io/group-index",
+    "leaderworkerset.sigs.k8s.io/size",
+    "podgroup-extender.io/gang-size",
 )
-names = st.sampled_from(["", "g", "h"]) | st.text(max_size=5)
+names = st.sampled_from(
+    ["", "g", "h", '["ns/g","ns/h"]', '[{"name":"a","minMember":2}]']
+) | st.text(max_size=5)
 numbers = st.sampled_from(["0", "1", "3", "-1", "x"]) | st.text(max_size=70)
-labels = st.dictionaries(st.sampled_from(KEYS), names | numbers, max_size=6)
+labels = st.dictionaries(st.sampled_from(KEYS), names | numbers, max_size=8)
 numeric = st.integers(-(2**31), 2**31)
 pods = st.builds(
     Pod,
@@ -183,7 +200,7 @@ pods = st.builds(
 )
 groups = st.builds(
     GroupObject,
-    source=st.sampled_from(["core", "scheduling-plugins"]),
+    source=st.sampled_from(sorted(API_GROUPS)),
     uid=names,
     namespace=st.just("ns"),
     name=names,

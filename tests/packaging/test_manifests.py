@@ -11,7 +11,14 @@ import pytest
 import yaml
 
 from extender.cli import check, config
-from extender.cli.rights_rules import CLUSTER_RIGHTS, OWN_RIGHTS, Rights
+from extender.cli.documents import Document
+from extender.cli.rights_rules import (
+    CLUSTER_RIGHTS,
+    OPTIONAL_RIGHTS,
+    OWN_RIGHTS,
+    Rights,
+    rights_findings,
+)
 from tests.cli.installations import WAYS
 from tests.controlplane.releases import RELEASES
 from tests.controlplane.scheduler import EXTENDER
@@ -129,6 +136,18 @@ def test_rights_are_those_that_check_knows(kind: str, used: Rights) -> None:
     assert granted == {
         (verb, group, resource) for (group, resource), verbs in used.items() for verb in verbs
     }
+
+
+def test_optional_rights_are_those_that_check_knows() -> None:
+    name = "podgroup-extender-other-groups"
+    assert rules("rbac-other-groups.yaml", "ClusterRole", name) == {
+        (verb, group, resource)
+        for (group, resource), verbs in OPTIONAL_RIGHTS.items()
+        for verb in verbs
+    }
+    files = ("sidecar.yaml", "rbac.yaml", "rbac-other-groups.yaml")
+    documents = [Document(file, each) for file in files for each in read(file)]
+    assert not list(rights_findings(documents))
 
 
 def test_namespace_denies_by_default() -> None:

@@ -25,6 +25,11 @@ PER_POD_LABELS = frozenset(
         "controller-uid",
         "component",
         "skypilot-head-node",
+        "kueue.x-k8s.io/pod-group-pod-index",
+        "leaderworkerset.sigs.k8s.io/worker-index",
+        "spark-exec-id",
+        "training.kubeflow.org/replica-index",
+        "volcano.sh/task-index",
         "ray-node-type",
     }
 )

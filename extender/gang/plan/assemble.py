@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from extender.model.errors import InvalidInput
+from extender.model.group_sources import OPTIONAL
 from extender.model.objects import (
     DisruptionBudget,
     GangKey,
@@ -42,6 +43,7 @@ class Dump(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     groups: tuple[GroupObject, ...]
+    group_sources: tuple[str, ...] = ()
     priority_classes: tuple[PriorityClass, ...]
     budgets: tuple[DisruptionBudget, ...]
     namespaces: dict[str, dict[str, str]]
@@ -62,6 +64,7 @@ def assemble(
     nodes: Iterable[Node],
     pods: Iterable[Pod],
     groups: Iterable[GroupObject] = (),
+    group_sources: Iterable[str] = (),
     priority_classes: Iterable[PriorityClass] = (),
     budgets: Iterable[DisruptionBudget] = (),
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
@@ -71,7 +74,11 @@ def assemble(
     unevictable: Mapping[str, str] = EMPTY,
     stayed: Mapping[str, str] = EMPTY,
 ) -> Snapshot:
-    """Return the snapshot a cache would hand out for these records."""
+    """Return the snapshot a cache would hand out for these records.
+
+    Optional sources of which there is a group count as read, like ``group_sources``.
+    """
+    groups = tuple(groups)
     bound: dict[str, list[Pod]] = {}
     pending: dict[str, Pod] = {}
     members: dict[GangKey, list[Pod]] = {}
@@ -98,6 +105,7 @@ def assemble(
             for key, found in members.items()
         },
         groups={(group.source, group.namespace, group.name): group for group in groups},
+        group_sources=OPTIONAL & {*group_sources, *(group.source for group in groups)},
         priority_classes={found.name: found for found in priority_classes},
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=namespaces or {},
@@ -126,6 +134,7 @@ def dump(
             *(snapshot.pending[uid] for uid in sorted(snapshot.pending)),
         ),
         groups=tuple(snapshot.groups[key] for key in sorted(snapshot.groups)),
+        group_sources=tuple(sorted(snapshot.group_sources)),
         priority_classes=tuple(
             snapshot.priority_classes[name] for name in sorted(snapshot.priority_classes)
         ),
@@ -150,6 +159,7 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         nodes=document.nodes,
         pods=document.pods,
         groups=document.groups,
+        group_sources=document.group_sources,
         priority_classes=document.priority_classes,
         budgets=document.budgets,
         namespaces=document.namespaces,

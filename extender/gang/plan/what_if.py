@@ -59,6 +59,7 @@ def with_added(
         nodes=[*snapshot.nodes.values(), *by_type.get(Node, [])],
         pods=[*bound, *(pod for pod in snapshot.pending.values() if not again(pod)), *new],
         groups=[*snapshot.groups.values(), *by_type.get(GroupObject, [])],
+        group_sources=snapshot.group_sources,
         priority_classes=[
             *snapshot.priority_classes.values(),
             *by_type.get(PriorityClass, []),

@@ -1,0 +1,30 @@
+"""A PodGroup of the KAI scheduler, named by the annotation that its pod-grouper writes.
+
+Source: NVIDIA/KAI-Scheduler pkg/apis/scheduling/v2alpha2. The grouper derives the name
+from the pod's owner, so a group that somebody named goes before it. Preemptibility is an
+opt-out, which the policy grants or not (model.policy); subGroups are not read. Replicas stay
+single pods: the grouper gives them groups of one.
+"""
+
+from __future__ import annotations
+
+from extender.groups.member_group import MemberGroupDialect
+from extender.model.objects import Pod
+
+ANNOTATION = "pod-group-name"
+REPLICAS = ("ReplicaSet", "StatefulSet", "DaemonSet")
+"""Owners of such; of LeaderWorkerSets too, whose pods are a dialect of their own."""
+
+
+class KaiDialect(MemberGroupDialect):
+    """A gang is a scheduling.run.ai PodGroup with spec.minMember."""
+
+    name = "kai"
+    api_group = "scheduling.run.ai"
+    explicit = False
+
+    def group_name(self, pod: Pod) -> str | None:
+        """Return the PodGroup of the annotation; None for replicas, which need no other."""
+        if pod.owner is not None and pod.owner.kind in REPLICAS:
+            return None
+        return pod.annotations.get(ANNOTATION)

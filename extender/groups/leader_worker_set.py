@@ -1,0 +1,56 @@
+"""One group of a LeaderWorkerSet: a leader and its workers.
+
+Source: sigs.k8s.io/lws, api/leaderworkerset/v1 and pkg/webhooks/pod_webhook.go. Labels
+name the set, the group's index and, as a hash, the group; annotation size, without
+which the webhook refuses a pod, is the number of pods of the group.
+"""
+
+from __future__ import annotations
+
+from extender.groups.dialect import Declaration
+from extender.groups.sizes import SIZE, made_by, stated_size
+from extender.model.gang import UNIT_ALL
+from extender.model.names import is_name
+from extender.model.objects import GangKey, Pod
+from extender.model.snapshot import Snapshot
+
+PREFIX = "leaderworkerset.sigs.k8s.io/"
+NAME = PREFIX + "name"
+INDEX = PREFIX + "group-index"
+GROUP_KEY = PREFIX + "group-key"
+COUNT = PREFIX + "size"
+EXCLUSIVE = PREFIX + "exclusive-topology"
+
+
+class LeaderWorkerSetDialect:
+    """A gang is the pods of one group index; RecreateGroupOnPodRestart makes it go whole."""
+
+    name = "leader-worker-set"
+    explicit = False
+    unit = UNIT_ALL
+    states_unit = False
+    starts_whole = True
+
+    def key(self, pod: Pod) -> GangKey | None:
+        """Return the group, named like its leader: set and index; else by the group's hash."""
+        name, index = pod.labels.get(NAME), pod.labels.get(INDEX)
+        if name and index:
+            name = f"{name}-{index}"
+        else:
+            name = pod.labels.get(GROUP_KEY)
+        return GangKey(self.name, pod.namespace, name) if name and is_name(name) else None
+
+    def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
+        """Return the size annotated.
+
+        With exclusive topology the workers are made once the leader has a node, so the
+        leader does not wait for them.
+        """
+        what = f"LeaderWorkerSet group {key.namespace}/{key.name}"
+        if any(SIZE in pod.annotations for pod in members):
+            return stated_size(members, "annotation", SIZE)
+        if any(EXCLUSIVE in pod.annotations for pod in members):
+            return made_by(members, f"exclusive topology: workers come after their leader: {what}")
+        if not any(COUNT in pod.annotations for pod in members):
+            return made_by(members, what)
+        return stated_size(members, "annotation", COUNT)

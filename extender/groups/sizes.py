@@ -1,0 +1,97 @@
+"""The size of a gang where its pods state it themselves: a number in a label or an annotation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from extender.groups.dialect import Declaration, unknown_size
+from extender.model.gang import UNIT_SINGLE
+from extender.model.names import MOST_NAME, quoted
+from extender.model.objects import Pod
+from extender.model.texts import some
+
+Place = Literal["label", "annotation"]
+SIZE = "podgroup-extender.io/gang-size"
+"""Annotation that states the size of a gang for which its makers state none."""
+
+
+def stated_size(members: tuple[Pod, ...], place: Place, key: str) -> Declaration:
+    """Return the one size that the members agree on, or the problem.
+
+    Pods on their way out are not asked while others are there: a gang may be made
+    anew, with another size, before the last pod of the old one is gone.
+    """
+    stated: dict[str, Pod] = {}
+    silent = 0
+    for pod in staying(members):
+        text = (pod.labels if place == "label" else pod.annotations).get(key)
+        if text is None:
+            silent += 1
+        else:
+            stated.setdefault(text, pod)
+    if not stated:
+        return Declaration(problems=(f"no pod has the {place} {key}",))
+    if len(stated) > 1:
+        said = some(
+            [
+                f"{_shown(text)} on {pod.key}"
+                for text, pod in sorted(stated.items(), key=_first)[:3]
+            ],
+            of=len(stated),
+        )
+        return Declaration(problems=(f"{place} {key} differs between pods: {said}",))
+    text, pod = next(iter(stated.items()))
+    count = whole_number(text)
+    if count is None:
+        return Declaration(
+            problems=(
+                f"{place} {key} of pod {pod.key} is {_shown(text)}, "
+                "it must be a whole number of at least 1",
+            )
+        )
+    notes = (f"{silent} pods lack the {place} {key}",) if silent else ()
+    return Declaration(min_count=count, notes=notes)
+
+
+def made_by(members: tuple[Pod, ...], what: str) -> Declaration:
+    """Return the size of a gang whose makers state none: as annotated, else what is there."""
+    if any(SIZE in pod.annotations for pod in members):
+        return stated_size(members, "annotation", SIZE)
+    return unknown_size(members, what)
+
+
+def alone(declaration: Declaration) -> Declaration:
+    """Return the declaration with what a quorum of one means: pods that need no other.
+
+    Volcano and KAI make such a group for every Deployment and every bare pod; to take
+    all replicas because one is needed would be absurd, and none waits for another.
+    """
+    if declaration.min_count is None or declaration.min_count > 1 or declaration.problems:
+        return declaration
+    return Declaration(
+        min_count=1,
+        unit=UNIT_SINGLE,
+        starts_whole=False,
+        notes=(*declaration.notes, "a quorum of one: its pods need no other"),
+    )
+
+
+def staying(members: tuple[Pod, ...]) -> Sequence[Pod]:
+    """Return the members that are not on their way out; all of them when there is no other."""
+    return [pod for pod in members if not pod.deleting] or members
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number, at least 1 and at most ten digits (int32 fits), or None."""
+    if text.isascii() and text.isdigit() and len(text) <= 10 and int(text) >= 1:
+        return int(text)
+    return None
+
+
+def _first(item: tuple[str, Pod]) -> str:
+    return item[0]
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= MOST_NAME else quoted(text)

@@ -1,0 +1,33 @@
+"""A PodGroup of Volcano, named by annotation.
+
+Source: volcano-sh/apis scheduling/v1beta1. Its controllers annotate the pods of a vcjob
+(PodGroup <job>-<uid>). Pods that merely ask for its scheduler get a PodGroup of their own or
+their owner's, podgroup-<uid>, with minMember 1 unless the owner says more: that names no gang
+on purpose and is not read, so that a Deployment's pods stay single and a training job's are
+what their labels say. volcano.sh/preemptable is an opt-out, which the policy grants or not
+(model.policy).
+"""
+
+from __future__ import annotations
+
+from extender.groups.member_group import MemberGroupDialect
+from extender.model.objects import Pod
+
+ANNOTATION = "scheduling.k8s.io/group-name"
+DERIVED = "podgroup-"
+
+
+class VolcanoDialect(MemberGroupDialect):
+    """A gang is a scheduling.volcano.sh PodGroup with spec.minMember."""
+
+    name = "volcano"
+    api_group = "scheduling.volcano.sh"
+
+    def group_name(self, pod: Pod) -> str | None:
+        """Return the PodGroup of the annotation, unless Volcano derived it from pod or owner."""
+        name = pod.annotations.get(ANNOTATION)
+        if name and name.startswith(DERIVED):
+            uid = name.removeprefix(DERIVED)
+            if uid == pod.uid or (pod.owner is not None and uid == pod.owner.uid):
+                return None
+        return name

@@ -1,0 +1,93 @@
+"""A YuniKorn application with task groups.
+
+Source: apache/yunikorn-k8shim, pkg/common/constants and pkg/common/utils. The
+application's id is a label or an annotation; annotation task-groups, on the first pod or
+on all, lists the groups with their minMember. YuniKorn holds the gang's room with
+placeholder pods, which carry the id and their task group as well: they are members
+like those that replace them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+from msgspec import Struct
+
+from extender.groups.dialect import Declaration
+from extender.groups.sizes import made_by, staying
+from extender.model.gang import UNIT_ALL
+from extender.model.names import is_name
+from extender.model.objects import GangKey, Pod
+from extender.model.snapshot import Snapshot
+
+APP = "yunikorn.apache.org/app-id"
+LABELS = ("applicationId", "spark-app-selector")
+GROUP = "yunikorn.apache.org/task-group-name"
+GROUPS = "yunikorn.apache.org/task-groups"
+SPARK_ROLE = "spark-role"
+
+
+class TaskGroup(Struct, gc=False, rename="camel"):
+    """What is read of a task group."""
+
+    name: str
+    min_member: int
+
+
+class YuniKornDialect:
+    """A gang is the pods of one application that are in a task group."""
+
+    name = "yunikorn"
+    explicit = False
+    unit = UNIT_ALL
+    states_unit = False
+    starts_whole = True
+
+    def key(self, pod: Pod) -> GangKey | None:
+        """Return the application; None without a task group, for YuniKorn gangs nothing then."""
+        annotations = pod.annotations
+        if GROUP not in annotations and GROUPS not in annotations:
+            return None
+        name = pod.labels.get(APP) or annotations.get(APP)
+        for label in LABELS:
+            name = name or pod.labels.get(label)
+        return GangKey(self.name, pod.namespace, name) if name and is_name(name) else None
+
+    def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
+        """Return the sum of the task groups' minMember.
+
+        Where the members are Spark's, the driver makes its executors once it runs: to wait
+        for them all would be to wait for ever, so what is there counts.
+        """
+        what = f"YuniKorn application {key.namespace}/{key.name}"
+        texts = {text for pod in staying(members) if (text := pod.annotations.get(GROUPS))}
+        if not texts:
+            return made_by(members, what)
+        sums = {_sum(text) for text in texts}
+        if len(sums) > 1:
+            return Declaration(
+                problems=(f"annotation {GROUPS} differs between the pods of {what}",)
+            )
+        total = sums.pop()
+        if total is None:
+            return Declaration(
+                problems=(
+                    f"annotation {GROUPS} of {what} is no list of groups with name and minMember "
+                    "of at least 1 (or is cut: over 8,192 characters)",
+                )
+            )
+        if any(SPARK_ROLE in pod.labels for pod in members):
+            return made_by(members, f"the Spark driver of {what} makes its executors later, and")
+        return Declaration(min_count=total)
+
+
+@lru_cache(maxsize=256)
+def _sum(text: str) -> int | None:
+    try:
+        groups = msgspec.json.decode(text, type=list[TaskGroup])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if not groups or any(not 1 <= group.min_member < 2**31 for group in groups):
+        return None
+    return sum(group.min_member for group in groups)

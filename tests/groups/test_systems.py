@@ -1,0 +1,311 @@
+"""Each system's pods, as its controllers make them, through decoding to the gang."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extender.groups.resolver import Resolver
+from extender.model.decode import decode_pod
+from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
+from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.settings import GroupSettings
+from tests.groups import recorded
+from tests.groups.build import snapshot
+from tests.groups.recorded import dialect_of
+
+RESOLVER = Resolver(GroupSettings())
+
+
+def only(pods: list[Pod], *groups: GroupObject, settings: GroupSettings | None = None) -> Gang:
+    """Resolve pods that make exactly one gang."""
+    settings = settings or GroupSettings()
+    (gang,) = Resolver(settings).resolve_all(snapshot(pods, groups, settings=settings))
+    assert len(gang.members) == len(pods)
+    return gang
+
+
+def four(fixture: str, size: int = 4, **more: Any) -> list[Pod]:
+    return [recorded.pod(fixture, i, size, **more) for i in range(4)]
+
+
+def made(**meta: Any) -> Pod:
+    """One pod of this metadata, decoded."""
+    return decode_pod(
+        {"metadata": {"namespace": "ns", "name": "a", "uid": "a", **meta}, "spec": {}}
+    )
+
+
+@pytest.mark.parametrize("fixture", recorded.EVERY)
+def test_the_pods_of_a_gang_are_one_gang_that_goes_and_starts_whole(fixture: str) -> None:
+    groups = [recorded.group(fixture, 4)] if fixture in recorded.OBJECTS else []
+    gang = only(four(fixture), *groups)
+    assert gang.key == GangKey(dialect_of(fixture), "ns", "g-0")
+    assert gang.min_count == 4
+    assert gang.size_known is (fixture not in recorded.LAUNCHED)
+    expected = UNIT_SINGLE if fixture == "scheduling-plugins-label" else UNIT_ALL
+    assert (gang.unit, gang.starts_whole) == (expected, True)
+    assert not gang.problems
+
+
+@pytest.mark.parametrize("fixture", [*recorded.STATED, *recorded.OBJECTS])
+def test_a_stated_size_is_waited_for(fixture: str) -> None:
+    groups = [recorded.group(fixture, 5)] if fixture in recorded.OBJECTS else []
+    gang = only(four(fixture, 5), *groups)
+    assert gang.min_count == 5
+    assert not gang.complete
+    assert not gang.problems
+
+
+@pytest.mark.parametrize("fixture", recorded.LAUNCHED)
+def test_an_unknown_size_is_said_and_may_be_annotated(fixture: str) -> None:
+    gang = only(four(fixture))
+    assert len(gang.notes) == 1
+    assert "states no size: all 4 pods that exist now count as the gang" in gang.notes[0]
+    size = {"podgroup-extender.io/gang-size": "6"}
+    gang = only(four(fixture, annotations=size))
+    assert (gang.min_count, gang.size_known, gang.complete) == (6, True, False)
+
+
+def test_two_gangs_of_one_system_are_two() -> None:
+    for fixture in {**recorded.STATED, **recorded.LAUNCHED}:
+        pods = four(fixture) + four(fixture, gang="g-1")
+        gangs = RESOLVER.resolve_all(snapshot(pods))
+        assert [(gang.key.name, len(gang.members)) for gang in gangs] == [("g-0", 4), ("g-1", 4)]
+
+
+class TestKueue:
+    def test_gated_members_count_and_are_not_planned(self) -> None:
+        pods = four("kueue")[:2]
+        for i in (2, 3):
+            gated = recorded.kueue(i, 4, "g-0")
+            spec = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+            meta = {"namespace": "ns", "name": f"g-{i}", "uid": f"g{i}", **gated}
+            pods.append(decode_pod({"metadata": meta, "spec": spec}))
+        gang = only(pods)
+        assert (gang.min_count, len(gang.pending), gang.complete) == (4, 2, False)
+
+    def test_the_annotation_is_read_first(self) -> None:
+        pod = recorded.kueue(0, 4, "old")
+        pod["annotations"]["kueue.x-k8s.io/pod-group-name"] = "new"
+        assert RESOLVER.member_key(made(**pod)) == GangKey("kueue", "ns", "new")
+
+    def test_a_total_that_differs_or_lacks_is_a_problem(self) -> None:
+        odd = [recorded.pod("kueue", 0, 4), recorded.pod("kueue", 1, 3)]
+        (text,) = only(odd).problems
+        assert "pod-group-total-count differs between pods: '3' on ns/g-0-1" in text
+        (text,) = only([recorded.pod("kueue", 0, 0)]).problems
+        assert "must be a whole number of at least 1" in text
+        bare = made(labels={"kueue.x-k8s.io/pod-group-name": "g"})
+        (text,) = only([bare]).problems
+        assert "no pod has the annotation kueue.x-k8s.io/pod-group-total-count" in text
+
+    def test_fast_admission_does_not_wait(self) -> None:
+        pod = recorded.kueue(0, 4)
+        pod["annotations"]["kueue.x-k8s.io/pod-group-fast-admission"] = "true"
+        gang = only([made(**pod)])
+        assert (gang.starts_whole, gang.unit, gang.min_count) == (False, UNIT_ALL, 4)
+
+    def test_replicas_of_a_stateful_set_stay_single(self) -> None:
+        """Kueue groups a StatefulSet's pods for their quota; they are made one by one."""
+        pod = recorded.kueue(0, 3, "statefulset-web-1a2b3")
+        pod["annotations"]["kueue.x-k8s.io/pod-group-serving"] = "true"
+        assert RESOLVER.member_key(made(**pod)) is None
+
+    def test_successors_with_another_total_count_while_the_old_ones_go(self) -> None:
+        old = recorded.pod("kueue", 0, 4, deletionTimestamp="2026-01-01T00:00:00Z")
+        new = recorded.pod("kueue", 1, 2)
+        gang = only([old, new])
+        assert (gang.min_count, gang.problems) == (2, ())
+
+
+class TestKoordinator:
+    def gang(self, name: str, size: int, listed: str) -> list[Pod]:
+        key = "gang.scheduling.koordinator.sh/"
+        text = {f"{key}name": name, f"{key}min-available": str(size), f"{key}groups": listed}
+        names = [f"{name}{i}" for i in range(size)]
+        return [made(name=n, uid=n, annotations=text) for n in names]
+
+    def test_a_gang_group_is_one_gang(self) -> None:
+        listed = '["ns/ps", "ns/worker"]'
+        gang = only(self.gang("worker", 3, listed) + self.gang("ps", 1, listed))
+        assert gang.key == GangKey("koordinator", "ns", "ps")
+        assert (gang.min_count, gang.complete, gang.problems) == (4, True, ())
+
+    def test_a_gang_of_the_group_without_pods_is_missing(self) -> None:
+        gang = only(self.gang("worker", 3, '["ns/ps", "ns/worker"]'))
+        assert (gang.min_count, gang.complete) == (4, False)
+        assert any("1 gangs of the group have no pod yet, first ps" in note for note in gang.notes)
+
+    @pytest.mark.parametrize(
+        "listed",
+        ["", "x", "{}", "[1]", '["ns"]', '["ns/A B"]', '["ns/worker"]', '["ns/other"]', "[" * 500],
+    )
+    def test_another_list_changes_nothing(self, listed: str) -> None:
+        gang = only(self.gang("worker", 2, listed))
+        assert (gang.key.name, gang.min_count, gang.problems) == ("worker", 2, ())
+
+    def test_gangs_of_other_namespaces_are_said_not_to_be_waited_for(self) -> None:
+        gang = only(self.gang("worker", 2, '["other/ps", "ns/worker"]'))
+        assert gang.min_count == 2
+        assert gang.notes == ("gangs of other namespaces in the group are not waited for",)
+
+
+class TestYuniKorn:
+    GROUPS = "yunikorn.apache.org/task-groups"
+
+    def test_an_application_without_task_groups_is_no_gang(self) -> None:
+        assert RESOLVER.member_key(made(labels={"applicationId": "a"})) is None
+
+    def test_placeholders_are_members(self) -> None:
+        """As newPlaceholder of k8shim makes them: id as label, group as annotation."""
+        placeholder = made(
+            name="tg-g-0-b-1",
+            uid="tg",
+            labels={"applicationId": "g-0", "queue": "root.sandbox"},
+            annotations={
+                "yunikorn.apache.org/placeholder": "true",
+                "yunikorn.apache.org/task-group-name": "b",
+            },
+        )
+        gang = only([*four("yunikorn"), placeholder])
+        assert (gang.min_count, len(gang.members)) == (4, 5)
+
+    def test_task_groups_on_the_first_pod_only(self) -> None:
+        pods = [recorded.yunikorn(i, 4, "g-0") for i in range(4)]
+        for pod in pods[1:]:
+            del pod["annotations"][self.GROUPS]
+        gang = only([made(name=f"p{i}", uid=f"p{i}", **pod) for i, pod in enumerate(pods)])
+        assert (gang.min_count, gang.size_known) == (4, True)
+
+    @pytest.mark.parametrize(
+        "text", ["x", "[]", "[{}]", '[{"name":"a","minMember":0}]', '[{"name":"a"}]', "[" * 9000]
+    )
+    def test_unreadable_task_groups(self, text: str) -> None:
+        pod = recorded.yunikorn(0, 4, "g-0")
+        pod["annotations"][self.GROUPS] = text
+        (problem,) = only([made(**pod)]).problems
+        assert "is no list of groups" in problem
+
+    def test_a_spark_driver_starts_before_its_executors_exist(self) -> None:
+        pod = recorded.yunikorn(0, 4, "g-0")
+        pod["labels"] = recorded.spark(0, 4, "g-0")["labels"]
+        gang = only([made(**pod)])
+        assert gang.key == GangKey("yunikorn", "ns", "g-0")
+        assert (gang.min_count, gang.size_known, gang.complete) == (1, False, True)
+
+
+class TestLeaderWorkerSet:
+    def test_exclusive_topology_lets_the_leader_start_alone(self) -> None:
+        pod = recorded.leader_worker_set(0, 4, "g-0")
+        pod["annotations"]["leaderworkerset.sigs.k8s.io/exclusive-topology"] = "rack"
+        gang = only([made(**pod)])
+        assert (gang.min_count, gang.size_known) == (1, False)
+
+    def test_a_worker_without_an_index_is_found_by_the_hash(self) -> None:
+        pod = recorded.leader_worker_set(1, 4, "g-0")
+        del pod["labels"]["leaderworkerset.sigs.k8s.io/group-index"]
+        key = RESOLVER.member_key(made(**pod))
+        assert key is not None
+        assert key.name == "ff2552bf4f4223f2f2e5fa9db5e23e0cead953c4"
+
+
+@pytest.mark.parametrize("fixture", recorded.OBJECTS)
+class TestObjects:
+    def test_unread_objects_are_said_and_what_is_there_counts(self, fixture: str) -> None:
+        gang = only(four(fixture))
+        assert (gang.min_count, gang.size_known, gang.unit) == (4, False, UNIT_ALL)
+        assert "is not served or must not be read, and so states no size" in gang.notes[0]
+
+    def test_a_missing_object_is_a_problem_where_they_are_read(self, fixture: str) -> None:
+        gang = only(four(fixture), recorded.group(fixture, 4, "another"))
+        (text,) = gang.problems
+        assert text.endswith("does not exist")
+
+    @pytest.mark.parametrize("count", [0, 1, None])
+    def test_a_quorum_of_one_is_no_gang(self, fixture: str, count: int | None) -> None:
+        """Volcano and KAI make such groups for the pods of every Deployment."""
+        gang = only(four(fixture), recorded.group(fixture, count))  # type: ignore[arg-type]
+        assert (gang.unit, gang.starts_whole, gang.problems) == (UNIT_SINGLE, False, ())
+
+    def test_a_negative_quorum(self, fixture: str) -> None:
+        (text,) = only(four(fixture), recorded.group(fixture, -1)).problems
+        assert "minMember is -1" in text
+
+    def test_a_tenants_class_on_the_object_does_not_count(self, fixture: str) -> None:
+        high = recorded.group(fixture, 4, priorityClassName="system-node-critical")
+        gang = only(four(fixture), high)
+        assert (gang.preemptor_priority, gang.victim_priority) == (0, 0)
+
+
+class TestTwoDialects:
+    def test_the_name_on_purpose_beats_the_launchers(self) -> None:
+        pod = recorded.mpi_job(1, 4, "g-0")
+        pod["labels"]["scheduling.x-k8s.io/pod-group"] = "h"
+        assert RESOLVER.member_key(made(**pod)) == GangKey("scheduling-plugins", "ns", "h")
+
+    def test_kais_derived_name_gives_way_and_is_no_conflict(self) -> None:
+        pod = recorded.kueue(0, 4, "g-0")
+        pod["annotations"]["pod-group-name"] = "pg-g-0-1234"
+        one = made(**pod)
+        assert RESOLVER.member_key(one) == GangKey("kueue", "ns", "g-0")
+        assert RESOLVER.conflict(one) is None
+
+    def test_two_names_on_purpose_are_a_conflict(self) -> None:
+        pod = recorded.kueue(0, 4, "g-0")
+        pod["annotations"]["scheduling.k8s.io/group-name"] = "h"
+        one = made(**pod)
+        assert RESOLVER.member_key(one) == GangKey("volcano", "ns", "h")
+        text = RESOLVER.conflict(one)
+        assert text == "pod ns/a names different groups: volcano:ns/h, kueue:ns/g-0"
+        assert RESOLVER.resolve(GangKey("volcano", "ns", "h"), snapshot([one])).problems == (text,)
+
+    def test_one_name_in_two_dialects_is_none(self) -> None:
+        pod = recorded.kueue(0, 1, "g-0")
+        pod["annotations"] |= recorded.koordinator(0, 1, "g-0")["annotations"]
+        gang = only([made(**pod)])
+        assert (gang.key.dialect, gang.problems) == ("koordinator", ())
+
+
+@pytest.mark.parametrize("uid", ["a", "rs"], ids=["of a bare pod", "of an owner"])
+def test_a_pod_group_that_volcano_derived_names_no_gang(uid: str) -> None:
+    """As its pg_controller makes them for whatever asks for its scheduler."""
+    owner = [{"kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}]
+    key = {"scheduling.k8s.io/group-name": f"podgroup-{uid}"}
+    assert RESOLVER.member_key(made(annotations=key, ownerReferences=owner)) is None
+    labels = {"skypilot-cluster-name": "s"}
+    one = made(annotations=key, ownerReferences=owner, labels=labels)
+    assert RESOLVER.member_key(one) == GangKey("skypilot", "ns", "s")
+    other = {"scheduling.k8s.io/group-name": "podgroup-of-mine"}
+    named = RESOLVER.member_key(made(annotations=other, ownerReferences=owner))
+    assert named == GangKey("volcano", "ns", "podgroup-of-mine")
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet"])
+def test_replicas_under_kai_stay_single(kind: str) -> None:
+    owner = [{"kind": kind, "name": "web", "uid": "w", "controller": True}]
+    key = {"pod-group-name": "pg-web-1234"}
+    assert RESOLVER.member_key(made(annotations=key, ownerReferences=owner)) is None
+
+
+@pytest.mark.parametrize("name", ["", "-", "a b", "a/b", "x" * 254, "é", "a\n"])
+def test_a_name_that_nothing_can_have_names_no_gang(name: str) -> None:
+    for key in (
+        "kueue.x-k8s.io/pod-group-name",
+        "gang.scheduling.koordinator.sh/name",
+        "scheduling.k8s.io/group-name",
+        "pod-group-name",
+    ):
+        assert RESOLVER.member_key(made(annotations={key: name})) is None
+
+
+def test_long_annotations_beside_it_do_not_hide_a_gang() -> None:
+    for fixture in recorded.EVERY:
+        plain = recorded.pod(fixture, 0, 4)
+        document = recorded.EVERY[fixture](0, 4, "g-0")
+        document["annotations"] = {**document.get("annotations", {}), "note": "x" * 10_000}
+        one = made(**document)
+        assert RESOLVER.member_key(one) == RESOLVER.member_key(plain)
+        if fixture in recorded.STATED:
+            assert only([one]).min_count == 4
