@@ -34,7 +34,7 @@ from bench.state import GPU, Amounts, NodeState, PodState, State, gang_of
 from tests.controlplane.build import BuildError
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.releases import release
-from tests.controlplane.scheduler import scheduler_config
+from tests.controlplane.scheduler import BINDER, scheduler_config
 from tests.controlplane.watching import Watch
 
 MINOR = "1.37"
@@ -44,6 +44,7 @@ PRIORITY = 100
 Way = Literal[
     "none",
     "extender",
+    "extender that binds",
     "extender with prioritize",
     "extender for GPUs only",
     "none, every node",
@@ -137,10 +138,13 @@ class Road:
             config, extender = scheduler_config(), {}
             if not way.startswith("none"):
                 namespace = self.bed.client.namespace
+                binds = way == "extender that binds"
                 served = stack.enter_context(
-                    serving(plane.workdir, plane.extender_kubeconfig, namespace)
+                    serving(plane.workdir, plane.extender_kubeconfig, namespace, binds=binds)
                 )
                 config = scheduler_config(served.url, **ENTRY.get(way, {}))
+                if binds:
+                    config["extenders"].append({"urlPrefix": served.url, **BINDER})
                 extender = {"extender": served.pid}
             if way.endswith("every node"):
                 config["percentageOfNodesToScore"] = 100

@@ -26,7 +26,7 @@ import platform
 import socket
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
 from time import perf_counter
 from typing import Any
@@ -40,6 +40,7 @@ from extender.server.app import Health, Verbs
 from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
+from extender.wire.bind import BindArgs, BindResult
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority, encode_filter_result
 from extender.wire.filter import decode_filter_args as decode
 from extender.wire.preempt import PreemptArgs, PreemptResult
@@ -62,6 +63,13 @@ class PassThrough:
         """Keep every candidate."""
         return PreemptResult(args.candidates)
 
+    async def bind(self, args: BindArgs, gone: Callable[[], Awaitable[None]]) -> BindResult:
+        """Bind nobody, and say that it is done."""
+        return BindResult()
+
+    def stopping(self) -> None:
+        """Nothing is held."""
+
 
 class NoDebug:
     """A debug source with nothing in it."""
@@ -70,7 +78,7 @@ class NoDebug:
         """Return nothing."""
         return []
 
-    reservations = evictions = gangs = decisions
+    reservations = evictions = binds = gangs = decisions
 
     def limits(self) -> dict[str, object]:
         """Return nothing."""

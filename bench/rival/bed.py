@@ -58,7 +58,7 @@ class Bed:
         cluster = Cluster(control_plane, self.client, NAMESPACE)
         cluster.make_namespace()
         cluster.priority_classes(**{f"level-{value}": value for value in sorted(set(priorities))})
-        grant_manifest(self.client)
+        grant_manifest(self.client, barrier=True)
         self._baseline = Baseline(control_plane.client())
         self._pool = ThreadPoolExecutor(WRITERS)
 

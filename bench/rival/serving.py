@@ -16,7 +16,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from extender.model.settings import PlanSettings, SeatSettings, ServerSettings, Settings
+from extender.model.settings import (
+    ApiSettings,
+    BindSettings,
+    PlanSettings,
+    SeatSettings,
+    ServerSettings,
+    Settings,
+)
 
 READY_SECONDS = 60.0
 
@@ -30,10 +37,16 @@ class Served(Struct, frozen=True):
 
 @contextlib.contextmanager
 def serving(
-    folder: Path, kubeconfig: Path, record_namespace: str, order: str = "default"
+    folder: Path,
+    kubeconfig: Path,
+    record_namespace: str,
+    order: str = "default",
+    *,
+    binds: bool = False,
 ) -> Iterator[Served]:
     """Run ``serve`` and tell where once it is ready, which includes that its cache is full.
 
+    ``binds``: the bind verb is served, and bindings are not limited in number a second.
     Its log is ``extender.log`` in ``folder``. Raises RuntimeError with the end of the
     log when it does not become ready.
     """
@@ -42,6 +55,8 @@ def serving(
         server=ServerSettings(port=port, log_level="info"),
         plan=PlanSettings(cost_order=order),
         seats=SeatSettings(record_namespace=record_namespace),
+        bind=BindSettings(enabled=binds),
+        api=ApiSettings(requests_per_second=0) if binds else ApiSettings(),
     )
     config, log = folder / "extender.yaml", folder / "extender.log"
     config.write_text(json.dumps(msgspec.to_builtins(settings)))

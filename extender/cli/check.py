@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from extender.cli import config, documents
+from extender.cli.bind_rules import hold_findings
 from extender.cli.catalogue import broken
 from extender.cli.documents import Document
 from extender.cli.findings import Finding, by_severity, render
@@ -145,7 +146,7 @@ def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterat
     yield from probe_findings(objects, settings)
     yield from network_findings(objects)
     yield from budget_findings(objects)
-    yield from rights_findings(objects)
+    yield from rights_findings(objects, binds=settings.bind.enabled)
     yield from record_findings(objects, settings)
     yield from shield_findings(objects, settings)
 
@@ -155,6 +156,7 @@ def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
     if settings.plan.pdb_policy == "prefer":
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
     yield from limit_findings(settings, source)
+    yield from hold_findings(settings, source)
     yield from listener_findings(settings.server, source)
     yield from grpc_findings(settings, source)
     yield from policy_findings(settings, source)

@@ -71,6 +71,10 @@ class DebugView:
             for unit in self._coordinator.flights.evictions.unfinished()
         ]
 
+    def binds(self) -> Sequence[object]:
+        """Return the binds that are held, and whom they wait for."""
+        return self._coordinator.bindings.describe()
+
     def limits(self) -> Mapping[str, object]:
         """Return who is suspended, and what namespaces have used lately."""
         return self._coordinator.admission.describe()

@@ -10,6 +10,7 @@ import ipaddress
 from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
+from extender.cli.bind_rules import bind_findings, binds_only
 from extender.cli.catalogue import broken
 from extender.cli.findings import Finding
 from extender.cli.kubescheduler import ExtenderEntry, timeout
@@ -34,13 +35,16 @@ def entry_findings(
     own: dict[str, ExtenderEntry], settings: Settings, source: str
 ) -> Iterator[Finding]:
     """Findings on our entries, which are keyed by their YAML path."""
-    yield from _verbs(own, source)
+    asked = {path: entry for path, entry in own.items() if not binds_only(entry)}
+    yield from _verbs(asked or own, source)
     for path, entry in own.items():
         place = f"{source}: {path}"
-        yield from _fail_closed(entry, place, own)
-        yield from _reach(entry, place)
-        yield from _timeout(entry, place, settings)
+        if path in asked:
+            yield from _fail_closed(entry, place, own)
+            yield from _reach(entry, place)
+            yield from _timeout(entry, place, settings)
         yield from _address(entry, place, settings)
+    yield from bind_findings(own, settings, source)
 
 
 def _verbs(own: dict[str, ExtenderEntry], source: str) -> Iterator[Finding]:
@@ -82,8 +86,6 @@ def _reach(entry: ExtenderEntry, place: str) -> Iterator[Finding]:
         names = ", ".join(resource.name for resource in entry.managed_resources)
         problem = f"limits the calls to pods that ask for {names}"
         yield broken("managed-resources", f"{place}.managedResources", problem)
-    if entry.bind_verb:
-        yield broken("bind", f"{place}.bindVerb", f"is {entry.bind_verb!r}, which is not served")
     if entry.prioritize_verb:
         yield broken("prioritize", f"{place}.prioritizeVerb", "is asked for every pod")
     if entry.prioritize_verb and entry.weight <= 0:

@@ -38,6 +38,8 @@ OPTIONAL_RIGHTS: Rights = {
     (API_GROUPS[source], "podgroups"): frozenset(("list", "watch")) for source in OPTIONAL
 }
 """Used where they are given: manifests/rbac-other-groups.yaml."""
+BIND_RIGHTS = _rights(("", "pods/binding", "create"))
+"""In every namespace, where the bind verb is served."""
 
 OWN_RIGHTS = _rights(
     ("", "configmaps", "get list create update delete"),
@@ -56,8 +58,11 @@ USER = "podgroup-extender"
 """Whom a static pod comes in as."""
 
 
-def rights_findings(documents: Sequence[Document]) -> Iterator[Finding]:
-    """Findings on bindings of our accounts, and on the roles that they name."""
+def rights_findings(documents: Sequence[Document], *, binds: bool = False) -> Iterator[Finding]:
+    """Findings on bindings of our accounts, and on the roles that they name.
+
+    ``binds``: the bind verb is served, and needs a right of its own.
+    """
     pods = [each for each in workloads(documents) if each.extender is not None]
     accounts = {
         (each.namespace, str(each.pod.get("serviceAccountName", "default"))) for each in pods
@@ -90,7 +95,12 @@ def rights_findings(documents: Sequence[Document]) -> Iterator[Finding]:
         found = roles.get((str(reference.get("kind", "")), role))
         if found is not None and id(found) not in done:
             done.add(id(found))
-            yield from _rules(found, kind == "ClusterRoleBinding")
+            yield from _rules(found, kind == "ClusterRoleBinding", binds)
+    granted = [each for each in documents if id(each) in done and kind_of(each) == "ClusterRole"]
+    if binds and granted and not any(_grants(each, BIND_RIGHTS) for each in granted):
+        names = ", ".join(name_of(each.value) for each in granted)
+        problem = f"{names} grants no create on pods/binding, while bind.enabled is true"
+        yield broken("bind-right", f"{granted[0].source}: ClusterRole", problem)
 
 
 def unbound(documents: Sequence[Document]) -> bool:
@@ -114,10 +124,25 @@ def is_ours(
     return False
 
 
-def _rules(document: Document, everywhere: bool) -> Iterator[Finding]:
+def _grants(document: Document, wanted: Rights) -> bool:
+    """Whether one rule of a role gives all of what is wanted."""
+    return all(
+        any(
+            group in (rule.get("apiGroups") or [])
+            and resource in (rule.get("resources") or [])
+            and verbs <= set(rule.get("verbs") or [])
+            for rule in items(document.value, "rules")
+        )
+        for (group, resource), verbs in wanted.items()
+    )
+
+
+def _rules(document: Document, everywhere: bool, binds: bool) -> Iterator[Finding]:
     """A role grants nothing that is not used."""
     place = f"{document.source}: {kind_of(document)} {name_of(document.value)}"
     used = {**CLUSTER_RIGHTS, **OPTIONAL_RIGHTS} if everywhere else OWN_RIGHTS
+    if everywhere and binds:
+        used = {**used, **BIND_RIGHTS}
     for position, rule in enumerate(items(document.value, "rules")):
         where = f"{place}: rules[{position}]"
         verbs = {str(verb) for verb in rule.get("verbs") or []}

@@ -22,7 +22,7 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import config, limit_metrics, tenant_metrics
+from extender.cli import bind_metrics, config, descriptors, limit_metrics, tenant_metrics
 from extender.cli.debug_source import DebugView
 from extender.cli.grpc_side import GrpcSide
 from extender.cli.leaving import leave_behind
@@ -100,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
         require_closed(settings.server, args.allow_open_port)
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)
+        if settings.bind.enabled:
+            descriptors.allow(settings.bind.max_held)
         uvloop.run(serve(settings, args.kubeconfig))
         leave_behind(0)
     except ExtenderError as problem:
@@ -135,7 +137,16 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
         debug = DebugView(cache, lambda: replica.coordinator, settings)
         load, tokens = Load(settings.server), Tokens(client)
-        server = Server(settings.server, verbs, debug, health, metrics, tokens=tokens, load=load)
+        server = Server(
+            settings.server,
+            verbs,
+            debug,
+            health,
+            metrics,
+            tokens=tokens,
+            load=load,
+            binds=settings.bind.enabled,
+        )
         metrics.source(
             "api_writes_waiting",
             "Writes to the API server that wait for their turn.",
@@ -217,6 +228,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
     )
     tenant_metrics.expose(metrics, replica)
     limit_metrics.expose(metrics, replica)
+    bind_metrics.expose(metrics, replica)
     leadership = replica.leadership
     metrics.source(
         "leader",

@@ -67,6 +67,8 @@ class Calls:
         self._calls: set[asyncio.Task[Any]] = set()
         self._left: set[asyncio.Task[Any]] = set()
         """Verbs at work whose caller has gone."""
+        self._holding = 0
+        """Binds among them that are held: they wait for others, and are bounded by what is held."""
         self._unread: set[asyncio.Task[Any]] = set()
         """Calls whose answer is not taken."""
         self._streams: dict[asyncio.Task[Any], str] = {}
@@ -79,8 +81,8 @@ class Calls:
 
     @property
     def working(self) -> int:
-        """How many calls are being read, answered or taken, streams apart."""
-        return len(self._calls) + len(self._left) + len(self._unread)
+        """How many calls are being read, answered or taken, streams and held binds apart."""
+        return len(self._calls) + len(self._left) + len(self._unread) - self._holding
 
     def unary(
         self, verb: str, answer: Callable[[bytes, Call], Awaitable[Answered]], page: str = ""
@@ -221,6 +223,16 @@ class Calls:
                 self._left.add(task)
                 task.add_done_callback(self._worked)
             raise
+
+    async def holding(self) -> None:
+        """Wait for ever, as a bind that is held whose caller stays; it is no busy call then."""
+        self._holding += 1
+        self._load.working -= 1
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._holding -= 1
+            self._load.working += 1
 
     def streams(self) -> dict[str, float]:
         """Return how many streams are open, by watch."""

@@ -33,6 +33,7 @@ FILES = (extender_pb2, plan_pb2, watch_pb2)
 SERVICES = frozenset(
     service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values()
 )
+BINDER = "podgroup.v1.ExtenderService"
 SPARE = 64
 """Calls that may come beyond our own limits, to be told so."""
 IDENTITY = 1
@@ -80,6 +81,7 @@ class GrpcServer:
     async def _drain_at(self, stop: asyncio.Event, server: grpc.aio.Server) -> None:
         await stop.wait()
         self._health.drain()
+        self._source.verbs.stopping()
         await self.calls.drain(self._source.settings.server.drain_seconds)
         # What was cut off still tells its caller so.
         await server.stop(ABORT_SECONDS)
@@ -88,7 +90,8 @@ class GrpcServer:
         settings = self._source.settings
         limits = settings.grpc
         beside = 2 * health.MOST + reflecting.MOST
-        most = limits.max_calls + limits.max_streams + beside + SPARE
+        held = settings.bind.max_held if settings.bind.enabled else 0
+        most = limits.max_calls + limits.max_streams + beside + SPARE + held
         server = grpc.aio.server(
             options=(
                 ("grpc.max_receive_message_length", largest(settings)),
@@ -153,6 +156,7 @@ class GrpcServer:
             "Filter": calls.unary("filter", verbs.filter),
             "Prioritize": calls.unary("prioritize", verbs.prioritize),
             "Preempt": calls.unary("preempt", verbs.preempt),
+            "Bind": calls.unary("bind", verbs.bind),
             "Plan": calls.unary("plan", plans.plan, "/debug/snapshot"),
             "Explain": calls.unary("explain", ExplainCalls(source).explain, "/debug/gangs"),
             # A scheduler that mirrors the seats is a caller of the verbs.
@@ -166,6 +170,8 @@ class GrpcServer:
             for file in FILES
             for service in file.DESCRIPTOR.services_by_name.values()
         }
+        if not source.settings.bind.enabled:
+            del services[BINDER]["Bind"]
         services[health.SERVICE] = {
             "Check": calls.beside("health", health.MOST, self._health.check),
             "Watch": calls.beside("health", health.MOST, self._health.watch),

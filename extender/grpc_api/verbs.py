@@ -1,4 +1,4 @@
-"""Filter, Prioritize and Preempt: messages in, the verbs' own questions, messages out."""
+"""Filter, Prioritize, Preempt and Bind: messages in, the verbs' own questions, messages out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from extender.grpc_api.calls import Answered, Call, Calls, parsed
 from extender.model.errors import InvalidInput, NotReady
 from extender.pb.podgroup.v1 import extender_pb2
 from extender.server.app import Verbs
+from extender.wire.bind import bind_args
 from extender.wire.filter import FilterArgs, FilterResult
 from extender.wire.pods import read_pod
 from extender.wire.preempt import Candidate, PreemptArgs
@@ -65,6 +66,19 @@ class VerbCalls:
             }
         )
         return answer, len(args.candidates), len(result.candidates)
+
+    async def bind(self, data: bytes, call: Call) -> Answered:
+        """Give a pod its node, a member of a gang with the others."""
+        asked = parsed(extender_pb2.BindRequest, data)
+        args = bind_args(
+            pod_name=asked.pod_name,
+            pod_namespace=asked.pod_namespace,
+            pod_uid=asked.pod_uid,
+            node_name=asked.node_name,
+        )
+        # A caller that leaves ends the holding; what is posted by then is not called back.
+        result = await self._verbs.bind(args, self._calls.holding)
+        return extender_pb2.BindResponse(error=result.error), 1, int(not result.error)
 
 
 def filter_response(result: FilterResult, offered: list[str]) -> extender_pb2.FilterResponse:

@@ -175,6 +175,22 @@ class SeatSettings(Section, frozen=True, kw_only=True):
     """After so many plans in a row that were given up a gang is suspended; 0: never."""
     suspend_seconds: float = 3600.0
     """For how long, unless the gang changes."""
+    rollback: Literal["keep", "delete"] = "keep"
+    """What becomes of members that are bound when the rest of the quorum cannot be. keep: they are
+    told of. delete: they are deleted, which is final for a bare pod."""
+
+
+class BindSettings(Section, frozen=True, kw_only=True):
+    """The bind verb, which lets a plan's members through together; docs/barrier.md."""
+
+    enabled: bool = False
+    """Serve it. Needs the right to create pods/binding and an entry of its own with bindVerb."""
+    hold_seconds: float = 25.0
+    """A bind is held this long at most; with post_seconds below the entry's httpTimeout."""
+    post_seconds: float = 10.0
+    """How long one binding is tried when the API server does not take it at once."""
+    max_held: int = 4096
+    """Binds held at a time. Over HTTP each takes a connection."""
 
 
 class EvictionSettings(Section, frozen=True, kw_only=True):
@@ -248,6 +264,7 @@ class Settings(Section, frozen=True, kw_only=True):
     groups: GroupSettings = GroupSettings()
     plan: PlanSettings = PlanSettings()
     seats: SeatSettings = SeatSettings()
+    bind: BindSettings = BindSettings()
     eviction: EvictionSettings = EvictionSettings()
     leadership: LeadershipSettings = LeadershipSettings()
     policy: PolicySettings = PolicySettings()
@@ -337,6 +354,9 @@ def validate(settings: Settings) -> None:
         (s.eviction.per_namespace_hour >= 0, "eviction.perNamespaceHour must not be negative"),
         (s.seats.bind_seconds > 0, "seats.bindSeconds must be positive"),
         (s.seats.max_replans >= 0, "seats.maxReplans must not be negative"),
+        (s.bind.hold_seconds > 0, "bind.holdSeconds must be positive"),
+        (s.bind.post_seconds > 0, "bind.postSeconds must be positive"),
+        (s.bind.max_held > 0, "bind.maxHeld must be positive"),
         (s.eviction.concurrency > 0, "eviction.concurrency must be positive"),
         (s.eviction.attempts > 0, "eviction.attempts must be positive"),
         (s.grpc.max_calls > 0, "grpc.maxCalls must be positive"),

@@ -19,6 +19,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 CLOSE = (b"connection", b"close")
+HOLDING = "holding"
+"""Key in a scope's state: to be called with whether the answer waits for other callers now."""
 LATE = "late"
 """Key in a scope's state: the body has not come in time."""
 

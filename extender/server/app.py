@@ -1,4 +1,4 @@
-"""The ASGI application: three verbs, health, metrics, debug.
+"""The ASGI application: the verbs, health, metrics, debug.
 
 kube-scheduler reads the body only of a 200 and takes anything else for an
 error, so every refusal here is for the person who reads logs or calls by hand.
@@ -23,6 +23,7 @@ from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.model.settings import ServerSettings
 from extender.server.answers import (
     CLOSE,
+    HOLDING,
     JSON,
     TEXT,
     Body,
@@ -44,6 +45,7 @@ from extender.server.metrics import Metrics, VerbMetrics
 from extender.server.rules import Rules, Shown
 from extender.server.seldom import Seldom
 from extender.server.tokens import Tokens, review
+from extender.wire.bind import BindArgs, BindResult, decode_bind_args, encode_bind_result
 from extender.wire.filter import (
     FilterArgs,
     FilterResult,
@@ -60,6 +62,8 @@ from extender.wire.preempt import (
 )
 
 VERBS = ("filter", "prioritize", "preempt")
+BIND = "bind"
+"""Served only where the settings say so."""
 LINGER_SECONDS = 2.0
 """How long the rest of a refused body is read, so that the caller sees the refusal."""
 SHOWN = 500
@@ -71,7 +75,7 @@ Answered = tuple[bytes, int, int]
 
 
 class Verbs(Protocol):
-    """What the verbs room gives. All three run on the event loop.
+    """What the verbs room gives. All run on the event loop.
 
     InvalidInput becomes 400, UnknownPod 409, NotReady 503, anything else 500; an error
     that kube-scheduler should see as filter's own goes into FilterResult.error.
@@ -85,6 +89,15 @@ class Verbs(Protocol):
 
     async def preempt(self, args: PreemptArgs) -> PreemptResult:
         """Say which pods may go, by node."""
+
+    async def bind(self, args: BindArgs, gone: Callable[[], Awaitable[None]]) -> BindResult:
+        """Bind a pod, a member of a gang with the others.
+
+        ``gone`` returns when the caller has left; it is awaited only while the bind is held.
+        """
+
+    def stopping(self) -> None:
+        """Answer the binds that are held: this process stops."""
 
 
 def _nothing() -> list[str]:
@@ -120,6 +133,8 @@ class App:
         settings: ServerSettings,
         tokens: Tokens | None,
         load: Load | None = None,
+        *,
+        binds: bool = False,
     ) -> None:
         self._verbs = verbs
         self._debug = debug
@@ -136,7 +151,11 @@ class App:
             "/prioritize": (self._prioritize, metrics.verb("prioritize")),
             "/preempt": (self._preempt, metrics.verb("preempt")),
         }
+        self._served = (*VERBS, BIND) if binds else VERBS
+        self._bind_metrics = metrics.verb(BIND) if binds else None
         self._in_flight = 0
+        self._held = 0
+        """Binds among them that are held: they wait for others, and keep nobody busy."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = False
@@ -148,9 +167,15 @@ class App:
         """How many requests are being answered now."""
         return self._in_flight
 
+    @property
+    def busy(self) -> int:
+        """How many of them are worked on: binds that are held are not."""
+        return self._in_flight - self._held
+
     def drain(self) -> None:
         """Turn readiness off and ask callers, answer by answer, to close their connections."""
         self._draining = True
+        self._verbs.stopping()
 
     async def idle(self) -> None:
         """Return once no request is in flight."""
@@ -168,6 +193,8 @@ class App:
         self._idle.clear()
         try:
             call = self._calls.get(scope["path"])
+            if call is None and self._bind_metrics is not None and scope["path"] == "/bind":
+                call = partial(self._bind, scope, receive), self._bind_metrics
             if call is not None and rules.verbs:
                 await self._serve_verb(*call, rules, scope, receive, send)
             else:
@@ -302,6 +329,24 @@ class App:
         result = await self._verbs.preempt(args)
         return encode_preempt_result(result), len(args.candidates), len(result.candidates)
 
+    async def _bind(self, scope: Scope, receive: Receive, body: bytes) -> Answered:
+        args = decode_bind_args(body)
+        result = await self._verbs.bind(args, partial(self._gone, scope, receive))
+        return encode_bind_result(result), 1, int(not result.error)
+
+    async def _gone(self, scope: Scope, receive: Receive) -> None:
+        """Return when the caller has left. Meanwhile its bind is held, which keeps nobody busy."""
+        self._held += 1
+        self._load.working -= 1
+        scope["state"][HOLDING](True)
+        try:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        finally:
+            self._held -= 1
+            self._load.working += 1
+            scope["state"][HOLDING](False)
+
     def _request_id(self, scope: Scope) -> str:
         given = header(scope, b"x-request-id")
         if given is not None and _REQUEST_ID.fullmatch(given):
@@ -317,7 +362,7 @@ class App:
         path: str = scope["path"]
         serve = self._other(path)
         if serve is None:
-            verbs = [f"/{verb}" for verb in VERBS] if rules.verbs else []
+            verbs = [f"/{verb}" for verb in self._served] if rules.verbs else []
             there = f"there are {', '.join(verbs)}" if verbs else "none is served on this port"
             message = f"no verb {path[:100]!r}, {there}"
             await respond(

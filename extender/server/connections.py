@@ -109,6 +109,8 @@ class Connections:
         self.limits = limits
         self.refused = refused
         self._places: dict[Place, None] = {}
+        self._holding: set[Place] = set()
+        """Those whose answer waits for other callers: bounded by what is held, not counted."""
         self._opening: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -163,10 +165,18 @@ class Connections:
     def closed(self, place: Place) -> None:
         """The socket is no more."""
         self._places.pop(place, None)
+        self._holding.discard(place)
+
+    def holding(self, place: Place, now: bool) -> None:
+        """Note whether its answer waits for other callers."""
+        if now and place in self._places:
+            self._holding.add(place)
+        else:
+            self._holding.discard(place)
 
     def _room(self, now: float) -> bool:
         """Whether there is a place, perhaps by closing what is of no use."""
-        if len(self._places) < self.limits.connections:
+        if len(self._places) - len(self._holding) < self.limits.connections:
             return True
         useless = [place for place in self._places if _useless(place)]
         if not useless:

@@ -17,6 +17,7 @@ INDEX = {
     "/debug/decisions": "what was decided lately and why, newest first (?limit=N)",
     "/debug/reservations": "seats held, for whom and until when",
     "/debug/evictions": "units that are being evicted, what is left of each, and what refuses",
+    "/debug/binds": "members whose bind is held, and whom they wait for",
     "/debug/limits": "gangs suspended and why; planning time and evictions by namespace",
     "/debug/gangs": "the gangs as resolved, with problems and notes",
     "/debug/pods?name=NAME": "unfinished pods of a name, or of a NAMESPACE/NAME, with what "
@@ -52,6 +53,9 @@ class DebugSource(Protocol):
     def evictions(self) -> Sequence[object]:
         """Return the units that are being evicted, broken ones with the reason."""
 
+    def binds(self) -> Sequence[object]:
+        """Return the binds that are held, by gang."""
+
     def limits(self) -> Mapping[str, object]:
         """Return who is suspended, and what namespaces have used lately."""
 
@@ -84,6 +88,8 @@ async def serve_debug(
         await respond(send, 200, _encode({"reservations": held}), headers=headers)
     elif path == "/debug/evictions":
         await respond(send, 200, _encode({"evictions": source.evictions()}), headers=headers)
+    elif path == "/debug/binds":
+        await respond(send, 200, _encode({"binds": source.binds()}), headers=headers)
     elif path == "/debug/limits":
         await respond(send, 200, _encode(source.limits()), headers=headers)
     elif path == "/debug/gangs":

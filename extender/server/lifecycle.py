@@ -41,7 +41,7 @@ class Server:
     ``health`` says whether the process is ready and alive. ``port`` and ``health_port`` are the
     bound ports as soon as ``started`` is set (a port 0 in the settings takes a free one; no
     listener for health: 0). ``tokens`` reviews those who ask for metrics and debug pages from
-    elsewhere. ``load`` is shared with gRPC, if that is served.
+    elsewhere. ``load`` is shared with gRPC, if that is served. ``binds``: the bind verb is served.
     """
 
     def __init__(
@@ -54,12 +54,13 @@ class Server:
         *,
         tokens: Tokens | None = None,
         load: Load | None = None,
+        binds: bool = False,
         certificate_check_seconds: float = CERTIFICATE_CHECK_SECONDS,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._certificate_check_seconds = certificate_check_seconds
-        self.app = App(verbs, debug, health, metrics, settings, tokens, load)
+        self.app = App(verbs, debug, health, metrics, settings, tokens, load, binds=binds)
         self.started = asyncio.Event()
         self.port = 0
         self.health_port = 0

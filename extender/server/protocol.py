@@ -8,6 +8,7 @@ number of requests sent ahead. How long each part may take is looked after in ``
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from math import inf
 from time import time as wall_clock
 from typing import Any
@@ -17,7 +18,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from extender.server.answers import LATE, raw_answer
+from extender.server.answers import HOLDING, LATE, raw_answer
 from extender.server.connections import Connections, Phase, Place
 from extender.server.peer import end_of, names_of
 
@@ -71,9 +72,13 @@ class LimitedProtocol(HttpToolsProtocol):
         """Take over after the handshake."""
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
-        self.app_state = {"names": names_of(certificate), "expired": False}
         self._end = end_of(certificate)
         place = self._place
+        self.app_state = {
+            "names": names_of(certificate),
+            "expired": False,
+            HOLDING: partial(self._held.holding, place),
+        }
         place.connection = self
         place.phase, place.since = Phase.IDLE, self.loop.time()
 

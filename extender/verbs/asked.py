@@ -30,23 +30,32 @@ class Asked:
         Raises UnknownPod when there is none in time, when the UID is another pod's, and when the
         pod is bound or being deleted: nobody schedules such a pod.
         """
-        found = self._cluster.pod(told.uid)
-        if found is None or found.gated:
-            found = await self._soon(told.uid)
-        if found is None:
-            raise UnknownPod(
-                f"no pod with UID {_cut(told.uid)} ({_cut(told.key)}) is known here after "
-                f"{self._wait_seconds:g} s; nothing is done for it",
-                absent=True,
-            )
-        if (found.namespace, found.name) != (told.namespace, told.name):
-            raise UnknownPod(f"UID {told.uid} is that of {found.key}, not of {_cut(told.key)}")
+        found = await self.known(told.uid, told.namespace, told.name)
         if found.node:
             raise UnknownPod(f"{found.key} has a node already: {found.node}")
         if found.deleting:
             raise UnknownPod(f"{found.key} is being deleted")
         if found.gated:
             raise UnknownPod(f"{found.key} is held back by its scheduling gates")
+        return found
+
+    async def known(self, uid: str, namespace: str, name: str) -> Pod:
+        """Return the cached object of a pod, whatever its state, without gates if that comes soon.
+
+        Raises UnknownPod when there is none in time, and when the UID is another pod's.
+        """
+        told = f"{namespace}/{name}"
+        found = self._cluster.pod(uid)
+        if found is None or found.gated:
+            found = await self._soon(uid)
+        if found is None:
+            raise UnknownPod(
+                f"no pod with UID {_cut(uid)} ({_cut(told)}) is known here after "
+                f"{self._wait_seconds:g} s; nothing is done for it",
+                absent=True,
+            )
+        if (found.namespace, found.name) != (namespace, name):
+            raise UnknownPod(f"UID {uid} is that of {found.key}, not of {_cut(told)}")
         return found
 
     async def _soon(self, uid: str) -> Pod | None:

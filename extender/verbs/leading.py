@@ -7,7 +7,9 @@ from typing import TypeVar
 
 from extender.gang.act.leadership import Candidate
 from extender.model.errors import NotReady
+from extender.verbs.bind import Gone
 from extender.verbs.verbs import ExtenderVerbs
+from extender.wire.bind import BindArgs, BindResult
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority
 from extender.wire.preempt import PreemptArgs, PreemptResult
 
@@ -36,6 +38,19 @@ class LeadersVerbs:
     async def preempt(self, args: PreemptArgs) -> PreemptResult:
         """Return what kube-scheduler may evict for the pod."""
         return await self._leading(lambda verbs: verbs.preempt(args))
+
+    async def bind(self, args: BindArgs, gone: Gone) -> BindResult:
+        """Bind the pod, a member of a gang together with the others."""
+        self._leadership.note_asked()
+        self._require(verbs := self._present())
+        answer = await verbs.bind(args, gone)
+        if answer.error:
+            self._require(verbs)
+        return answer  # that a pod is bound stays true whoever leads
+
+    def stopping(self) -> None:
+        """Answer the binds that are held: this process stops."""
+        self._present().stopping()
 
     async def _leading(self, ask: Callable[[ExtenderVerbs], Awaitable[T]]) -> T:
         self._leadership.note_asked()

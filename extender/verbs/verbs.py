@@ -1,22 +1,24 @@
-"""The three verbs behind one object, as the server calls them."""
+"""The verbs behind one object, as the server calls them."""
 
 from __future__ import annotations
 
 from extender.gang.act.coordinator import Coordinator
 from extender.model.settings import Settings
 from extender.verbs.asked import Asked
+from extender.verbs.bind import Bind, Gone
 from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter
 from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
 from extender.verbs.samples import Samples
 from extender.verbs.spare import Spare
+from extender.wire.bind import BindArgs, BindResult
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority
 from extender.wire.preempt import PreemptArgs, PreemptResult
 
 
 class ExtenderVerbs:
-    """filter, prioritize and preempt. They raise NotReady and UnknownPod; no more on purpose."""
+    """filter, prioritize, preempt, bind. They raise NotReady and UnknownPod; no more on purpose."""
 
     def __init__(
         self, cluster: Cluster, coordinator: Coordinator, spare: Spare, settings: Settings
@@ -37,6 +39,8 @@ class ExtenderVerbs:
         self._filter = Filter(context, asked)
         self._prioritize = Prioritize(context)
         self._preempt = Preempt(context, asked, settings)
+        self._bind = Bind(context, asked, coordinator.bindings)
+        self._bindings = coordinator.bindings
 
     async def filter(self, args: FilterArgs) -> FilterResult:
         """Return the nodes the pod may have now."""
@@ -49,3 +53,11 @@ class ExtenderVerbs:
     async def preempt(self, args: PreemptArgs) -> PreemptResult:
         """Return what kube-scheduler may evict for the pod."""
         return await self._preempt.answer(args)
+
+    async def bind(self, args: BindArgs, gone: Gone) -> BindResult:
+        """Bind the pod, a member of a gang together with the others."""
+        return await self._bind.answer(args, gone)
+
+    def stopping(self) -> None:
+        """Answer the binds that are held: this process stops."""
+        self._bindings.stop("the extender is being stopped")

@@ -92,7 +92,6 @@ CASES = [
         ours(weight=1),
         f"warning weight-unused {ENTRY}.weight",
     ),
-    case("binds", ours(bindVerb="bind"), f"error bind {ENTRY}.bindVerb"),
     case(
         "managed resources",
         ours(managedResources=[{"name": "nvidia.com/gpu"}]),

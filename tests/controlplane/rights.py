@@ -10,16 +10,18 @@ from tests.controlplane.client import Client
 from tests.controlplane.credentials import EXTENDER_USER
 
 RBAC = Path(__file__).parents[2] / "manifests" / "rbac.yaml"
+BARRIER = RBAC.parent / "barrier" / "rbac.yaml"
 GROUP = "rbac.authorization.k8s.io"
 
 
-def grant_manifest(client: Client) -> None:
-    """Make the manifest's roles and bind them to the user ``extender``.
+def grant_manifest(client: Client, *, barrier: bool = False) -> None:
+    """Make the manifest's roles and bind them to the user ``extender``; the barrier's too.
 
     Its Role, which is about plan records, goes to the client's namespace.
     """
     user = {"kind": "User", "name": EXTENDER_USER, "apiGroup": GROUP}
-    for document in yaml.safe_load_all(RBAC.read_text()):
+    files = (RBAC, BARRIER) if barrier else (RBAC,)
+    for document in (each for path in files for each in yaml.safe_load_all(path.read_text())):
         kind = document["kind"]
         if kind not in ("ClusterRole", "Role"):
             continue

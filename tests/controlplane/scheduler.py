@@ -18,6 +18,14 @@ EXTENDER: Object = {
 }
 """An extender entry without its address."""
 
+BINDER: Object = {
+    "bindVerb": "bind",
+    "nodeCacheCapable": True,
+    "ignorable": False,
+    "httpTimeout": "45s",
+}
+"""The entry of the bind barrier without its address: every pod is bound by the extender."""
+
 
 def scheduler_config(extender_url: str | None = None, **extender_overrides: Any) -> Object:
     """A KubeSchedulerConfiguration, with the extender at the given URL or with none.

@@ -20,6 +20,7 @@ NOT_OBJECTS = {
     "kube-scheduler-config-split.yaml",
     "static-pod/kube-scheduler-config.yaml",
     "static-pod/extender-config.yaml",
+    "barrier/kube-scheduler-config.yaml",
 }
 """Files that no API server is given."""
 

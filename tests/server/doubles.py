@@ -15,6 +15,7 @@ from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from extender.server.rules import Rules
 from extender.server.tokens import Tokens
+from extender.wire.bind import BindArgs, BindResult
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority
 from extender.wire.preempt import PreemptArgs, PreemptResult
 
@@ -28,6 +29,9 @@ class Echo:
     def __init__(self) -> None:
         self.asked: list[FilterArgs | PreemptArgs] = []
         self.hook: Callable[[], Awaitable[None]] | None = None
+        self.binds: list[BindArgs] = []
+        self.left = 0
+        self.stopped = asyncio.Event()
 
     async def _call(self, args: FilterArgs | PreemptArgs) -> None:
         self.asked.append(args)
@@ -45,6 +49,26 @@ class Echo:
     async def preempt(self, args: PreemptArgs) -> PreemptResult:
         await self._call(args)
         return PreemptResult(args.candidates)
+
+    async def bind(self, args: BindArgs, gone: Callable[[], Awaitable[None]]) -> BindResult:
+        """Answer the name of the node; the node "held" is held until the caller leaves."""
+        self.binds.append(args)
+        if args.node == "held":
+            waits = asyncio.ensure_future(gone())
+            stopped = asyncio.create_task(self.stopped.wait())
+            await asyncio.wait((waits, stopped), return_when=asyncio.FIRST_COMPLETED)
+            left = waits.done()
+            waits.cancel()
+            stopped.cancel()
+            await asyncio.gather(waits, stopped, return_exceptions=True)
+            self.left += left
+            return BindResult("left" if left else "stopping")
+        if self.hook is not None:
+            await self.hook()
+        return BindResult(args.node)
+
+    def stopping(self) -> None:
+        self.stopped.set()
 
     def fail_with(self, error: Exception) -> None:
         async def fail() -> None:
@@ -84,6 +108,9 @@ class Source:
     def evictions(self) -> list[Row]:
         return [Row("unit")]
 
+    def binds(self) -> list[Row]:
+        return [Row("bind")]
+
     def limits(self) -> dict[str, object]:
         return {"suspended": []}
 
@@ -105,6 +132,7 @@ class Running:
         settings: ServerSettings,
         certificate_check_seconds: float,
         tokens: Tokens | None,
+        binds: bool,
     ) -> None:
         self.verbs = Echo()
         self.source = Source()
@@ -120,6 +148,7 @@ class Running:
             Health(lambda: self.reasons, lambda: self.dead, lambda: self.cold),
             self.metrics,
             tokens=tokens,
+            binds=binds,
             certificate_check_seconds=certificate_check_seconds,
         )
 
@@ -136,10 +165,11 @@ async def running(
     settings: ServerSettings | None = None,
     certificate_check_seconds: float = 5.0,
     tokens: Tokens | None = None,
+    binds: bool = False,
 ) -> AsyncIterator[Running]:
     """Run a server for the length of a block; errors of the server come out of it."""
     settings = settings or ServerSettings(port=0, drain_seconds=5.0)
-    one = Running(settings, certificate_check_seconds, tokens)
+    one = Running(settings, certificate_check_seconds, tokens, binds)
     serving = asyncio.create_task(one.server.serve(one.stop))
     started = asyncio.create_task(one.server.started.wait())
     try:

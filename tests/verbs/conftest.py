@@ -48,7 +48,7 @@ class _NoDebug:
     def decisions(self) -> list[object]:
         return []
 
-    reservations = evictions = gangs = decisions
+    reservations = evictions = binds = gangs = decisions
 
     def limits(self) -> dict[str, object]:
         return {}

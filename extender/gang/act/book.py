@@ -142,6 +142,8 @@ class Book:
         """Node -> uid -> requests of pods whose room the seats there count on."""
         self.touched: Callable[[str], None] = lambda node: None
         """Called with each node whose seats, or the pods that leave them, have changed."""
+        self.released: Callable[[Flight, str], None] = lambda flight, why: None
+        """Called with a plan whose seats nobody may take any more, and why: changing, or over."""
 
     def __len__(self) -> int:
         return len(self._flights)

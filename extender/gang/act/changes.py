@@ -20,7 +20,10 @@ LOOK_SECONDS = 0.1
 
 
 class Changes:
-    """Changes plans, ``max_replans`` times each. ``stale()`` says why nothing can be decided."""
+    """Changes plans, ``max_replans`` times each. ``stale()`` says why nothing can be decided.
+
+    ``posting(flight)``: bindings of its members are on their way to the API server.
+    """
 
     def __init__(
         self,
@@ -29,18 +32,20 @@ class Changes:
         background: Background,
         max_replans: int,
         stale: Callable[[], str | None],
+        posting: Callable[[Flight], bool],
     ) -> None:
         self._flights = flights
         self._turns = turns
         self._spawn = background.spawn
         self._max_replans = max_replans
         self._stale = stale
+        self._posting = posting
 
     def begin(self, flight: Flight, why: str, masks: Masks | None = None) -> None:
         """Stop what can be stopped of a plan, and search for another one."""
         if flight.over or flight.state is State.CHANGING:
             return
-        self._flights.change(flight)
+        self._flights.change(flight, why)
         self._spawn(self._change(flight, why, masks or {}))
 
     async def _change(self, flight: Flight, why: str, masks: Masks) -> None:
@@ -79,6 +84,8 @@ class Changes:
 
     async def _answered_sit(self, flight: Flight) -> None:
         """Wait a moment for members that were given a seat: they are bound there, or ask again."""
+        while self._posting(flight):  # noqa: ASYNC110 - bounded by bind.postSeconds
+            await asyncio.sleep(LOOK_SECONDS)
         for _ in range(round(ANSWERED_SECONDS / LOOK_SECONDS)):
             if not (flight.answered or flight.presumed) or flight.over:
                 return

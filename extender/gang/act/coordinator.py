@@ -15,6 +15,8 @@ import structlog
 
 from extender.gang.act.admission import Admission
 from extender.gang.act.background import Background
+from extender.gang.act.binder import Binder
+from extender.gang.act.bindings import Bindings
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.changes import Changes
 from extender.gang.act.clocks import Clocks
@@ -29,6 +31,7 @@ from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.offers import Offers
+from extender.gang.act.partial import PartlyBound
 from extender.gang.act.pending_gangs import PendingGangs, ready
 from extender.gang.act.planner_thread import PLANNER, Masks, PlannerThread
 from extender.gang.act.records import Records
@@ -83,6 +86,7 @@ class Coordinator:
         records: Records,
         evictor: Evictor,
         notifier: Notifier,
+        binder: Binder,
         *,
         leadership: Leadership,
         heartbeats: Heartbeats,
@@ -187,12 +191,6 @@ class Coordinator:
             self._decide,
             self.stale,
         )
-        self._changes = Changes(
-            self.flights, self._turns, self._background, settings.seats.max_replans, self.stale
-        )
-        self._sweeper = Sweeper(
-            self.notices, self._keeper, self._gangs, self._snapshot, leadership, clocks.monotonic
-        )
         self._refused_seats = refused = RefusedSeats(
             self.book,
             clocks.monotonic,
@@ -200,6 +198,40 @@ class Coordinator:
             self.notices.calls,
             self._replan,
             self.flights.seat_given,
+        )
+        self.partly_bound = PartlyBound(
+            settings.seats.rollback == "delete",
+            evictor,
+            self.notices,
+            leadership,
+            clocks,
+            self._background,
+            self._present_gang,
+            self._decide,
+            lambda flight, why: self.flights.end(flight, Outcome.GAVE_UP, why, penal=True),
+        )
+        self.bindings = Bindings(
+            settings.bind,
+            self.book,
+            binder,
+            leadership,
+            clocks,
+            self._background,
+            self.flights.problem,
+            self._replan,
+            self.partly_bound,
+            refused,
+        )
+        self._changes = Changes(
+            self.flights,
+            self._turns,
+            self._background,
+            settings.seats.max_replans,
+            self.stale,
+            self.bindings.posting,
+        )
+        self._sweeper = Sweeper(
+            self.notices, self._keeper, self._gangs, self._snapshot, leadership, clocks.monotonic
         )
         self.seat_not_offered = refused.seat_not_offered
         self.seat_not_tried = refused.seat_not_tried
@@ -316,6 +348,7 @@ class Coordinator:
 
     def _flight_ended(self, flight: Flight, done: bool, penal: bool, why: str) -> None:
         self.admission.ended(flight, done=done, why=why, seen=self.stale() is None)
+        self.bindings.ended(flight, done, why)
         if done:
             self._waiting.succeeded(flight.key)
         elif penal:
@@ -348,6 +381,7 @@ class Coordinator:
     async def tick(self) -> None:
         """Look at deadlines; waits for nothing."""
         if self.recovered and self._source.synced:
+            self.bindings.tick()
             self.flights.tick()
 
     async def _sweep(self) -> None:
@@ -411,4 +445,5 @@ class Coordinator:
         process may lead again by then, with a coordinator that knows nothing of it.
         """
         self._planner_thread.close()
+        self.bindings.stop("this replica does not lead any more")
         await self._background.close()

@@ -204,9 +204,10 @@ class Flights:
         budgeted = self._check.budgeted(left, plan.priority)
         self.evictions.begin(plan, record.id, left, budgeted, message, touched=True, sent=sent)
 
-    def change(self, flight: Flight) -> None:
+    def change(self, flight: Flight, why: str = "it is changed") -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
         flight.enter(State.CHANGING, self._clocks.monotonic())
+        self.book.released(flight, why)
         self.evictions.release(flight.id)
 
     async def _act(self, flight: Flight) -> None:

@@ -77,6 +77,7 @@ class Lifetimes:
         for uid in sorted(flight.answered & flight.seats.keys()):
             # On its way to a seat that nobody holds any more.
             self._offers.note(flight.pods[uid], [flight.seats[uid]])
+        self._book.released(flight, "its plan has ended")
         self._book.close(flight.key)
         for victim in (*flight.plan.victims, *flight.plan.waits_for):
             wanted = self._wanted.get(victim.uid)
@@ -99,6 +100,7 @@ class Lifetimes:
         if flight.over:
             return
         held, why = seats_of(flight), message
+        self._book.released(flight, message)
         self.leave(flight)
         owed = sum(
             victim.uid in unit.must_go

@@ -100,13 +100,27 @@ class RefusedSeats:
                     flight.tries.pop(moved, None)
                     self._calls.again(flight, moved)
                 return
-        now = self._now()
-        since = flight.missed.setdefault(pod.uid, now)
-        if min(now - since, now - flight.since) >= MISSED_SECONDS:
-            why = f"kube-scheduler does not accept {pod.name} on {flight.seats[pod.uid]}"
-            self._refuse(flight, pod, why)
-        else:
+        flight.missed.setdefault(pod.uid, self._now())
+        if not self._look(flight, pod):
             self._calls.again(flight, pod.uid)
+
+    def look(self, flight: Flight) -> None:
+        """Change the seat of a member that was refused it and has not asked again.
+
+        With others assumed on their seats kube-scheduler may have no node left on which it would
+        ask about that member, while they wait for it.
+        """
+        for uid in [uid for uid in flight.missed if uid in flight.seats]:
+            if flight.state is State.OPEN and uid in flight.missed:
+                self._look(flight, flight.pods[uid])
+
+    def _look(self, flight: Flight, pod: Pod) -> bool:
+        now = self._now()
+        if min(now - flight.missed[pod.uid], now - flight.since) < MISSED_SECONDS:
+            return False
+        why = f"kube-scheduler does not accept {pod.name} on {flight.seats[pod.uid]}"
+        self._refuse(flight, pod, why)
+        return True
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of a member whose nomination kube-scheduler has cleared."""

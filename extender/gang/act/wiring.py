@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from extender.gang.act.binder import Binder
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.evictor import Evictor
@@ -68,6 +69,13 @@ def coordinate(
             client, settings.eviction, sleep=sleep, rng=random, wall=clocks.wall, ended=evicted
         ),
         Notifier(client, failed, clocks.wall),
+        Binder(
+            client,
+            settings.bind.post_seconds,
+            monotonic=clocks.monotonic,
+            sleep=sleep,
+            rng=random,
+        ),
         leadership=leadership or Alone(),
         heartbeats=heartbeats or Heartbeats(),
         clocks=clocks,

@@ -34,6 +34,8 @@ class Outcome(StrEnum):
     GAVE_UP = "gave-up"
     BROKEN = "broken"
     """A victim gang has gone in part, and the rest cannot be evicted now."""
+    IN_PART = "in-part"
+    """Some members were bound, and the rest of the quorum cannot be."""
 
 
 class Decision(Struct, frozen=True, kw_only=True):

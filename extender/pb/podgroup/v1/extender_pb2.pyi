@@ -195,6 +195,62 @@ class NodeScore(_message.Message):
 Global___NodeScore: _TypeAlias = NodeScore  # noqa: Y015
 
 @_typing.final
+class BindRequest(_message.Message):
+    """Asks Bind."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_NAME_FIELD_NUMBER: _builtins.int
+    POD_NAMESPACE_FIELD_NUMBER: _builtins.int
+    POD_UID_FIELD_NUMBER: _builtins.int
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    pod_name: _builtins.str
+    """The pod's name."""
+    pod_namespace: _builtins.str
+    """Its namespace."""
+    pod_uid: _builtins.str
+    """Its UID: a pod made anew under the name is never bound."""
+    node_name: _builtins.str
+    """The node."""
+    def __init__(
+        self,
+        *,
+        pod_name: _builtins.str = ...,
+        pod_namespace: _builtins.str = ...,
+        pod_uid: _builtins.str = ...,
+        node_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_name", b"node_name", "pod_name", b"pod_name", "pod_namespace", b"pod_namespace", "pod_uid", b"pod_uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BindRequest: _TypeAlias = BindRequest  # noqa: Y015
+
+@_typing.final
+class BindResponse(_message.Message):
+    """Answers Bind."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    error: _builtins.str
+    """Empty: the pod is bound. Else why it is not; it is to be scheduled again."""
+    def __init__(
+        self,
+        *,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BindResponse: _TypeAlias = BindResponse  # noqa: Y015
+
+@_typing.final
 class PreemptRequest(_message.Message):
     """Asks Preempt."""
 

@@ -52,6 +52,11 @@ class ExtenderServiceStub:
                 request_serializer=podgroup_dot_v1_dot_extender__pb2.PreemptRequest.SerializeToString,
                 response_deserializer=podgroup_dot_v1_dot_extender__pb2.PreemptResponse.FromString,
                 _registered_method=True)
+        self.Bind = channel.unary_unary(
+                '/podgroup.v1.ExtenderService/Bind',
+                request_serializer=podgroup_dot_v1_dot_extender__pb2.BindRequest.SerializeToString,
+                response_deserializer=podgroup_dot_v1_dot_extender__pb2.BindResponse.FromString,
+                _registered_method=True)
 
 
 class ExtenderServiceServicer:
@@ -81,6 +86,15 @@ class ExtenderServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Bind(self, request, context):
+        """Give the pod its node. A member of a gang waits here for the other members of its plan, as
+        long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+        set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ExtenderServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -98,6 +112,11 @@ def add_ExtenderServiceServicer_to_server(servicer, server):
                     servicer.Preempt,
                     request_deserializer=podgroup_dot_v1_dot_extender__pb2.PreemptRequest.FromString,
                     response_serializer=podgroup_dot_v1_dot_extender__pb2.PreemptResponse.SerializeToString,
+            ),
+            'Bind': grpc.unary_unary_rpc_method_handler(
+                    servicer.Bind,
+                    request_deserializer=podgroup_dot_v1_dot_extender__pb2.BindRequest.FromString,
+                    response_serializer=podgroup_dot_v1_dot_extender__pb2.BindResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -184,6 +203,33 @@ class ExtenderService:
             '/podgroup.v1.ExtenderService/Preempt',
             podgroup_dot_v1_dot_extender__pb2.PreemptRequest.SerializeToString,
             podgroup_dot_v1_dot_extender__pb2.PreemptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Bind(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/podgroup.v1.ExtenderService/Bind',
+            podgroup_dot_v1_dot_extender__pb2.BindRequest.SerializeToString,
+            podgroup_dot_v1_dot_extender__pb2.BindResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,6 +42,11 @@ class ExtenderServiceStub:
     """Which of these nodes serve gangs best?"""
     Preempt: _grpc.UnaryUnaryMultiCallable[_extender_pb2.PreemptRequest, _extender_pb2.PreemptResponse]
     """Which of the pods that the scheduler would evict for this one may it evict?"""
+    Bind: _grpc.UnaryUnaryMultiCallable[_extender_pb2.BindRequest, _extender_pb2.BindResponse]
+    """Give the pod its node. A member of a gang waits here for the other members of its plan, as
+    long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+    set.
+    """
 
 @_typing.type_check_only
 class ExtenderServiceAsyncStub(ExtenderServiceStub):
@@ -57,6 +62,11 @@ class ExtenderServiceAsyncStub(ExtenderServiceStub):
     """Which of these nodes serve gangs best?"""
     Preempt: _aio.UnaryUnaryMultiCallable[_extender_pb2.PreemptRequest, _extender_pb2.PreemptResponse]  # type: ignore[assignment]
     """Which of the pods that the scheduler would evict for this one may it evict?"""
+    Bind: _aio.UnaryUnaryMultiCallable[_extender_pb2.BindRequest, _extender_pb2.BindResponse]  # type: ignore[assignment]
+    """Give the pod its node. A member of a gang waits here for the other members of its plan, as
+    long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+    set.
+    """
 
 class ExtenderServiceServicer(metaclass=_abc_1.ABCMeta):
     """The extender verbs, for schedulers that speak gRPC: the questions and answers of
@@ -87,5 +97,16 @@ class ExtenderServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_extender_pb2.PreemptResponse, _abc.Awaitable[_extender_pb2.PreemptResponse]]:
         """Which of the pods that the scheduler would evict for this one may it evict?"""
+
+    @_abc_1.abstractmethod
+    def Bind(
+        self,
+        request: _extender_pb2.BindRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_extender_pb2.BindResponse, _abc.Awaitable[_extender_pb2.BindResponse]]:
+        """Give the pod its node. A member of a gang waits here for the other members of its plan, as
+        long as bind.holdSeconds: give the call a deadline above that. Served where bind.enabled is
+        set.
+        """
 
 def add_ExtenderServiceServicer_to_server(servicer: ExtenderServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,433 @@
+"""The bind barrier: members of a plan get their nodes together, or nobody gets one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.act import refused_seats
+from extender.gang.act.book import Flight, State
+from extender.model.errors import UnknownPod
+from extender.model.settings import BindSettings, SeatSettings, Settings
+from extender.sandbox.faults import Fault
+from extender.wire.bind import BindArgs
+from tests.gang.rig import FAST, PODS, Rig
+
+HELD = replace(FAST, bind=BindSettings(enabled=True, hold_seconds=30.0, post_seconds=1.0))
+SHORT = replace(FAST, bind=BindSettings(enabled=True, hold_seconds=0.3, post_seconds=1.0))
+ROLLBACK = replace(
+    HELD, seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=1.0, rollback="delete")
+)
+ENDS = replace(
+    HELD, seats=SeatSettings(bind_seconds=2.5, victim_slack_seconds=1.0, rollback="delete")
+)
+FEW = replace(FAST, bind=BindSettings(enabled=True, max_held=1))
+GANG = ("g-0", "g-1", "g-2")
+BINDING = r"/pods/{}/binding"
+REAL = r"/pods/{}/binding$"
+"""Not the rehearsal, which has a query."""
+
+
+@pytest.fixture
+async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
+    settings: Settings = getattr(request, "param", HELD)
+    async with Rig(settings) as one:
+        await one.classes(low=1, high=1000)
+        await one.nodes(4)
+        yield one
+
+
+async def stay() -> None:
+    """A caller that does not leave."""
+    await asyncio.Event().wait()
+
+
+def args(rig: Rig, name: str, node: str) -> BindArgs:
+    return BindArgs(name, "default", rig.cached(name).uid, node)
+
+
+def bind(
+    rig: Rig, name: str, node: str, gone: Callable[[], Awaitable[None]] = stay
+) -> asyncio.Task[str]:
+    """Ask to bind as kube-scheduler does, in a binding cycle of its own."""
+
+    async def ask() -> str:
+        return (await rig.verbs.bind(args(rig, name, node), gone)).error
+
+    return asyncio.create_task(ask())
+
+
+async def seated(rig: Rig, count: int = 3) -> dict[str, str]:
+    """A gang with open seats, each member told its own: name -> node."""
+    await rig.gang("g", count, "high")
+    seats: dict[str, str] = {}
+    names = [f"n{i}" for i in range(4)]
+    for name in (f"g-{i}" for i in range(count)):
+        while name not in seats:
+            for node in (await rig.filter(name, *names)).node_names:
+                seats[name] = node
+            await asyncio.sleep(0.01)
+    return seats
+
+
+def flight(rig: Rig) -> Flight:
+    found = rig.coordinator.book.get(rig.resolver_key("g-0"))
+    assert found is not None
+    return found
+
+
+async def nodes_of(rig: Rig) -> dict[str, str]:
+    items = (await rig.client.get(PODS))["items"]
+    return {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in items}
+
+
+async def held(rig: Rig, count: int) -> None:
+    await rig.until(lambda: rig.coordinator.bindings.barrier.count == count, f"{count} held")
+
+
+def bound_to(seats: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: node if name in names else "" for name, node in seats.items()}
+
+
+# -- all together ---------------------------------------------------------------------------
+
+
+async def test_nobody_is_bound_before_the_last_has_arrived(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = [bind(rig, name, seats[name]) for name in GANG[:2]]
+    await held(rig, 2)
+    assert await nodes_of(rig) == bound_to(seats)
+    (shown,) = rig.coordinator.bindings.describe()
+    assert shown["missing"] == ["default/g-2"]
+    last = bind(rig, "g-2", seats["g-2"])
+    assert await asyncio.gather(*first, last) == ["", "", ""]
+    assert await nodes_of(rig) == seats
+    await rig.until(lambda: rig.outcomes("g")[-1] == "done", "the plan is done")
+    assert rig.coordinator.bindings.barriers["opened"] == 1
+    assert rig.coordinator.bindings.describe() == []
+
+
+async def test_a_bind_that_is_asked_for_again_is_answered_once_it_is_done(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = bind(rig, "g-0", seats["g-0"])
+    await held(rig, 1)
+    again = bind(rig, "g-0", seats["g-0"])
+    assert "again" in await first
+    rest = [bind(rig, name, seats[name]) for name in GANG[1:]]
+    assert await asyncio.gather(again, *rest) == ["", "", ""]
+    await rig.until(lambda: bool(rig.cached("g-0").node), "the cache has it")
+    assert await bind(rig, "g-0", seats["g-0"]) == ""
+    assert "already" in await bind(rig, "g-0", "n9")
+
+
+async def test_a_pod_of_no_gang_is_bound_at_once(rig: Rig) -> None:
+    await rig.pod("plain", cpu="1")
+    await rig.filter("plain", "n0")
+    assert await bind(rig, "plain", "n0") == ""
+    assert (await nodes_of(rig))["plain"] == "n0"
+
+
+async def test_a_gang_of_one_is_bound_at_once_and_not_rehearsed(rig: Rig) -> None:
+    seats = await seated(rig, 1)
+    assert await bind(rig, "g-0", seats["g-0"]) == ""
+    asked = [path for method, path in rig.server.requests if "binding" in path]
+    assert len(asked) == 1
+
+
+# -- one can no longer come -------------------------------------------------------------------
+
+
+async def test_a_member_that_is_deleted_lets_nobody_through(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = [bind(rig, name, seats[name]) for name in GANG[:2]]
+    await held(rig, 2)
+    await rig.remove("g-2")
+    for error in await asyncio.gather(*first):
+        assert "nobody is bound" in error
+        assert "g-2 went away" in error
+    assert set((await nodes_of(rig)).values()) == {""}
+
+
+async def test_a_node_that_is_gone_lets_nobody_through_and_the_plan_is_changed(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = [bind(rig, name, seats[name]) for name in GANG[:2]]
+    await held(rig, 2)
+    old = flight(rig)
+    await rig.client.delete(f"/api/v1/nodes/{seats['g-2']}")
+    for error in await asyncio.gather(*first):
+        assert "nobody is bound" in error
+        assert "is gone" in error
+    await rig.until(
+        lambda: flight(rig) is not old and flight(rig).state is State.OPEN, "another plan is open"
+    )
+    assert seats["g-2"] not in flight(rig).seats.values()
+    assert set((await nodes_of(rig)).values()) == {""}
+
+
+@pytest.mark.parametrize("rig", [SHORT], indirect=True)
+async def test_who_does_not_come_in_time_is_named_and_seats_are_kept(rig: Rig) -> None:
+    seats = await seated(rig)
+    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG[:2]])
+    assert all("nobody is bound" in each and "g-2 did not come" in each for each in errors)
+    assert flight(rig).state is State.OPEN
+    assert len(flight(rig).seats) == 3
+    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
+
+
+async def test_a_caller_that_leaves_is_not_counted_as_arrived(rig: Rig) -> None:
+    """kube-scheduler has given the pod up, and what it had reserved for it."""
+    seats = await seated(rig)
+    leaves = asyncio.Event()
+
+    async def gone() -> None:
+        await leaves.wait()
+
+    first = bind(rig, "g-0", seats["g-0"], gone)
+    second = bind(rig, "g-1", seats["g-1"])
+    await held(rig, 2)
+    leaves.set()
+    assert "left" in await first
+    third = bind(rig, "g-2", seats["g-2"])
+    await held(rig, 2)
+    assert await nodes_of(rig) == bound_to(seats)
+    back = bind(rig, "g-0", seats["g-0"])
+    assert list(await asyncio.gather(back, second, third)) == ["", "", ""]
+
+
+async def test_a_cancelled_call_is_not_counted_either(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = bind(rig, "g-0", seats["g-0"])
+    await held(rig, 1)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await held(rig, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(403, "Forbidden"), (422, "Invalid"), (409, "Conflict")]
+)
+async def test_a_binding_that_would_be_refused_is_known_before_anybody_is_bound(
+    rig: Rig, status: int, reason: str
+) -> None:
+    seats = await seated(rig)
+    path = BINDING.format("g-1") + ".*dryRun"
+    fault = rig.server.faults.plan(
+        Fault(times=100, method="POST", path=path, status=status, reason=reason)
+    )
+    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG])
+    assert all("nobody is bound" in each and "g-1" in each for each in errors), errors
+    assert await nodes_of(rig) == bound_to(seats)
+    assert fault.hits
+    fault.times = 0
+    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
+
+
+async def test_the_term_ends_while_binds_are_held(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = bind(rig, "g-0", seats["g-0"])
+    await held(rig, 1)
+    rig.coordinator.bindings.stop("this replica does not lead any more")
+    assert "does not lead" in await first
+    assert "does not lead" in await bind(rig, "g-1", seats["g-1"])
+    assert await nodes_of(rig) == bound_to(seats)
+
+
+async def test_killed_with_binds_held_nobody_is_bound_and_the_next_life_goes_on(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = [bind(rig, name, seats[name]) for name in GANG[:2]]
+    await held(rig, 2)
+    await rig.restart()
+    await asyncio.gather(*first)
+    assert await nodes_of(rig) == bound_to(seats)
+    again = {name: (await rig.filter(name, *seats.values())).node_names for name in GANG}
+    assert again == {name: [node] for name, node in seats.items()}
+    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
+
+
+# -- errors of the question -------------------------------------------------------------------
+
+
+async def test_another_node_than_the_seat_is_an_error(rig: Rig) -> None:
+    seats = await seated(rig)
+    assert f"its seat is on {seats['g-0']}" in await bind(rig, "g-0", seats["g-1"])
+    assert rig.coordinator.bindings.barrier.count == 0
+
+
+async def test_a_member_without_a_plan_is_not_bound(rig: Rig) -> None:
+    await rig.group("g", 2, "high")
+    await rig.pod("g-0", cls="high", group="g")
+    await rig.until(lambda: rig.cache.pod_named("default", "g-0") is not None)
+    assert "no plan in flight has a seat" in await bind(rig, "g-0", "n0")
+    assert (await nodes_of(rig))["g-0"] == ""
+
+
+async def test_a_pod_made_anew_is_never_bound_by_an_old_call(rig: Rig) -> None:
+    await rig.pod("plain", cpu="1")
+    await rig.until(lambda: rig.cache.pod_named("default", "plain") is not None)
+    old = args(rig, "plain", "n0")
+    await rig.remove("plain")
+    await rig.pod("plain", cpu="1")
+    await rig.until(lambda: rig.cache.pod(old.uid) is None, "the old pod is not cached any more")
+    with pytest.raises(UnknownPod):
+        await rig.verbs.bind(old, stay)
+    assert (await nodes_of(rig))["plain"] == ""
+
+
+async def test_a_pod_made_anew_that_the_cache_has_not_seen_is_refused_by_the_api(rig: Rig) -> None:
+    await rig.pod("plain", cpu="1")
+    await rig.until(lambda: rig.cache.pod_named("default", "plain") is not None)
+    rig.server.faults.stall()
+    old = args(rig, "plain", "n0")
+    await rig.remove("plain")
+    await rig.pod("plain", cpu="1")
+    assert "another pod's" in (await rig.verbs.bind(old, stay)).error
+    assert (await nodes_of(rig))["plain"] == ""
+
+
+# -- after the first post -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("drop", ["before", "after"])
+async def test_a_lost_answer_is_read_back(rig: Rig, drop: Any) -> None:
+    seats = await seated(rig)
+    fault = rig.server.faults.plan(
+        Fault(times=1, method="POST", path=REAL.format("g-1"), drop=drop)
+    )
+    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
+    assert fault.hits == 1
+    assert await nodes_of(rig) == seats
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_what_passes_is_tried_again(rig: Rig, status: int) -> None:
+    seats = await seated(rig)
+    fault = rig.server.faults.plan(
+        Fault(times=2, method="POST", path=REAL.format("g-1"), status=status)
+    )
+    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
+    assert fault.hits == 2
+
+
+async def test_a_lasting_refusal_is_told_and_those_bound_are_kept(rig: Rig) -> None:
+    seats = await seated(rig)
+    fault = rig.server.faults.plan(
+        Fault(times=100, method="POST", path=REAL.format("g-1"), status=403, reason="Forbidden")
+    )
+    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG])
+    assert errors[0] == errors[2] == ""
+    assert "Forbidden" in errors[1]
+    assert await nodes_of(rig) == bound_to(seats, "g-0", "g-2")
+    assert "in-part" in rig.outcomes("g")
+    assert "bound so far: g-0, g-2" in rig.messages("g")
+    # The gang sits in part: whoever comes now is not held.
+    fault.times = 0
+    assert await bind(rig, "g-1", seats["g-1"]) == ""
+    await rig.until(lambda: rig.outcomes("g")[-1] == "done", "the plan is done")
+
+
+@pytest.mark.parametrize("rig", [ROLLBACK], indirect=True)
+async def test_a_lasting_refusal_is_rolled_back_where_that_is_configured(rig: Rig) -> None:
+    seats = await seated(rig)
+    await rig.pod("other", cpu="1", on=seats["g-0"])
+    rig.server.faults.plan(
+        Fault(times=100, method="POST", path=REAL.format("g-1"), status=403, reason="Forbidden")
+    )
+    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG])
+    assert "Forbidden" in errors[1]
+    await rig.until_names("g-1", "other")
+    assert {"in-part", "gave-up"} <= set(rig.outcomes("g"))
+    assert rig.coordinator.partly_bound.counted["rolled-back"] == 2
+
+
+@pytest.mark.parametrize("rig", [ROLLBACK], indirect=True)
+async def test_a_gang_that_sits_whole_is_never_rolled_back(rig: Rig) -> None:
+    seats = await seated(rig)
+    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
+    await rig.until(lambda: rig.outcomes("g")[-1] == "done", "the plan is done")
+    await rig.remove("g-1")
+    await rig.until_names("g-0", "g-2")
+    assert "in-part" not in rig.outcomes("g")
+
+
+async def test_two_clusters_of_callers_do_not_bind_twice(rig: Rig) -> None:
+    """Repeated calls while bindings are posted end the same way."""
+    seats = await seated(rig)
+    rig.server.faults.plan(Fault(times=1, method="POST", path=REAL.format("g-1"), delay=0.3))
+    first = [bind(rig, name, seats[name]) for name in GANG]
+    await rig.until(lambda: rig.coordinator.bindings.barriers["opened"] == 1, "opened")
+    second = [bind(rig, name, seats[name]) for name in GANG]
+    assert await asyncio.gather(*first, *second) == [""] * 6
+    assert await nodes_of(rig) == seats
+
+
+async def test_a_seat_that_was_refused_once_is_changed_while_others_are_held(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those held are assumed on their nodes, so kube-scheduler may have no node left for which it
+    would ask about the member whose seat it has refused: it does not ask again."""
+    monkeypatch.setattr(refused_seats, "MISSED_SECONDS", 0.3)
+    seats = await seated(rig)
+    first = [bind(rig, name, seats[name]) for name in GANG[:2]]
+    await held(rig, 2)
+    old = flight(rig)
+    await rig.filter("g-2", seats["g-0"])
+    for error in await asyncio.gather(*first):
+        assert "does not accept g-2" in error
+    await rig.until(
+        lambda: flight(rig) is not old and flight(rig).state is State.OPEN, "another plan is open"
+    )
+    assert flight(rig).seats[rig.cached("g-2").uid] != seats["g-2"]
+
+
+@pytest.mark.parametrize("rig", [ENDS], indirect=True)
+async def test_a_plan_that_ends_in_part_is_rolled_back(rig: Rig) -> None:
+    """The API server does not take one binding, without ever saying no."""
+    seats = await seated(rig)
+    rig.server.faults.plan(
+        Fault(times=1000, method="POST", path=REAL.format("g-1"), status=503, reason="Unavailable")
+    )
+    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG])
+    assert errors[0] == errors[2] == ""
+    assert "not accepted within 1 s" in errors[1]
+    assert "in-part" not in rig.outcomes("g")
+    await rig.until_names("g-1")
+    assert {"in-part", "gave-up"} <= set(rig.outcomes("g"))
+
+
+@pytest.mark.parametrize("rig", [FEW], indirect=True)
+async def test_more_than_may_be_held_are_refused(rig: Rig) -> None:
+    seats = await seated(rig)
+    first = bind(rig, "g-0", seats["g-0"])
+    await held(rig, 1)
+    assert "bind.maxHeld" in await bind(rig, "g-1", seats["g-1"])
+    assert rig.coordinator.bindings.barrier.count == 1
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_a_stale_cache_lets_no_member_through(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seats = await seated(rig)
+    monkeypatch.setattr(rig.coordinator, "stale", lambda: "the cache is stale")
+    assert "stale" in await bind(rig, "g-0", seats["g-0"])
+    assert rig.coordinator.bindings.barrier.count == 0
+
+
+async def test_nothing_is_posted_by_who_does_not_lead_any_more(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seats = await seated(rig)
+    monkeypatch.setattr(rig.coordinator.bindings, "_leadership", SimpleNamespace(acts=False))
+    calls = [bind(rig, name, seats[name]) for name in GANG]
+    await held(rig, 3)
+    rig.coordinator.bindings.tick()
+    rig.coordinator.bindings.stop("this replica does not lead any more")
+    assert all("nobody is bound" in error for error in await asyncio.gather(*calls))
+    assert await nodes_of(rig) == bound_to(seats)
+    assert not [path for method, path in rig.server.requests if path.endswith("/binding")]
