@@ -34,13 +34,12 @@ CLUSTER_RIGHTS = _rights(
 )
 """In every namespace. tests/packaging compares manifests/rbac.yaml with this."""
 
-BIND_RIGHTS = _rights(("", "pods/binding", "create"))
-"""In every namespace, where the bind verb is served."""
-
 OPTIONAL_RIGHTS: Rights = {
     (API_GROUPS[source], "podgroups"): frozenset(("list", "watch")) for source in OPTIONAL
 }
 """Used where they are given: manifests/rbac-other-groups.yaml."""
+BIND_RIGHTS = _rights(("", "pods/binding", "create"))
+"""In every namespace, where the bind verb is served."""
 
 OWN_RIGHTS = _rights(
     ("", "configmaps", "get list create update delete"),
