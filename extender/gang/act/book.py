@@ -93,6 +93,12 @@ class Flight(Struct, kw_only=True):
     """Monotonic time since when the seats are held."""
     told: bool = False
     """Its members were told that evictions have begun."""
+    crowded_at: float = 0.0
+    """Since when its room is there and others may be on their way to it, monotonic; 0: nobody."""
+    closed_at: float = 0.0
+    """Since when others were kept away from its nodes for that, monotonic; 0: they never were."""
+    closed: bool = False
+    """They are kept away now."""
     doubted: bool = False
     """Another pod came to a node with a seat: the plan is to be compared again."""
     nodes: object = None
@@ -128,6 +134,11 @@ class Flight(Struct, kw_only=True):
         Such a gang's seats are not taken over: two gangs would run in part.
         """
         return bool(self.answered or self.presumed) or len(self.seats) < len(self.plan.seats)
+
+    @property
+    def firm(self) -> bool:
+        """Whether its seats keep more urgent pods of no gang away too."""
+        return self.closed or self.binding
 
 
 class Book:
@@ -222,6 +233,14 @@ class Book:
         flight.answered_at = now
         self._settle_firmness(flight, was)
 
+    def keep_away(self, flight: Flight, since: float) -> None:
+        """Keep more urgent pods of no gang off its seats since then (monotonic); 0: no longer."""
+        flight.closed = bool(since)
+        flight.closed_at = since or flight.closed_at
+        self.version += 1  # what others were told of these seats does not stand
+        for node in flight.seats.values():
+            self.touched(node)
+
     def not_coming(self, flight: Flight, uids: Iterable[str]) -> None:
         """These members are not on their way to their seats, or not any more."""
         was = flight.binding
@@ -276,12 +295,12 @@ class Book:
         """Return the seats on a node that keep a pod of this priority away.
 
         Those of gangs as urgent or more, and firm ones: between a gang's first member and its
-        last nobody comes, else it would start in part.
+        last nobody comes, else it would start in part; nor while they are kept away (crowding).
         """
         return [
             hold
             for hold in self.holds_on(node)
-            if hold.priority >= priority or self._flights[hold.gang].binding
+            if hold.priority >= priority or self._flights[hold.gang].firm
         ]
 
     def leaving_on(self, node: str) -> Iterable[tuple[str, Requests]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.evictions import Evictions
@@ -111,7 +112,8 @@ class Comparison:
         if self._offers.unknown(flight.held):
             return True
         nodes = set(flight.seats.values())
-        offered = self._offers.in_the_way(flight.held, nodes, flight.plan.priority)
+        until = flight.closed_at if flight.closed else inf
+        offered = self._offers.in_the_way(flight.held, nodes, flight.plan.priority, until)
         if not offered:
             return False
         others = [hold for hold in self._book.holds() if hold.gang != flight.key]

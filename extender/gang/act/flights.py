@@ -28,6 +28,7 @@ from extender.gang.act.background import Background
 from extender.gang.act.book import Book, Flight, State
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.comparison import Comparison, units_of
+from extender.gang.act.crowding import Crowding
 from extender.gang.act.deadlines import late
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.evictor import EvictionRefused, Evictor
@@ -126,6 +127,7 @@ class Flights:
         self.shown = self._comparison.shown
         self.problem = self._comparison.problem
         self.crowded = self._comparison.crowded
+        self._crowding = Crowding(book, self.crowded, clocks.monotonic)
         lifetimes = Lifetimes(
             book, snapshot, self.evictions, keeper, notices, offers, clocks, decide, ended
         )
@@ -412,6 +414,7 @@ class Flights:
             errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
             if not flight.victims and not flight.waits:
                 self._advance(flight)
+            self._crowding.look(flight)
             overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
             if overdue is not None:
                 self._blame(flight)

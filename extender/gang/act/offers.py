@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
+from math import inf
 
 from msgspec import Struct
 
@@ -67,17 +68,19 @@ class Offers:
         """Whether a life before may have offered room that seats held at ``since`` count on."""
         return self._now() < self._seeing and since < self._seeing
 
-    def in_the_way(self, since: float, nodes: AbstractSet[str], priority: int) -> list[Hold]:
+    def in_the_way(
+        self, since: float, nodes: AbstractSet[str], priority: int, until: float = inf
+    ) -> list[Hold]:
         """Return what pods may take of the nodes although seats are held there.
 
         Those that were offered one before ``since``, when the seats came to be held, and those
-        above ``priority``, which the seats do not keep away.
+        above ``priority``, which the seats have not kept away before ``until``.
         """
         now, wanted = self._now(), frozenset(nodes)
         found = []
         for uid, offer in self._made.items():
             first = offer.time < since or offer.priority > priority
-            if first and now - offer.time <= OFFER_SECONDS:
+            if first and offer.time < until and now - offer.time <= OFFER_SECONDS:
                 found += [
                     Hold(NOBODY, 0, uid, name, offer.requests)
                     for name in sorted(wanted.intersection(offer.nodes))
