@@ -36,6 +36,7 @@ class Evidence:
             maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=monotonic
         )
         """Kinds of pods, with the node that was refused them as a seat."""
+        self._refusals = 0
         self._now = monotonic
         self.asked_at = -inf
         """Monotonic time at which kube-scheduler asked about a pod last."""
@@ -62,6 +63,12 @@ class Evidence:
     def refuses(self, pod: Pod, node: str) -> None:
         """Note that kube-scheduler refuses pods like this one on a node that has room."""
         self._refused[_kind(pod), node] = None
+        self._refusals += 1
+
+    def version(self) -> int:
+        """Return a number that grows with each refused seat, and with each that is forgotten."""
+        self._refused.expire()
+        return 2 * self._refusals - len(self._refused)
 
     def masks(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
         """Return, per member uid, the nodes that do not count for its kind."""

@@ -81,6 +81,7 @@ class Turns:
         refusals = self._flights.evictions.refusals
         refusals.unevictable()  # some refusals may just have been forgotten
         beside = refusals.version + self._admission.stayed.version(self._clocks.monotonic())
+        beside += self._evidence.version()
         return (self._source.generation, self._book.version, beside)
 
     async def plan(
