@@ -7,8 +7,11 @@ import threading
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from extender.gang.act import planner_thread
+from extender.gang.act.heartbeats import Heartbeats
+from extender.gang.act.rounds import run_rounds
 from extender.model.errors import NotReady
 from tests.gang.rig import Rig, full_cluster
 
@@ -79,3 +82,19 @@ async def test_nothing_begins_in_a_closed_background(rig: Rig) -> None:
     await asyncio.sleep(0)
     assert not begun
     assert not rig.coordinator._background._tasks
+
+
+async def test_a_round_that_the_end_of_the_term_cuts_off_is_no_failure() -> None:
+    stop = asyncio.Event()
+    rounds: list[str] = []
+
+    async def ends() -> None:
+        rounds.append("round")
+        if len(rounds) > 1:
+            stop.set()
+        raise NotReady("the term is over")
+
+    with capture_logs() as logs:
+        await run_rounds({"planning": ends}, stop, 0.01, Heartbeats())
+    assert len(rounds) == 2
+    assert [log["log_level"] for log in logs] == ["info", "info"]

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 
 from extender.gang.act.heartbeats import Heartbeats
+from extender.model.errors import NotReady
 
 log = structlog.get_logger("gang")
 
@@ -35,6 +36,8 @@ async def _every(
         heartbeats.beat(name)
         try:
             await work()
+        except NotReady as why:  # the term ends, and nothing is wrong
+            log.info("a round was not finished", loop=name, why=str(why))
         except Exception:  # one bad gang must not end the loop for all others
             log.exception("a round failed", loop=name)
         try:
