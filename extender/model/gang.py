@@ -70,11 +70,9 @@ class Gang(Struct, frozen=True, dict=True):
     def goes_whole(self) -> bool:
         """Whether it is evicted whole or not at all: a unit, and one that has come together.
 
-        Members of a gang below its quorum lose nothing together, and what a gang with problems
+        Members of a gang below its quorum lose nothing together. One whose members do not wait
+        for each other has no quorum: whoever of it runs does its work. What a gang with problems
         would be is not known.
         """
-        return (
-            not self.problems
-            and self.unit == UNIT_ALL
-            and len(self.bound) >= max(1, self.min_count)
-        )
+        together = max(1, self.min_count) if self.starts_whole else 1
+        return not self.problems and self.unit == UNIT_ALL and len(self.bound) >= together

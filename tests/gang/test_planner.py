@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from extender.model.objects import (
     DisruptionBudget,
     LabelSelector,
+    Owner,
     Pod,
     PodAffinityTerm,
     PodShape,
@@ -99,6 +102,22 @@ def test_the_smaller_sufficient_gang_goes() -> None:
 def test_a_gang_goes_whole_from_nodes_the_preemptor_does_not_use() -> None:
     state = snapshot(NODES, gang("low", 4) + waiting("high", 2), [group("low"), group("high", 2)])
     assert evicted(plan_for(state, "high")) == {"low-0", "low-1", "low-2", "low-3"}
+
+
+def test_what_runs_one_by_one_goes_whole_while_one_of_it_waits() -> None:
+    """An Indexed Job that waits for one of its pods has not lost its quorum: the others work."""
+    job, index = Owner("Job", "train", "uid-train"), "batch.kubernetes.io/job-completion-index"
+    low = [
+        replace(
+            pod(f"low-{i}", priority=1, on=f"n{i}" if i < 3 else "", labels={index: str(i)}),
+            owner=job,
+        )
+        for i in range(4)
+    ]
+    urgent = pod("urgent", priority=HIGH, on="n3")
+    groups = [group("high", 1)]
+    state = snapshot(NODES, [*low, urgent, *waiting("high", 1)], groups)
+    assert evicted(plan_for(state, "high")) == {"low-0", "low-1", "low-2"}
 
 
 def test_heterogeneous_members() -> None:

@@ -171,7 +171,7 @@ class Checks(Listener):
         running = [other for other in staying if other.node]
         # Who was bound just now may not have been known to us.
         left = {other.uid for other in running if now - other.bound > NEWS}
-        if len(left) < (len(staying) if work.sizeless else work.quorum):
+        if work.quorum and len(left) < (len(staying) if work.sizeless else work.quorum):
             return  # it has lost its quorum already: its members are single pods by then
         self._begun.update(dict.fromkeys((other.uid for other in running), priority))
         self.units[work.name] = Unit(work, now, priority, left)

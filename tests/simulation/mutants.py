@@ -29,6 +29,7 @@ from extender.gang.act.last_check import LastCheck
 from extender.gang.act.records import Records
 from extender.gang.act.turns import Turns
 from extender.kube.errors import Conflict
+from extender.model.gang import UNIT_ALL, Gang
 from tests.simulation.limits import SmallObjects
 
 ASKED_SECONDS = 60.0
@@ -247,6 +248,16 @@ def _one_object() -> list[tuple[Any, str, Any]]:
     return [(record, "PART_BYTES", 1 << 30), (SmallObjects, "part", 1 << 30)]
 
 
+def _a_quorum_for_everybody() -> list[tuple[Any, str, Any]]:
+    """Who runs of an Indexed Job is a single victim while one of its pods waits."""
+
+    def goes_whole(self: Gang) -> bool:
+        least = max(1, self.min_count)
+        return not self.problems and self.unit == UNIT_ALL and len(self.bound) >= least
+
+    return [(Gang, "goes_whole", property(goes_whole))]
+
+
 MUTANTS = (
     Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 93)),
     Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (333, 1181)),
@@ -264,6 +275,7 @@ MUTANTS = (
     Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock, (631, 863)),
     Mutant("one-object", 13, ("preempts", "room"), _one_object, (62, 21, 50)),
     Mutant("two-planners", 14, ("doubled", "fenced"), _two_planners, (30, 180)),
+    Mutant("a-quorum-for-everybody", 0, ("half-gone",), _a_quorum_for_everybody, (343, 2323)),
 )
 
 

@@ -152,7 +152,7 @@ class _Writer:
         quorum = size
         if gang and chance.hit("surplus", 0.15):
             quorum = size - 1
-        if gang and chance.hit("basic", 0.05):
+        if gang and chance.hit("basic", 0.12):
             quorum = 0
         dialect = dialects.drawn(chance, quorum) if gang else dialects.CORE
         if quorum and dialect in dialects.SIZELESS:
