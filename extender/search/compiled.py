@@ -46,35 +46,42 @@ def solve(
     """
     stop = Stop(limits, deadline, cancel)
     columns = Columns(problem)
-    spaces: list[tuple[tuple[int, ...], bool]] = []
+    spaces = promising(problem, regions_of(problem))
     regions: list[Region] = []
-    unseen: list[Vector] = []
-    for nodes, scattered in promising(problem, regions_of(problem)):
-        if regions and stop.over():
-            # Of what is not looked at nothing is known but that nobody goes for less than nothing.
-            unseen.append(cost_of(problem, (), scattered=scattered))
-            continue
-        spaces.append((nodes, scattered))
-        level = problem.domain_level if scattered else -1
-        regions.append(Region(columns, mask(problem, nodes), level))
-    able = [at for at, region in enumerate(regions) if region.possible]
-    if not able and unseen:
-        return no_answer(problem, min(unseen), stop, True)
-    if not able:
-        return refuse(problem, spaces, regions)
     best: tuple[Vector, list[int], int] | None = None
-    for at in able:
-        if regions[at].settled_free and (best is None or any(best[0])):
-            waiting = regions[at].free_answer()
-            cost = cost_of(problem, waiting, scattered=spaces[at][1])
+
+    def look_at_next() -> None:
+        nonlocal best
+        nodes, scattered = spaces[len(regions)]
+        level = problem.domain_level if scattered else -1
+        region = Region(columns, mask(problem, nodes), level)
+        regions.append(region)
+        if region.possible and region.settled_free and (best is None or any(best[0])):
+            waiting = region.free_answer()
+            cost = cost_of(problem, waiting, scattered=scattered)
             if best is None or cost < best[0]:
-                best = (cost, waiting, at)
-    bounds: list[Vector] = unseen
-    for at in able:
-        floor = cost_of(problem, (), scattered=spaces[at][1])
-        if best is not None and best[0] <= floor:
+                best = (cost, waiting, len(regions) - 1)
+
+    while len(regions) < len(spaces) and not (regions and stop.over()):
+        look_at_next()
+    bounds: list[Vector] = []
+    answered = False
+    """Whether what is known is no dearer than what a search without any time answers."""
+    for at, (_, scattered) in enumerate(spaces):
+        floor = cost_of(problem, (), scattered=scattered)
+        if at >= len(regions):
+            if best is not None:
+                # Of what is not looked at only this is known: nobody goes for less than nothing.
+                bounds.append(floor)
+                continue
+            stop.check_first()
+            look_at_next()
+        if not regions[at].possible or (best is not None and best[0] <= floor):
             continue
-        chosen, bound, _, branches = regions[at].search(
+        if answered and stop.over():
+            bounds.append(floor)
+            continue
+        chosen, bound, closed, branches = regions[at].search(
             None if best is None else best[0],
             stop.left,
             stop.deadline,
@@ -84,12 +91,20 @@ def solve(
         if bound is not None:
             bounds.append(bound)
         if chosen is not None:
-            cost = cost_of(problem, chosen, scattered=spaces[at][1])
+            cost = cost_of(problem, chosen, scattered=scattered)
             if best is None or cost < best[0]:
                 best = (cost, chosen, at)
+        answered = answered or regions[at].found_first or (closed and best is not None)
+    if not any(region.possible for region in regions):
+        return refuse(problem, spaces, regions)
     if best is None:
         return no_answer(problem, min(bounds, default=None), stop, bool(bounds))
-    return _finish(problem, [(regions[at], spaces[at][1], at) for at in able], best, bounds, stop)
+    able = [
+        (region, scattered, at)
+        for at, (region, (_, scattered)) in enumerate(zip(regions, spaces, strict=False))
+        if region.possible
+    ]
+    return _finish(problem, able, best, bounds, stop)
 
 
 def _finish(

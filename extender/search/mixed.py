@@ -19,6 +19,7 @@ from itertools import chain, combinations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.search import alike, compiled
 from extender.search.compiled import mask
 from extender.search.core.columns import Doubtful
 from extender.search.core.kernel import Region as Core
@@ -35,10 +36,10 @@ from extender.search.problem import (
     Solution,
     Vector,
 )
-from extender.search.reference import Incumbent, Region, answer, open_regions
+from extender.search.reference import Found, Incumbent, Region, answer, open_regions
 from extender.search.single import is_wide, joint, largest
 from extender.search.spread import splits
-from extender.search.stop import Flag, OutOfTime, Stop, part_of
+from extender.search.stop import Flag, OutOfTime, Stop
 from extender.search.zones import Split, Zones
 
 COSTLY_UNITS = 70
@@ -47,12 +48,12 @@ asks anew for each of them whether it is needed."""
 REPAIRS = 16
 """Domains closed one after the other, and seats asked in addition, at most."""
 
-SHARE = 0.5
-"""Of the time that is left one question to the core gets so much."""
+QUESTION = 5_000
+"""Branches of the core for one question of a search that has an end: a count and no share of
+the time, so that a search with more time goes the same way, further."""
 
 FIRST = 40
-FIRST_SHARE = 0.05
-"""Branches of the core, and share of the time left, for one class of a first answer."""
+"""Branches of the core for one class of a first answer."""
 
 TURNS = 60
 """Times that a part of the best answer is taken away and seated anew."""
@@ -63,8 +64,9 @@ SEATS = 400
 WAYS = 10
 """Units on a node whose sets are looked at one by one, at most."""
 
-NO_TIME = Stop(deadline=1e-9)
-"""It is over: this moment passed when the clock began."""
+PAST = 1e-9
+"""A moment that passed when the clock began."""
+NO_TIME = Stop(deadline=PAST)
 
 
 class Relaxed(Struct, frozen=True):
@@ -86,18 +88,33 @@ def solve(
 ) -> Solution | Infeasible:
     """As reference.solve. Raises Doubtful when a unit is malformed or too wide, TooWide where
     the classes have more ways to share the nodes than are looked at."""
-    stop, ways = Stop(limits, deadline, cancel), Ways()
+    stop, ways, best = Stop(limits, deadline, cancel), Ways(), Incumbent()
+    best.last_resort = lambda: _last_resort(problem)
     parts = [Part(problem, c, need) for c, need in enumerate(needs(problem)) if need]
     together = Together(problem) if _all_needed(problem) else None
     one = Part(joint(problem), 0, problem.need) if len(parts) > 1 else None
     regions = open_regions(
         problem,
         stop,
+        best,
         lambda nodes, far: MixedRegion(
             problem, nodes, parts, together, one, scattered=far, ways=ways
         ),
     )
-    return answer(problem, regions, Incumbent(), stop)
+    return answer(problem, regions, best, stop)
+
+
+def _last_resort(problem: Problem) -> Found | None:
+    """Members seated one after the other, and near classes taken for one: no clock is asked."""
+
+    def exact(one: Problem, limits: Limits, **_: object) -> Solution | Infeasible:
+        return (compiled.solve if compiled.takes(one) else solve)(one, limits, deadline=PAST)
+
+    try:
+        found = alike.solve(problem, exact, deadline=PAST)
+    except Doubtful:
+        return None
+    return (found.cost, found.chosen, found.seats) if isinstance(found, Solution) else None
 
 
 def _all_needed(problem: Problem) -> bool:
@@ -212,10 +229,10 @@ class MixedRegion(Region):
         Against the clock first as if no time were left, whatever there is: what a search
         without any time answers, a search with some time has too.
         """
-        if stop.deadline:
+        if stop.hurried:
             self.stop, watching = NO_TIME, self.room.stop
             try:
-                self._until_better(best, NO_TIME, share=0.0)
+                self._until_better(best, NO_TIME)
             except OutOfTime:
                 self.room.stop = watching  # where rules span nodes the room asks the clock itself
             finally:
@@ -223,13 +240,13 @@ class MixedRegion(Region):
                 self._move_to(frozenset())
             if stop.over():
                 return
-        self._until_better(best, stop, FIRST_SHARE)
+        self._until_better(best, stop)
 
-    def _until_better(self, best: Incumbent, stop: Stop, share: float) -> None:
+    def _until_better(self, best: Incumbent, stop: Stop) -> None:
         nobody: frozenset[int] = frozenset()
         before = best.cost
         for order in self._orders():
-            self._seat(order, nobody, nobody, best, stop, share)
+            self._seat(order, nobody, nobody, best, stop)
             if best.cost != before:
                 break
 
@@ -249,11 +266,9 @@ class MixedRegion(Region):
         kept: frozenset[int],
         best: Incumbent,
         stop: Stop,
-        share: float = FIRST_SHARE,
     ) -> None:
         """Seat one class after the other: each takes the units that are cheapest for it, given
-        what those before it took. ``gone`` are taken already, ``kept`` stay. Each class gets a
-        share of the time."""
+        what those before it took. ``gone`` are taken already, ``kept`` stay."""
         problem = self.problem
         parts = {part.cls: part for part in self.parts}
         for cls in order:
@@ -266,8 +281,9 @@ class MixedRegion(Region):
             if core.settled_free:
                 chosen: list[int] | None = core.free_answer()
             else:
-                until = part_of(stop.deadline, share) or 0.0
-                chosen, _, _, _ = core.search(None, FIRST, until, stop.cancel)
+                chosen, _, closed, _ = core.search(None, FIRST, stop.deadline, stop.cancel)
+                if not closed and stop is not NO_TIME:
+                    stop.check()
             if chosen is None:
                 return
             seats = core.seats(chosen, False)
@@ -281,7 +297,7 @@ class MixedRegion(Region):
 
         Only against the clock: without one the work goes into the proof.
         """
-        if not stop.deadline:
+        if not stop.hurried:
             return
         orders = self._orders()
         seed = 12345
@@ -338,6 +354,8 @@ class MixedRegion(Region):
             if best.beaten_by(at_least):
                 continue
             self._propose(relaxed, best)
+            if first and not self.room.packs and not best.beaten_by(at_least):
+                best.resort(self)
             if first:
                 first = False
                 if not best.beaten_by(at_least):
@@ -426,9 +444,14 @@ class MixedRegion(Region):
         if core.settled_free:
             return self.price(gone), gone | frozenset(core.free_answer())
         stop.check()
+        most = max(1, stop.left)
         chosen, bound, closed, branches = core.search(
-            None, max(1, stop.left), part_of(stop.deadline, SHARE) or 0.0, stop.cancel
+            None, min(most, QUESTION) if stop.hurried else most, stop.deadline, stop.cancel
         )
+        if bound is not None:
+            self.at_least = max(self.at_least, add(cost_of(self.problem, gone), bound))
+        if not closed:
+            stop.check()  # what the end cut off proposes nothing: later it may be something worse
         stop.used += branches - 1
         if chosen is None:
             if closed:

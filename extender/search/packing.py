@@ -45,7 +45,7 @@ def maximal(vectors: Iterable[Counts], stop: Stop | None = None) -> Pattern:
 
 def endless(stop: Stop | None) -> bool:
     """Whether nothing but a person ends what this stop bounds."""
-    return stop is None or not stop.deadline
+    return stop is None or not stop.hurried
 
 
 class TooWide(Exception):  # noqa: N818 - a finding about the problem, not a fault

@@ -23,7 +23,7 @@ Ties: the first answer found stays; units are ordered by (cost, uid), nodes by i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from extender.search.bounds import Relaxation
@@ -36,6 +36,8 @@ from extender.search.spread import settled
 from extender.search.stop import Flag, OutOfTime, Stop
 
 Space = TypeVar("Space", bound="Region")
+Found = tuple[Vector, tuple[int, ...], tuple[tuple[int, int, int], ...]]
+"""Cost, units, seats of an answer."""
 
 
 class Incumbent:
@@ -46,6 +48,18 @@ class Incumbent:
         self.chosen: frozenset[int] = frozenset()
         self.search: Region | None = None
         self.seats: tuple[tuple[int, int, int], ...] = ()
+        self.last_resort: Callable[[], Found | None] | None = None
+        """A quick way to an answer that asks no clock, where the searches have none of their
+        own: taken once, before the exact search goes beyond its first relaxation, or at the
+        end that comes before that. So a search with more time is never worse."""
+
+    def resort(self, search: Region) -> None:
+        """Take the last resort, unless it was."""
+        ask, self.last_resort = self.last_resort, None
+        found = ask() if ask is not None else None
+        if found is not None and (self.cost is None or found[0] < self.cost):
+            self.cost, self.chosen, self.seats = found[0], frozenset(found[1]), found[2]
+            self.search = search
 
     def offer(self, cost: Vector, chosen: frozenset[int], search: Region) -> bool:
         """Keep it when it is cheaper than what is known; the region's room holds it now."""
@@ -75,28 +89,36 @@ def solve(
     """
     problem = settled(problem)
     stop, ways = Stop(limits, deadline, cancel), Ways()
+    best = Incumbent()
     searches = open_regions(
-        problem, stop, lambda nodes, far: Region(problem, nodes, scattered=far, ways=ways)
+        problem, stop, best, lambda nodes, far: Region(problem, nodes, scattered=far, ways=ways)
     )
-    return answer(problem, searches, Incumbent(), stop)
+    return answer(problem, searches, best, stop)
 
 
 def open_regions(
-    problem: Problem, stop: Stop, region: Callable[[Sequence[int], bool], Space]
-) -> list[Space]:
+    problem: Problem,
+    stop: Stop,
+    best: Incumbent,
+    region: Callable[[Sequence[int], bool], Space],
+) -> Iterator[Space]:
     """One search for each set of nodes that all seats may lie in, as far as time allows.
 
     Sets that are surely too small are left out while another one is left; what is not
-    looked at for lack of time is said by ``stop.wide``. The first set is looked at in any case.
+    looked at for lack of time, or since there are too many ways there, is said by
+    ``stop.wide``. Until there is an answer sets are looked at whatever the time is.
     """
-    found: list[Space] = []
     for nodes, scattered in promising(problem, regions_of(problem)):
-        if found and stop.over():
+        if best.cost is not None and stop.over():
             stop.wide = True
-            break
+            return
         stop.check_first()
-        found.append(region(nodes, scattered))
-    return found
+        try:
+            yield region(nodes, scattered)
+        except TooWide:
+            if best.cost is None:
+                raise
+            stop.wide = True
 
 
 def promising(
@@ -127,20 +149,27 @@ def promising(
 
 
 def answer(
-    problem: Problem, searches: Sequence[Region], best: Incumbent, stop: Stop
+    problem: Problem, searches: Iterable[Region], best: Incumbent, stop: Stop
 ) -> Solution | Infeasible:
     """Search region after region with one incumbent and one Stop (steps 2 to 6).
 
     The first answers come whatever the time is: a search that is over early has those.
+    What comes after them does not depend on when the end is, so more time is never worse.
     """
-    able = [search for search in searches if search.possible]
+    able: list[Region] = []
+    rooms = []
+    for search in searches:
+        rooms.append(search.room)
+        if search.possible:
+            able.append(search)
+            if best.cost is None or not stop.over():
+                search.first_answers(best, stop)
     if not able:
-        return infeasible(problem, [search.room for search in searches])
-    for search in able:
-        if best.cost is None or not stop.over():
-            search.first_answers(best, stop)
+        return infeasible(problem, rooms)
     bounds = [search.settle(best, stop) for search in able]
     unseen = stop.wide or any(search.open for search in able)
+    if unseen:
+        best.resort(able[0])
     if best.cost is None:
         return no_answer(problem, min((b for b in bounds if b), default=None), stop, unseen)
     chosen, seats = tuple(sorted(best.chosen)), best.seats
@@ -148,7 +177,7 @@ def answer(
         chosen, seats = _least(able, best, stop)
     cost = cost_of(problem, chosen, scattered=scattered_seats(problem, seats))
     bound = min([cost, *(bound for bound in bounds if bound is not None)])
-    if stop.wide or not all(search.room.exact for search in searches):
+    if stop.wide or not all(room.exact for room in rooms):
         bound = min(bound, (0,) * len(problem.levels))
     return Solution(
         seats=seats,
@@ -327,7 +356,7 @@ class Region:
                 problem.units[u].uid,
             ),
         ]
-        if self.hurries and stop.deadline and len(problem.classes) > 1:
+        if self.hurries and stop.hurried and len(problem.classes) > 1:
             self.room.stop = stop
         try:
             for order in orders:

@@ -6,6 +6,7 @@ Python ask it themselves; the compiled ones are given what it rests on (core/clo
 
 from __future__ import annotations
 
+from array import array
 from time import monotonic
 from typing import Protocol
 
@@ -18,6 +19,20 @@ class Flag(Protocol):
     def __getitem__(self, index: int, /) -> int:
         """At index 0: not 0 to stop with the best answer there is, or a first one; above 1
         to stop at once, with or without."""
+
+
+class Countdown:
+    """A flag that says "go on" so many times and then stops the search: the same moment of
+    the same search on every machine, wherever it lies."""
+
+    def __init__(self, asks: int) -> None:
+        self.asks = array("q", [asks])
+        """(1,) what is left of them; compiled loops count here too."""
+
+    def __getitem__(self, index: int, /) -> int:
+        """As Flag."""
+        self.asks[0] -= 1
+        return 1 if self.asks[0] < 0 else 0
 
 
 class OutOfTime(Exception):  # noqa: N818  # no error: the search is over
@@ -40,6 +55,11 @@ class Stop:
         self.cancel = cancel
         self.wide = False
         """Something was left out because there were more ways than are looked at."""
+
+    @property
+    def hurried(self) -> bool:
+        """Whether it ends sooner or later whatever the search finds: a deadline, a countdown."""
+        return self.deadline > 0 or isinstance(self.cancel, Countdown)
 
     @property
     def left(self) -> int:

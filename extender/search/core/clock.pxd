@@ -12,6 +12,7 @@ cdef extern from "<time.h>" nogil:
 cdef struct Clock:
     double deadline             # of time.monotonic; 0 for none
     const signed char* cancel   # NULL for none; the caller keeps the buffer
+    long long* asks             # of a Countdown: how often it says "go on"; NULL for none
     bint over                   # seen once, it stays
 
 
@@ -22,6 +23,9 @@ cdef inline bint late(Clock* clock) noexcept nogil:
         return True
     if clock.cancel != NULL and clock.cancel[0]:
         clock.over = True
+    elif clock.asks != NULL:
+        clock.over = clock.asks[0] <= 0
+        clock.asks[0] -= 1
     elif clock.deadline > 0:
         clock_gettime(CLOCK_MONOTONIC, &now)
         clock.over = now.tv_sec + now.tv_nsec * 1e-9 >= clock.deadline
@@ -29,11 +33,19 @@ cdef inline bint late(Clock* clock) noexcept nogil:
 
 
 cdef inline void start_clock(Clock* clock, double deadline, cancel):
-    """``cancel``: a buffer of one signed byte, or None; it outlives the clock's use."""
+    """``cancel``: a buffer of one signed byte, a Countdown (search/stop.py), or None; it
+    outlives the clock's use."""
     cdef const signed char[::1] flag
+    cdef long long[::1] asks
     clock.deadline = deadline
     clock.over = False
     clock.cancel = NULL
-    if cancel is not None:
+    clock.asks = NULL
+    if cancel is None:
+        return
+    if hasattr(cancel, "asks"):
+        asks = cancel.asks
+        clock.asks = &asks[0]
+    else:
         flag = cancel
         clock.cancel = &flag[0]

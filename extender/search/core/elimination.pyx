@@ -98,7 +98,8 @@ cdef class Elimination(Frontiers):
                 self.group_node.push_back(-1)
                 self.pick.most.push_back(self.f_most[f])
                 self.pick.rows.push_back(&self.f_table[f][0])
-        return True
+        # A frontier that an earlier relaxation had to leave short is not dirty any more.
+        return not late(&self.clock)
 
     cdef int width_of(self, int v) noexcept nogil:
         """How many couplers would share a table if v were eliminated now."""

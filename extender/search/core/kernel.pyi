@@ -6,6 +6,7 @@ from extender.search.stop import Flag
 class Region:
     possible: bool
     settled_free: bool
+    found_first: bool
     def __init__(
         self,
         columns: Columns,

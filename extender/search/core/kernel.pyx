@@ -96,6 +96,11 @@ cdef class Region(Retries):
         self.offer()
         if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
             return
+        if self.clock.over:
+            # The trace may have ended half way: what it found is no answer, and proves nothing.
+            self.halted = True
+            self.leave_open(bound)
+            return
         self.all_chosen()
         self.true_cost(&self.chosen, real, &allowed)
         if allowed and outcome == EXACT and order(real, value, W) <= 0 and (
@@ -103,12 +108,11 @@ cdef class Region(Retries):
         ):
             return
         if root:
-            self.offer_greedy()
+            untried = self.offer_first()
             if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
                 return
             tied = not self.was_split and not self.zone_limit.size() and self.exceeded()
-            untried = self.have_best
-            if not self.have_best and self.tune(bound):
+            if not untried and self.tune(bound):
                 return
             if tied and self.staged(bound):
                 return
@@ -135,6 +139,36 @@ cdef class Region(Retries):
             self.explore(bound, False)
             return
         self.split(bound)
+
+    cdef bint offer_first(self) noexcept nogil:
+        """The quick ways to an answer, which ask no clock: what a search without any time
+        answers, so that one with some time is never worse. Once in each search that the
+        first relaxation does not close, or later where the end comes before that.
+
+        False where there was no answer but what keeps within firm budgets unit by unit.
+        """
+        cdef bint had = self.have_best, plainly
+        cdef vector[char] best = self.best
+        cdef vector[i64] cost = self.best_cost
+        self.first_tried = True
+        self.have_best = False
+        self.offer_greedy()
+        plainly = self.have_best
+        if not self.have_best:
+            self.offer_within()
+        self.first_found = self.have_best
+        if had and not (
+            self.have_best and order(&self.best_cost[0], &cost[0], self.full) < 0
+        ):
+            self.best = best
+            self.best_cost = cost
+            self.have_best = True
+        return had or plainly
+
+    @property
+    def found_first(self):
+        """Whether the last search's quick ways found an answer, better ones aside."""
+        return self.first_found
 
     cdef bint freeze(self) noexcept nogil:
         """Fix the nodes whose row the root bound decides; True when nothing can be better.
@@ -384,15 +418,14 @@ cdef class Region(Retries):
                 self.best_cost[u] = packed[u]
             self.have_best = True
         self.best.clear()
+        self.first_tried = False
+        self.first_found = False
         with nogil:
             zero(start, self.W)
             put(start, &self.extra[0], self.W)
             self.explore(start, True)
-            if self.unproved and not self.have_best:
-                # Cut before there was an answer: the plain way to one.
-                self.offer_greedy()
-                if not self.have_best:
-                    self.offer_within()
+            if self.unproved and not self.first_tried:
+                self.offer_first()
         chosen = None
         if self.best.size():
             chosen = [u for u in range(self.U) if self.best[u]]

@@ -237,7 +237,7 @@ cdef class Pricing(Answers):
             self.true_cost(&self.chosen, real, &allowed)
             if self.have_best and order(bound, &self.best_cost[0], self.W) >= 0:
                 closed = True
-            elif allowed and outcome == EXACT and order(real, value, self.W) <= 0 and (
+            elif not self.clock.over and allowed and outcome == EXACT and order(real, value, self.W) <= 0 and (
                 not self.zone_limit.size() or self.in_zones(&self.chosen)
             ):
                 closed = True
