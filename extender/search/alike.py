@@ -35,17 +35,15 @@ from extender.search.problem import (
 )
 from extender.search.reference import no_answer, promising, regions_of, scattered_seats
 from extender.search.single import is_wide
-from extender.search.stop import Flag, Stop, part_of
+from extender.search.stop import Flag, Stop, at_once
 from extender.search.verify import verify
 
 MOST_KINDS = 8
 """Classes that are solved as they are."""
 STEPS = (1, 3, 6)
 """So many groups of classes, one after the other, until answer and bound meet."""
-SHARE = 0.3
-"""Of the time that is left one question gets so much."""
 BRANCHES = 2_000
-"""Branches of one question about several groups; there is more than one of them."""
+"""Branches of one question where there is more than one: about several groups, or before an end."""
 REGIONS = 8
 """Domains in which members are seated one after the other, at most."""
 
@@ -74,8 +72,23 @@ def solve(
     answer is not waited for.
     """
     stop = Stop(limits, deadline, cancel)
+    first: Solution | None = None
+    if stop.hurried:
+        # What a search without any time answers, a search with some time has too.
+        found = _solve(problem, exact, at_once(limits, cancel), None)
+        if stop.over() or isinstance(found, Infeasible) and found.proved:
+            return found
+        first = found if isinstance(found, Solution) else None
+    return _solve(problem, exact, stop, first)
+
+
+def _solve(
+    problem: Problem, exact: Solve, stop: Stop, first: Solution | None
+) -> Solution | Infeasible:
     bound: Vector = cost_of(problem, ())
     best: _Answer | None = None
+    if first is not None:
+        best = _Answer(first.cost, first.seats, first.chosen)
     groups_before: list[Group] = []
     # Rules over several nodes are what no bound of work is known for: first without.
     bare = _ask(_without_rules(relaxed(problem, grouped(problem, 1))), exact, stop, few=True)
@@ -83,7 +96,7 @@ def solve(
         return _refused(problem, grouped(problem, 1), bare)
     if isinstance(bare, Solution):
         bound = max(bound, bare.bound)
-        best = _seated(problem, bare.chosen, stop)
+        best = _better(best, _seated(problem, bare.chosen, stop))
     for most in STEPS:
         if len(problem.classes) == 1 or (best is not None and best.cost <= bound):
             break
@@ -139,14 +152,18 @@ def _better(one: _Answer | None, other: _Answer | None) -> _Answer | None:
 
 
 def _ask(problem: Problem, exact: Solve, stop: Stop, *, few: bool) -> Solution | Infeasible | None:
-    """None where there are too many ways even so."""
-    limits = Limits(max(1, stop.left) if few else min(BRANCHES, max(1, stop.left)))
+    """None where there are too many ways even so, or where the end cut the question off: it
+    might propose something else a moment later, and something worse."""
+    left, past = max(1, stop.left), stop.over()
+    limits = Limits(left if few and not stop.hurried else min(BRANCHES, left))
     try:
-        return exact(problem, limits, deadline=part_of(stop.deadline, SHARE), cancel=stop.cancel)
+        found = exact(problem, limits, deadline=stop.deadline, cancel=stop.cancel)
     except TooWide:
         return None
     finally:
         stop.check_first()
+    closed = found.optimal if isinstance(found, Solution) else found.proved
+    return found if closed or past or not stop.over() else None
 
 
 def _seated(problem: Problem, hint: Sequence[int], stop: Stop) -> _Answer | None:

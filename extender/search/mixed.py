@@ -39,7 +39,7 @@ from extender.search.problem import (
 from extender.search.reference import Found, Incumbent, Region, answer, open_regions
 from extender.search.single import is_wide, joint, largest
 from extender.search.spread import splits
-from extender.search.stop import Flag, OutOfTime, Stop
+from extender.search.stop import Flag, OutOfTime, Stop, at_once
 from extender.search.zones import Split, Zones
 
 COSTLY_UNITS = 70
@@ -64,9 +64,7 @@ SEATS = 400
 WAYS = 10
 """Units on a node whose sets are looked at one by one, at most."""
 
-PAST = 1e-9
-"""A moment that passed when the clock began."""
-NO_TIME = Stop(deadline=PAST)
+NO_TIME = at_once(None, None)
 
 
 class Relaxed(Struct, frozen=True):
@@ -89,7 +87,7 @@ def solve(
     """As reference.solve. Raises Doubtful when a unit is malformed or too wide, TooWide where
     the classes have more ways to share the nodes than are looked at."""
     stop, ways, best = Stop(limits, deadline, cancel), Ways(), Incumbent()
-    best.last_resort = lambda: _last_resort(problem)
+    best.last_resort = lambda: _last_resort(problem, cancel)
     parts = [Part(problem, c, need) for c, need in enumerate(needs(problem)) if need]
     together = Together(problem) if _all_needed(problem) else None
     one = Part(joint(problem), 0, problem.need) if len(parts) > 1 else None
@@ -104,14 +102,16 @@ def solve(
     return answer(problem, regions, best, stop)
 
 
-def _last_resort(problem: Problem) -> Found | None:
+def _last_resort(problem: Problem, cancel: Flag | None) -> Found | None:
     """Members seated one after the other, and near classes taken for one: no clock is asked."""
+    stop = at_once(None, cancel)
 
     def exact(one: Problem, limits: Limits, **_: object) -> Solution | Infeasible:
-        return (compiled.solve if compiled.takes(one) else solve)(one, limits, deadline=PAST)
+        core = compiled.solve if compiled.takes(one) else solve
+        return core(one, limits, deadline=stop.deadline, cancel=stop.cancel)
 
     try:
-        found = alike.solve(problem, exact, deadline=PAST)
+        found = alike.solve(problem, exact, deadline=stop.deadline, cancel=stop.cancel)
     except Doubtful:
         return None
     return (found.cost, found.chosen, found.seats) if isinstance(found, Solution) else None

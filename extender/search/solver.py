@@ -13,7 +13,7 @@ from extender.search import alike, census, reference
 from extender.search.packing import TooWide
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.spread import settled
-from extender.search.stop import Flag, OutOfTime
+from extender.search.stop import Countdown, Flag, OutOfTime
 from extender.search.validate import check_frame, check_units
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ except ImportError:
 else:
     BACKEND = "compiled"
 """Which solver is there: "compiled", or "reference" where no extension was built."""
+
+FEW_NODES, FEW_UNITS, FEW_MEMBERS = 8, 16, 32
+"""A problem of so many is small: whatever its rules, it is answered in milliseconds."""
+ASKS = 3_000
+"""So often a small problem's search goes on before its deadline counts."""
 
 
 def solve(
@@ -45,6 +50,38 @@ def solve(
     """
     check_frame(problem)
     problem = settled(problem)
+    first: Solution | None = None
+    hurried = deadline is not None or cancel is not None
+    if hurried and _is_small(problem) and (cancel is None or cancel[0] < 2):
+        found = _within(problem, limits, cancel=Countdown(ASKS))
+        if isinstance(found, Solution):
+            first = found
+        if found.optimal if isinstance(found, Solution) else found.proved:
+            return found
+    found = _within(problem, limits, deadline=deadline, cancel=cancel)
+    if first is not None and (isinstance(found, Infeasible) or first.cost < found.cost):
+        return first
+    return found
+
+
+def _is_small(problem: Problem) -> bool:
+    """Whether it is solved outright, sooner than a clock has to be asked."""
+    return (
+        len(problem.nodes) <= FEW_NODES
+        and len(problem.units) <= FEW_UNITS
+        and not alike.many(problem)
+        and problem.need <= FEW_MEMBERS
+    )
+
+
+def _within(
+    problem: Problem,
+    limits: Limits | None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | Infeasible:
+    """As ``solve``, of a settled problem."""
     try:
         if not alike.many(problem):
             try:

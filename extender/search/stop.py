@@ -13,6 +13,10 @@ from typing import Protocol
 from extender.search.problem import Limits
 
 
+PAST = 1e-9
+"""A moment that passed when the clock began."""
+
+
 class Flag(Protocol):
     """A byte in shared memory that another thread may set: array('b', [0])."""
 
@@ -98,6 +102,11 @@ class Stop:
         if self.used >= self.limit:
             return "its work was used up"
         return "there are more ways to seat its members than are looked at" if self.wide else ""
+
+
+def at_once(limits: Limits | None, cancel: Flag | None) -> Stop:
+    """A Stop whose time is up, for what asks no clock: the flag at 2 alone ends it."""
+    return Stop(limits, PAST, None if isinstance(cancel, Countdown) else cancel)
 
 
 def part_of(deadline: float | None, share: float) -> float | None:

@@ -219,7 +219,8 @@ def test_the_plain_search_bounds_what_it_leaves_open() -> None:
 
 @pytest.mark.parametrize("solve", [reference.solve, solver.solve])
 def test_the_cancel_flag_ends_the_search(solve: Callable[..., Solution | Infeasible]) -> None:
-    problem = cluster([0] * 3, [single(f"p{n}", n, 3) for n in range(3)], need=2, cpu=3)
+    nodes = solver.FEW_NODES + 1  # fewer are answered before a flag counts
+    problem = cluster([0] * nodes, [single(f"p{n}", n, 3) for n in range(nodes)], need=2, cpu=3)
     answer = solve(problem, Limits(), cancel=array("b", [1]))
     assert not isinstance(answer, Solution) or verify(problem, answer) == ()
     assert getattr(answer, "branch_nodes", 0) == 0

@@ -17,6 +17,7 @@ from extender.search.verify import verify
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, one_kind, three_kinds
 from tests.search.generate import kinds, medium, medium_mixed, small, tied
+from tests.search.test_many_kinds import asked_for, many_zones, own_nodes, own_spreads
 
 Generator = Callable[[int], Problem]
 MOST = 1 << 40
@@ -44,10 +45,19 @@ CASES: list[tuple[Generator, range, int]] = [
     (kinds, range(8), 100),
     (tied, range(12), 400),
 ]
+MANY = (asked_for, own_nodes, own_spreads, many_zones)
+
+
+def many_kinds(number: int) -> Problem:
+    """More kinds of members than are solved as they are."""
+    return MANY[number]()
+
+
 LARGE: list[tuple[Generator, range, int]] = [
     (leader_and_workers, range(3), 60),
     (three_kinds, range(2), 60),
     (one_kind, range(6), 400),
+    (many_kinds, range(len(MANY)), 20),
 ]
 
 
