@@ -48,9 +48,12 @@ asks anew for each of them whether it is needed."""
 REPAIRS = 16
 """Domains closed one after the other, and seats asked in addition, at most."""
 
-QUESTION = 5_000
-"""Branches of the core for one question of a search that has an end: a count and no share of
-the time, so that a search with more time goes the same way, further."""
+QUESTIONS = (300, 1_000, 3_000, 10_000)
+"""Branches of the core for one question of a search that has an end: at first, and each time
+that did not settle the whole. Counts, and no shares of the time, so that a search with more
+time goes the same way, further."""
+QUICK = 1
+"""Answers near the best one are looked for after the question of this number."""
 
 FIRST = 40
 """Branches of the core for one class of a first answer."""
@@ -150,6 +153,9 @@ class MixedRegion(Region):
         self.extra = problem.domain_level if scattered else -1
         self.together, self.joint = together, one
         self.zones = [zones for part in parts for zones in self._zones(part)]
+        self.question = 0
+        self.cut_short = False
+        """Whether the core could have said more to a question, given more branches."""
         self.dear: tuple[Vector | None, frozenset[int]] = (None, frozenset())
         self.price_of_branch = (len(self.units) // COSTLY_UNITS) ** 2
 
@@ -356,6 +362,11 @@ class MixedRegion(Region):
             self._propose(relaxed, best)
             if first and not self.room.packs and not best.beaten_by(at_least):
                 best.resort(self)
+            short = stop.hurried and self.cut_short and self.question + 1 < len(QUESTIONS)
+            if short and not gone and self.question != QUICK and not best.beaten_by(at_least):
+                self.question, self.cut_short = self.question + 1, False
+                stack.append((gone, kept, at_least))
+                continue
             if first:
                 first = False
                 if not best.beaten_by(at_least):
@@ -364,7 +375,8 @@ class MixedRegion(Region):
                     self._improve(at_least, best, stop)
                 if not best.beaten_by(at_least):
                     at_least = max(at_least, self._seat_leaders(at_least, best, stop))
-                if not best.beaten_by(at_least) and not self._too_dear(best) <= kept:
+                self.question, self.cut_short = QUICK + 1, False
+                if not best.beaten_by(at_least) and (short or not self._too_dear(best) <= kept):
                     stack.append((gone, kept, at_least))  # once more, with less to look at
                     continue
             undecided = [u for u in self.units if u not in gone and u not in kept]
@@ -446,8 +458,12 @@ class MixedRegion(Region):
         stop.check()
         most = max(1, stop.left)
         chosen, bound, closed, branches = core.search(
-            None, min(most, QUESTION) if stop.hurried else most, stop.deadline, stop.cancel
+            None,
+            min(most, QUESTIONS[self.question]) if stop.hurried else most,
+            stop.deadline,
+            stop.cancel,
         )
+        self.cut_short = self.cut_short or not closed
         if bound is not None:
             self.at_least = max(self.at_least, add(cost_of(self.problem, gone), bound))
         if not closed:
