@@ -76,7 +76,7 @@ def solve(
     if stop.hurried:
         # What a search without any time answers, a search with some time has too.
         found = _solve(problem, exact, at_once(limits, cancel), None)
-        if stop.over() or isinstance(found, Infeasible) and found.proved:
+        if stop.over() or (isinstance(found, Infeasible) and found.proved):
             return found
         first = found if isinstance(found, Solution) else None
     return _solve(problem, exact, stop, first)

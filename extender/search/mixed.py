@@ -411,7 +411,7 @@ class MixedRegion(Region):
         sets: list[frozenset[int]] = []
         torn: frozenset[int] = frozenset()
         for part in self.parts:
-            found = self._ask(part, gone, kept, stop)
+            found = self._ask(part, gone, kept, stop, binds=True)
             if found is None:
                 return None
             bound = max(bound, found[0])
@@ -447,9 +447,19 @@ class MixedRegion(Region):
             yield self._ask(self.joint, gone, kept, stop)
 
     def _ask(
-        self, part: Part, gone: frozenset[int], kept: frozenset[int], stop: Stop
+        self,
+        part: Part,
+        gone: frozenset[int],
+        kept: frozenset[int],
+        stop: Stop,
+        *,
+        binds: bool = False,
     ) -> tuple[Vector, frozenset[int]] | None:
-        """(lower bound, units with ``gone``) for one class; None when it cannot be seated."""
+        """(lower bound, units with ``gone``) for one class; None when it cannot be seated.
+
+        ``binds``: what is asked bounds this branch, also where the end cuts the question off.
+        Raises OutOfTime.
+        """
         core = Core(part.columns, self.inside, self.extra, gone, kept, -1, *(part.zones or ()))
         if not core.possible:
             return None
@@ -464,7 +474,7 @@ class MixedRegion(Region):
             stop.cancel,
         )
         self.cut_short = self.cut_short or not closed
-        if bound is not None:
+        if binds and bound is not None:
             self.at_least = max(self.at_least, add(cost_of(self.problem, gone), bound))
         if not closed:
             stop.check()  # what the end cut off proposes nothing: later it may be something worse

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from extender.search.problem import Limits
 
-
 PAST = 1e-9
 """A moment that passed when the clock began."""
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from extender.cli import question as module
 from extender.cli.question import Question, answer
 from extender.gang.plan.planner import Planner
 from extender.groups.resolver import Resolver
@@ -56,7 +55,7 @@ def test_the_search_has_the_deadline_and_the_flag_of_the_command(
         seen.append((deadline, cancel))
         return Refusal(gang=gang_key("high"), code="none", message="")
 
-    monkeypatch.setattr(module.Planner, "plan", plan)
+    monkeypatch.setattr(Planner, "plan", plan)
     settings = Settings(plan=PlanSettings(seconds=7.0))
     before = time.monotonic()
     answer(Question(contested(), settings), gang_key("high"), asked)

@@ -112,3 +112,20 @@ def test_a_search_cut_half_way_through_a_relaxation_proves_nothing(asks: int) ->
     knapsack's answer were not all found, and that was taken for the whole truth."""
     answer, _ = stopped(medium(1), asks, 200)
     assert isinstance(answer, Solution)
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not COMPILED, reason="of the compiled core")
+@pytest.mark.parametrize("seed", [9, 12, 18, 31, 45, 53])
+def test_what_a_cut_search_claims_holds_by_highs(seed: int) -> None:
+    """Questions about other problems (a few seats more, a leader seated) bound nothing here."""
+    from tests.search.oracle_milp import milp
+
+    problem = leader_and_workers(seed)
+    least = milp(problem)
+    assert least is not None
+    for asks in (300, 3_000, 30_000, 60_000):
+        answer, _ = stopped(problem, asks, 2_000)
+        assert isinstance(answer, Solution)
+        assert verify(problem, answer) == ()
+        assert answer.bound <= least <= answer.cost, f"{asks}: {answer}, by HiGHS {least}"
