@@ -52,7 +52,7 @@ QUESTIONS = (300, 1_000, 3_000, 10_000)
 """Branches of the core for one question of a search that has an end: at first, and each time
 that did not settle the whole. Counts, and no shares of the time, so that a search with more
 time goes the same way, further."""
-QUICK = 1
+QUICK = 2
 """Answers near the best one are looked for after the question of this number."""
 
 FIRST = 40
