@@ -107,6 +107,7 @@ def unit(name: str, count: int, *, touched: bool = False) -> Unit:
         priority=1,
         name=name,
         whole=True,
+        size=count,
         victims=victims,
         fates=dict.fromkeys(victims, Fate.WAITING),
         budgeted=frozenset(),

@@ -196,15 +196,17 @@ class Flights:
         await asyncio.sleep(PRESUMED_SECONDS)
         self.book.not_coming(flight, flight.presumed)
 
-    def finish(self, record: Record, left: list[Victim], sent: list[str]) -> None:
-        """Evict what is left of a unit that has gone in part in a life before."""
+    def finish(self, record: Record, left: list[Victim], sent: list[str], size: int) -> None:
+        """Evict what is left of a unit of ``size`` that has gone in part in a life before."""
         plan = record.plan
         message = (
             f"preempted by {plan.gang} (priority {plan.priority}) in a plan made before a "
             "restart, which has evicted a part of its gang"
         )
         budgeted = self._check.budgeted(left, plan.priority)
-        self.evictions.begin(plan, record.id, left, budgeted, message, touched=True, sent=sent)
+        self.evictions.begin(
+            plan, record.id, left, budgeted, message, touched=True, sent=sent, size=size
+        )
 
     def change(self, flight: Flight, why: str = "it is changed") -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
