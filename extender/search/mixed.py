@@ -201,16 +201,26 @@ class MixedRegion(Region):
             if self.room.fits():
                 best.offer(self.price(self.room.chosen), frozenset(self.room.chosen), self)
                 return
-            self._in_turn(best, stop)
+            if stop.hurried:
+                # As if no time were left, whatever there is: what a search without any time
+                # answers, a search with some time has too.
+                self._at_once(best, stop)
+            else:
+                self._until_better(best, stop)
             if best.cost == before:
                 self._move_to(frozenset())
                 self.room.choose(self.units)
                 super().first_answers(best, stop)
+                self._move_to(frozenset())
+            if stop.hurried and not stop.over():
+                self._until_better(best, stop)
         except (OutOfTime, TooWide) as early:
             stop.wide = stop.wide or isinstance(early, TooWide)
         finally:
             self.room.stop = None
             self.room.choose(set(self.units) - self.room.chosen)
+            if self.room.packs and best.cost is not None:
+                best.last_resort = None  # these quick ways asked no clock
 
     def _try(self, units: Sequence[int], best: Incumbent) -> None:
         """As Region._try; where the time may run out meanwhile, what fits is kept first."""
@@ -229,24 +239,17 @@ class MixedRegion(Region):
             return
         super()._try(units, best)
 
-    def _in_turn(self, best: Incumbent, stop: Stop) -> None:
-        """Seat one class after the other, in several orders until one of them does.
-
-        Against the clock first as if no time were left, whatever there is: what a search
-        without any time answers, a search with some time has too.
-        """
-        if stop.hurried:
-            self.stop, watching = NO_TIME, self.room.stop
-            try:
-                self._until_better(best, NO_TIME)
-            except OutOfTime:
-                self.room.stop = watching  # where rules span nodes the room asks the clock itself
-            finally:
-                self.stop = stop
-                self._move_to(frozenset())
-            if stop.over():
-                return
-        self._until_better(best, stop)
+    def _at_once(self, best: Incumbent, stop: Stop) -> None:
+        """Seat one class after the other, in several orders until one of them does, and ask
+        no clock."""
+        self.stop, watching = NO_TIME, self.room.stop
+        try:
+            self._until_better(best, NO_TIME)
+        except OutOfTime:
+            self.room.stop = watching  # where rules span nodes the room asks the clock itself
+        finally:
+            self.stop = stop
+            self._move_to(frozenset())
 
     def _until_better(self, best: Incumbent, stop: Stop) -> None:
         nobody: frozenset[int] = frozenset()
