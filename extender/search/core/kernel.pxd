@@ -8,7 +8,9 @@ cdef class Region(Retries):
     cdef bint first_tried, first_found           # the quick ways to an answer, in this search
 
     cdef void explore(self, const i64* inherited, bint root) noexcept nogil
-    cdef bint offer_first(self) noexcept nogil
+    cdef bint offer_plainly(self) noexcept nogil
+    cdef void offer_first(self) noexcept nogil
+    cdef void offer_alone(self, bint within) noexcept nogil
     cdef bint freeze(self) noexcept nogil
     cdef bint alone(self, int u) noexcept nogil
     cdef void split(self, const i64* bound) noexcept nogil

@@ -108,7 +108,7 @@ cdef class Region(Retries):
         ):
             return
         if root:
-            untried = self.offer_first()
+            untried = self.offer_plainly()
             if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
                 return
             tied = not self.was_split and not self.zone_limit.size() and self.exceeded()
@@ -116,6 +116,10 @@ cdef class Region(Retries):
                 return
             if tied and self.staged(bound):
                 return
+            if not self.first_tried:
+                self.offer_first()
+                if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+                    return
             if untried and self.tune(bound):
                 return
             if self.was_split and self.share_out(bound):
@@ -140,22 +144,32 @@ cdef class Region(Retries):
             return
         self.split(bound)
 
-    cdef bint offer_first(self) noexcept nogil:
-        """The quick ways to an answer, which ask no clock: what a search without any time
-        answers, so that one with some time is never worse. Once in each search that the
-        first relaxation does not close, or later where the end comes before that.
+    cdef bint offer_plainly(self) noexcept nogil:
+        """The first quick way to an answer; whether there is one now."""
+        self.offer_alone(False)
+        self.first_tried = self.first_found
+        return self.have_best
 
-        False where there was no answer but what keeps within firm budgets unit by unit.
-        """
-        cdef bint had = self.have_best, plainly
+    cdef void offer_first(self) noexcept nogil:
+        """The quick ways to an answer, which ask no clock: what a search without any time
+        answers, so that one with some time is never worse. In each search that neither the
+        first relaxation nor the program closes, or later where the end comes before that.
+        The second way is taken where the first exceeds a firm budget."""
+        self.offer_alone(False)
+        if not self.first_found:
+            self.offer_alone(True)
+        self.first_tried = True
+
+    cdef void offer_alone(self, bint within) noexcept nogil:
+        """One quick way as if there were no answer yet; the better one of both is kept."""
+        cdef bint had = self.have_best
         cdef vector[char] best = self.best
         cdef vector[i64] cost = self.best_cost
-        self.first_tried = True
         self.have_best = False
-        self.offer_greedy()
-        plainly = self.have_best
-        if not self.have_best:
+        if within:
             self.offer_within()
+        else:
+            self.offer_greedy()
         self.first_found = self.have_best
         if had and not (
             self.have_best and order(&self.best_cost[0], &cost[0], self.full) < 0
@@ -163,7 +177,6 @@ cdef class Region(Retries):
             self.best = best
             self.best_cost = cost
             self.have_best = True
-        return had or plainly
 
     @property
     def found_first(self):
