@@ -6,7 +6,8 @@ the one place that talks. Reviews of tokens are requests that create something t
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import aiohttp
 
@@ -27,7 +28,8 @@ class WriteRefused(ApiError):  # noqa: N818 - named like the answers of the API
 class ReadOnlyClient(KubeClient):
     """A KubeClient whose writing methods raise WriteRefused and send nothing."""
 
-    def _send(
+    @asynccontextmanager
+    async def _send(
         self,
         method: str,
         path: str,
@@ -35,8 +37,9 @@ class ReadOnlyClient(KubeClient):
         data: bytes | None,
         content_type: str,
         limits: aiohttp.ClientTimeout,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         # GET in exactly this spelling: a proxy or server may read another one as it likes.
         if method != "GET" or data is not None:
             raise WriteRefused(method, path)
-        return super()._send(method, path, params, data, content_type, limits)
+        async with super()._send(method, path, params, data, content_type, limits) as answer:
+            yield answer

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientTimeout, web
 from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,5 +79,6 @@ def test_the_client_talks_in_one_place_only() -> None:
 @given(st.text(max_size=12).filter(lambda method: method != "GET"))
 def test_no_other_method_passes(method: str) -> None:
     client = ReadOnlyClient.__new__(ReadOnlyClient)
+    sending = client._send(method, PATH, None, None, "", ClientTimeout())
     with pytest.raises(WriteRefused):
-        client._send(method, PATH, None, None, "", None)  # type: ignore[arg-type]
+        sending.__aenter__().send(None)

@@ -36,6 +36,8 @@ class Outcome(StrEnum):
     """A victim gang has gone in part, and the rest cannot be evicted now."""
     IN_PART = "in-part"
     """Some members were bound, and the rest of the quorum cannot be."""
+    OBSERVED = "observed"
+    """In observe mode: what became of a gang without us."""
 
 
 class Decision(Struct, frozen=True, kw_only=True):
