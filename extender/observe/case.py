@@ -30,7 +30,7 @@ class Case(Struct):
     wanted: bool = False
     """A scheduler has tried one of its members and found no room for it."""
     whole_since: float = 0.0
-    """Since when it has its quorum, and only the plan is missing; 0: it has not."""
+    """Since when it has its quorum; 0: it has not."""
     plan: Plan | None = None
     refusal: Refusal | None = None
     planned: float = 0.0

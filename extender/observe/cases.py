@@ -192,7 +192,9 @@ class Cases:
             del self.open[case.key]
         elif not gang.missing:
             case.whole_since = case.whole_since or now
-            if not self.plannable(case) or now - case.whole_since >= PLAN_SECONDS:
+            # Who went for it shows a moment later, and so may what we would have done.
+            pause = PLAN_SECONDS if self.plannable(case) else SETTLE_SECONDS
+            if now - case.whole_since >= pause:
                 self._close(case, "whole")
         else:
             case.whole_since = 0.0

@@ -80,6 +80,8 @@ async def test_gang_that_has_its_quorum_is_done(bed: Bed) -> None:
     await bed.rounds()
     await bed.preempts("small-0", "low-0")
     await bed.bound("small-0", "n0")
+    await bed.rounds()
+    assert "whole" not in counted(bed)
     await bed.rounds(SETTLE_SECONDS + 0.1)
     sums = counted(bed)
     assert (sums["gangs"], sums["whole"], sums["evicted_for_gangs"]) == (1, 1, 1)
