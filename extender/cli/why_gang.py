@@ -32,6 +32,8 @@ NEXT_BY_CODE = {
     "time given is over",
     "turn": "nothing: it is planned for when other namespaces have had theirs",
     "budget": "wait until its namespace may evict again, or plan for fewer victims",
+    "not-enforced": "nothing, it is left to kube-scheduler; to have it planned "
+    "for, choose its namespace in enforce.namespaces",
     "api": "look at the server's log and its rights (manifests/rbac.yaml)",
 }
 """Refusal code -> what to do; a test compares it with the codes that there are."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 from extender.cache.cache import Cache
@@ -86,7 +85,7 @@ class Bed(Rig):
             await self.client.patch(
                 f"{PODS}/{name}/status", {"status": {"conditions": [condition]}}, "strategic"
             )
-            await self.until(lambda name=name: self._pod(name).tried, f"{name} was tried")
+            await self.until(partial(self._tried, name), f"{name} was tried")
 
     async def preempts(self, preemptor: str, victim: str) -> None:
         """kube-scheduler evicts one pod for another."""
@@ -113,12 +112,8 @@ class Bed(Rig):
     async def gone(self, name: str) -> None:
         await self.until(lambda: self.cache.pod_named("default", name) is None, f"{name} is gone")
 
+    def _tried(self, name: str) -> bool:
+        return bool(self._pod(name).tried)
+
     def _pod(self, name: str) -> Any:
         return self.cache.pod_named("default", name)
-
-
-async def eventually(fine: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    """Wait for something, for a bounded time."""
-    async with asyncio.timeout(seconds):
-        while not fine():
-            await asyncio.sleep(0.02)

@@ -21,9 +21,7 @@ from extender.wire.filter import (
 )
 from extender.wire.preempt import Candidate, decode_preempt_args, encode_preempt_result
 
-NAMES = st.text(
-    alphabet=st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=20
-)
+NAMES = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=20)
 UIDS = st.text(alphabet="0123456789abcdef-", min_size=1, max_size=36)
 PODS = st.fixed_dictionaries(
     {

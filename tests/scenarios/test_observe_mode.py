@@ -106,7 +106,7 @@ async def stage(
 
 def total(report: dict[str, Any], name: str) -> float:
     """One number, summed over all days."""
-    return sum(day[name] for week in report["weeks"] for day in week["days"])
+    return float(sum(day[name] for week in report["weeks"] for day in week["days"]))
 
 
 @pytest.mark.real

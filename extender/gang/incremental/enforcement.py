@@ -9,6 +9,8 @@ from extender.fit.selectors import matches
 from extender.model.mode import EnforceSettings
 from extender.model.snapshot import Snapshot
 
+NOT_ENFORCED = "namespace {} is not among enforce.namespaces"
+
 
 class Enforcement:
     """Answers for one configuration. Keeps nothing of the cluster."""
