@@ -157,7 +157,7 @@ def test_what_writes_is_not_even_made(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ran.append(settings)
 
     monkeypatch.setattr(coordinator.Coordinator, "__init__", made)
-    monkeypatch.setattr(serve.KubeClient, "__init__", made)
+    monkeypatch.setattr("extender.cli.serve.KubeClient.__init__", made)
     monkeypatch.setattr("extender.cli.observing.observe", observed)
     monkeypatch.setattr(serve, "leave_behind", lambda status: None)
     monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
