@@ -257,10 +257,6 @@ class GrpcSettings(Section, frozen=True, kw_only=True):
 class Settings(Section, frozen=True, kw_only=True):
     """The whole file."""
 
-    mode: Mode = "enforce"
-    """observe: everything is planned and told, nothing is done (docs/observe.md)."""
-    enforce: EnforceSettings = EnforceSettings()
-    observe: ObserveSettings = ObserveSettings()
     scheduler_names: tuple[str, ...] = ()
     """Only pods of these schedulers are planned for; empty = of default-scheduler, and of those
     that have asked since the start."""
@@ -275,6 +271,10 @@ class Settings(Section, frozen=True, kw_only=True):
     leadership: LeadershipSettings = LeadershipSettings()
     policy: PolicySettings = PolicySettings()
     grpc: GrpcSettings = GrpcSettings()
+    mode: Mode = "enforce"
+    """observe: everything is planned and told, nothing is done (docs/observe.md)."""
+    enforce: EnforceSettings = EnforceSettings()
+    observe: ObserveSettings = ObserveSettings()
 
     @property
     def grpc_tls(self) -> tuple[str, str, str]:

@@ -29,8 +29,12 @@ class Case(Struct):
     """The cluster when its first member came: nobody had gone for it yet."""
     wanted: bool = False
     """A scheduler has tried one of its members and found no room for it."""
+    came: dict[str, Pod] = field(default_factory=dict)
+    """Members as they first waited, by uid, while ``before`` is kept."""
+    seated: set[str] = field(default_factory=set)
+    """Uids of members on nodes, kept by events: a quorum may last for less than a tick."""
     whole_since: float = 0.0
-    """Since when it has its quorum; 0: it has not."""
+    """When it had its quorum for the first time; 0: it has not had it."""
     plan: Plan | None = None
     refusal: Refusal | None = None
     planned: float = 0.0
@@ -48,20 +52,26 @@ class Case(Struct):
     part_counted: bool = False
 
 
-def as_it_was(before: Snapshot, now: Snapshot, key: GangKey, generation: int) -> Snapshot:
+def as_it_was(case: Case, before: Snapshot, now: Snapshot, generation: int) -> Snapshot:
     """Return the cluster as it was ``before``, with all members that the gang has ``now``.
 
-    Members that have come to a node since wait again. What describes gangs (PodGroups, classes,
-    namespaces) is as now: it may have been made after the first pod.
+    Members that have come to a node since wait again; where the gang has had its quorum, also
+    those that have ended since. What describes gangs (PodGroups, classes, namespaces) is as now: it
+    may have been made after the first pod.
     """
+    key = case.key
     was = {pod.uid: pod for pod in before.members.get(key, ())}
+    there = {pod.uid: pod for pod in now.members.get(key, ())}
+    if case.whole_since:
+        there = {**case.came, **there}
     members = []
-    for pod in now.members.get(key, ()):
+    for pod in sorted(there.values(), key=lambda pod: (pod.created, pod.uid)):
         earlier = was.get(pod.uid)
         if earlier is not None and earlier.node:
             members.append(earlier)
         elif pod.node or pod.nominated:
-            members.append(replace(pod, node="", nominated="", started=0.0, phase="Pending"))
+            waits = replace(pod, node="", nominated="", started=0.0, phase="Pending", deleting=0.0)
+            members.append(waits)
         else:
             members.append(pod)
     pending = {uid: pod for uid, pod in before.pending.items() if uid not in was}
@@ -80,7 +90,8 @@ def as_it_was(before: Snapshot, now: Snapshot, key: GangKey, generation: int) ->
 
 def take_plan(case: Case, plan: Plan, snapshot: Snapshot, wall: float) -> None:
     """Keep the gang's plan, made on ``snapshot``."""
-    case.plan, case.refusal, case.before, case.planned = plan, None, None, wall
+    case.plan, case.refusal, case.planned = plan, None, wall
+    forget_before(case)
     nodes = {seat.node for seat in plan.seats}
     case.beside = {
         node: frozenset(pod.uid for pod in snapshot.bound.get(node, ())) for node in nodes
@@ -92,6 +103,12 @@ def take_plan(case: Case, plan: Plan, snapshot: Snapshot, wall: float) -> None:
     told.would_evict = len(plan.victims)
     told.would_evict_pods = named(f"{v.namespace}/{v.name}" for v in plan.victims)
     told.would_break = named(broken_by(plan))
+
+
+def forget_before(case: Case) -> None:
+    """Let go of the cluster as it was."""
+    case.before = None
+    case.came.clear()
 
 
 def take_refusal(case: Case, refusal: Refusal) -> None:

@@ -19,6 +19,8 @@ MOST_CASES = 4096
 """Gangs followed at a time; what others lose or evict is counted all the same."""
 MOST_BEFORE = 8
 """Of them, those whose cluster is kept as it was when they came. Each may be some megabytes."""
+MOST_MEMBERS = 16_384
+"""Of one gang, kept beside that cluster."""
 MOST_SIGHTINGS = 65_536
 PART_SECONDS = 10.0
 """A gang that sits in part for less is being bound."""
@@ -74,13 +76,31 @@ class Cases:
             # As it is now, with its other members: a moment later its controller may end them.
             gang = None if key is None else self._gangs.resolve(key, self._snapshot())
             self._sightings.append((sighting, gang))
-        if new is not None and not new.node and not new.deleting and not new.gated:
-            key = self._gangs.member_key(new)
-            if key is not None:
-                if key not in self.open:
-                    self.begin(key)
-                if key in self.open and (new.tried or new.nominated) and self._seeks(new):
-                    self.open[key].wanted = True
+        pod = new if new is not None else old
+        if pod is None or not (self.open or _waits(pod)):
+            return
+        key = self._gangs.member_key(pod)
+        if key is None:
+            return
+        if key not in self.open and new is not None and _waits(new):
+            self.begin(key)
+        case = self.open.get(key)
+        if case is None:
+            return
+        room = len(case.came) < MOST_MEMBERS
+        if case.before is not None and room and new is not None and _waits(new):
+            case.came.setdefault(new.uid, new)
+        if new is not None and _waits(new) and (new.tried or new.nominated) and self._seeks(new):
+            case.wanted = True
+        self._seated(case, pod, gone=new is None or bool(new.deleting))
+
+    def _seated(self, case: Case, pod: Pod, *, gone: bool) -> None:
+        if gone:
+            case.seated.discard(pod.uid)
+        elif pod.node and pod.uid not in case.seated:
+            case.seated.add(pod.uid)
+            if len(case.seated) >= case.told.quorum and not case.whole_since:
+                case.whole_since = self._clocks.monotonic()
 
     def begin(self, key: GangKey, *, fresh: bool = True) -> None:
         """Follow the gang if it waits for its quorum; ``fresh``: it has only just come."""
@@ -97,7 +117,8 @@ class Cases:
             key=key,
             since=wall,
             before=snapshot if fresh and kept < MOST_BEFORE else None,
-            told=Told(gang=str(key), since=wall),
+            told=Told(gang=str(key), since=wall, quorum=gang.min_count),
+            seated={pod.uid for pod in gang.bound},
             looked=self._clocks.monotonic(),
         )
         self.open[key] = case
@@ -182,6 +203,17 @@ class Cases:
         told.quorum = max(told.quorum, gang.min_count)
         told.priority = gang.preemptor_priority if gang.members else told.priority
         told.most_bound = max(told.most_bound, bound)
+        if not gang.missing:
+            case.whole_since = case.whole_since or now
+        if case.whole_since:
+            # Who went for it shows a moment later, and so may what we would have done. It may have
+            # ended its work meanwhile.
+            pause = PLAN_SECONDS if self.plannable(case) else SETTLE_SECONDS
+            if now - case.whole_since >= pause:
+                self._close(case, "whole")
+                if gang.pending:
+                    self.begin(case.key)
+            return
         if not any(not pod.deleting for pod in gang.members):
             case.empty_since = case.empty_since or now
             if now - case.empty_since >= GONE_SECONDS:
@@ -190,20 +222,12 @@ class Cases:
         case.empty_since = 0.0
         if not gang.starts_whole:
             del self.open[case.key]
-        elif not gang.missing:
-            case.whole_since = case.whole_since or now
-            # Who went for it shows a moment later, and so may what we would have done.
-            pause = PLAN_SECONDS if self.plannable(case) else SETTLE_SECONDS
-            if now - case.whole_since >= pause:
-                self._close(case, "whole")
-        else:
-            case.whole_since = 0.0
-            self._in_part(case, bound, passed)
-            pods = {pod.uid: pod for pod in gang.members}
-            lost = newly_lost(case, gang, snapshot, pods)
-            if lost:
-                told.seats_lost += lost
-                self._ledger.count(self._clocks.wall(), seats_lost=lost)
+            return
+        self._in_part(case, bound, passed)
+        lost = newly_lost(case, gang, snapshot, {pod.uid: pod for pod in gang.members})
+        if lost:
+            told.seats_lost += lost
+            self._ledger.count(self._clocks.wall(), seats_lost=lost)
 
     def _in_part(self, case: Case, bound: int, passed: float) -> None:
         if not bound:
@@ -231,3 +255,8 @@ class Cases:
         if told.weight >= 1:
             self._ledger.tell(wall, told)
         self._closed(case)
+
+
+def _waits(pod: Pod) -> bool:
+    """Whether a pod waits for a node."""
+    return not (pod.node or pod.deleting or pod.gated)

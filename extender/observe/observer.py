@@ -22,7 +22,7 @@ from extender.gang.act.planner_thread import PLANNER, Masks, Overran, PlannerThr
 from extender.gang.act.rounds import run_rounds
 from extender.gang.act.source import Source
 from extender.gang.act.waiting import Version, Waiting
-from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.schedulers import seated_by
 from extender.gang.tell.decisions import (
@@ -39,7 +39,14 @@ from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.observe.case import Case, as_it_was, broken_by, take_plan, take_refusal
+from extender.observe.case import (
+    Case,
+    as_it_was,
+    broken_by,
+    forget_before,
+    take_plan,
+    take_refusal,
+)
 from extender.observe.cases import Cases
 from extender.observe.preemptions import Preemptions
 from extender.observe.sums import Ledger
@@ -183,7 +190,8 @@ class Observer:
             if self._waiting.kept(case.key, version) is not None:
                 continue
             gang = self._gangs.resolve(case.key, snapshot)
-            if gang.complete and (gang.missing or case.before is not None) and not self.stale():
+            of_before = case.before is not None and (gang.complete or case.whole_since)
+            if (of_before or (gang.complete and gang.missing)) and not self.stale():
                 await self._plan(case)
 
     def _version(self) -> Version:
@@ -193,7 +201,8 @@ class Observer:
         now, version = self._source.snapshot(), self._version()
         present = self._ours(self._gangs.resolve(case.key, now))
         if not self._enforcement.acts_for(case.key.namespace, now):
-            self._refuse(case, Refusal(case.key, "not-enforced", NOT_ENFORCED), version, 0.0)
+            why = f"{NOT_ENFORCED.format(case.key.namespace)}: it would be left to kube-scheduler"
+            self._refuse(case, Refusal(case.key, "not-enforced", why), version, 0.0)
             return
         waits = self._waiting.must_wait(present) or self._unseen(present)
         if waits is not None:
@@ -201,7 +210,7 @@ class Observer:
             return
         snapshot, gang = now, present
         if case.before is not None:
-            snapshot = as_it_was(case.before, now, case.key, next(self._generations))
+            snapshot = as_it_was(case, case.before, now, next(self._generations))
             gang = self._ours(self.resolver.resolve(case.key, snapshot))
         began = self._clocks.monotonic()
         masks = self._evidence.masks(gang, snapshot.nodes)
@@ -211,7 +220,7 @@ class Observer:
             return  # it was over before the answer came
         if isinstance(answer, Refusal):
             if answer.code != "incomplete":
-                case.before = None  # what time changes is seen on the present cluster only
+                forget_before(case)  # what time changes is seen on the present cluster only
             self._refuse(case, answer, version, seconds)
             return
         wall = self._clocks.wall()
@@ -290,6 +299,3 @@ class Observer:
                 self._decided(decision)
             except Exception:
                 log.exception("decision not told", gang=decision.gang)
-
-
-NOT_ENFORCED = "its namespace is not among enforce.namespaces: it would be left to kube-scheduler"

@@ -128,9 +128,9 @@ def _lines(sums: Sums) -> tuple[Line, ...]:
         Line("gangs that sat in part for 10 s or more", str(sums.in_part_gangs), ""),
         Line("hours that their members sat so", f"{sums.in_part_pod_seconds / 3600:.1f}", ""),
         Line("seats of our plans that others took", str(sums.seats_lost), ""),
-        Line("gangs that waited for their quorum", str(sums.gangs), ""),
-        Line("... and had it", str(sums.whole), f"{sums.planned} with a plan"),
-        Line("... and were gone before", str(sums.gone), f"{sums.refused} without a plan"),
+        Line("gangs that waited for their quorum", str(sums.gangs), f"{sums.planned} planned"),
+        Line("... and had it in the end", str(sums.whole), ""),
+        Line("... and were gone before", str(sums.gone), f"{sums.refused} refused to the end"),
     )
 
 

@@ -88,6 +88,38 @@ async def test_gang_that_has_its_quorum_is_done(bed: Bed) -> None:
     assert not list(bed.observer.cases)
 
 
+async def test_gang_that_ends_its_work_at_once_had_its_quorum(bed: Bed) -> None:
+    """Between two looks at it: what was evicted for it was not in vain."""
+    await bed.gang("quick", 2, "high")
+    await bed.preempts("quick-0", "low-0")
+    await bed.preempts("quick-1", "low-1")
+    for i in range(2):
+        await bed.bound(f"quick-{i}", f"n{i}")
+    for i in range(2):
+        await bed.remove(f"quick-{i}")
+        await bed.gone(f"quick-{i}")
+    await bed.rounds()
+    await bed.rounds(GONE_SECONDS + 0.1)
+    sums = counted(bed)
+    assert (sums["whole"], sums["planned"], sums["would_evict_pods"]) == (1, 1, 2)
+    assert not {"gone", "evicted_in_vain"} & sums.keys()
+
+
+async def test_gang_that_is_made_anew_is_followed_anew(bed: Bed) -> None:
+    await bed.gang("again", 1, "high")
+    await bed.preempts("again-0", "low-0")
+    await bed.bound("again-0", "n0")
+    await bed.remove("again-0")
+    await bed.gone("again-0")
+    await bed.pod("again-1", cls="high", group="again")
+    await bed.until(lambda: bed.cache.pod_named("default", "again-1") is not None, "again")
+    await bed.rounds()
+    await bed.rounds(SETTLE_SECONDS + 0.1)
+    sums = counted(bed)
+    assert (sums["gangs"], sums["whole"]) == (2, 1)
+    assert [case.told.gang for case in bed.observer.cases] == ["pod-group:default/again"]
+
+
 async def test_pods_evicted_for_a_gang_that_never_runs_went_in_vain(bed: Bed) -> None:
     await bed.gang("high", 2, "high")
     await bed.preempts("high-0", "low-0")
