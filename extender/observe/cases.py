@@ -247,7 +247,8 @@ class Cases:
     def _close(self, case: Case, outcome: str) -> None:
         del self.open[case.key]
         wall, told = self._clocks.wall(), case.told
-        told.outcome, told.until = outcome, wall
+        began = case.whole_since if outcome == "whole" else case.empty_since
+        told.outcome, told.until = outcome, wall - (self._clocks.monotonic() - began)
         amounts = {outcome: 1, "refused": int(case.plan is None and case.refusal is not None)}
         if outcome == "gone":
             amounts["evicted_in_vain"] = told.evicted

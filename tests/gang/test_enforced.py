@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,13 +13,16 @@ from extender.gang.act.book import State
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
 from extender.groups.resolver import Resolver
+from extender.kube.errors import Conflict
 from extender.model.errors import InvalidInput
 from extender.model.mode import EnforceSettings
+from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.policy import Expression, NamespaceSelector
 from extender.model.settings import Settings, validate
 from extender.model.snapshot import Snapshot
 from extender.wire.filter import FilterArgs
+from extender.wire.preempt import Candidate, PreemptArgs
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
@@ -124,6 +129,54 @@ async def choose(rig: Rig, team: str) -> None:
     )
 
 
+async def namespace_b(rig: Rig) -> None:
+    """A namespace of a team that is not chosen; cached."""
+    with contextlib.suppress(Conflict):
+        namespace = {"metadata": {"name": "b", "labels": {"team": "b"}}}
+        await rig.client.create("/api/v1/namespaces", namespace)
+    await rig.until(lambda: "b" in rig.cache.snapshot().namespaces, "namespace b")
+
+
+async def other_team(rig: Rig, name: str, *, cls: str, on: str = "", group: str = "") -> Pod:
+    """A pod of namespace b, of a team that is not chosen; cached."""
+    await namespace_b(rig)
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}],
+        "priorityClassName": cls,
+    }
+    if on:
+        spec["nodeName"] = on
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    await rig.client.create(
+        PODS.replace("default", "b"), {"metadata": {"name": name}, "spec": spec}
+    )
+    await rig.until(lambda: rig.cache.pod_named("b", name) is not None, name)
+    found = rig.cache.pod_named("b", name)
+    assert found is not None
+    return found
+
+
+async def their_gang(rig: Rig) -> list[Pod]:
+    """A gang of namespace b that goes whole, one member on each node."""
+    await namespace_b(rig)
+    await rig.client.create(
+        "/apis/scheduling.k8s.io/v1beta1/namespaces/b/podgroups",
+        {
+            "metadata": {"name": "theirs"},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": 2}},
+                "disruptionMode": {"all": {}},
+                "priorityClassName": "low",
+            },
+        },
+    )
+    return [
+        await other_team(rig, f"theirs-{i}", cls="low", on=f"n{i}", group="theirs")
+        for i in range(2)
+    ]
+
+
 async def test_gang_that_is_not_chosen_gets_kube_schedulers_own_answers(rig: Rig) -> None:
     await choose(rig, "none")
     await rig.gang("low", 2, "low", on="n")
@@ -166,6 +219,65 @@ async def test_plan_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
     assert "not among enforce.namespaces" in rig.coordinator.flights.problem(flight)
 
 
+async def test_single_pod_of_a_chosen_namespace_preempts_others_as_without_us(rig: Rig) -> None:
+    """We may not evict the gang whole, so it is kube-scheduler's to choose."""
+    await choose(rig, "a")
+    theirs = await their_gang(rig)
+    await rig.pod("single", cls="high")
+    await rig.until(lambda: rig.cache.pod_named("default", "single") is not None, "single")
+    candidates = {pod.node: Candidate((pod.uid,)) for pod in theirs}
+    answer = await rig.verbs.preempt(PreemptArgs(rig.cached("single"), candidates))
+    assert answer.candidates == candidates
+    assert not list(rig.coordinator.book)
+
+
+async def test_gang_of_a_chosen_namespace_waits_rather_than_evict_others(rig: Rig) -> None:
+    await choose(rig, "a")
+    theirs = await their_gang(rig)
+    await rig.gang("high", 2, "high")
+    candidates = {pod.node: Candidate((pod.uid,)) for pod in theirs}
+    answer = await rig.verbs.preempt(PreemptArgs(rig.cached("high-0"), candidates))
+    assert answer.candidates == {}
+    assert rig.outcomes("high")[-1] == "infeasible"
+    assert "namespace b is not among enforce.namespaces" in rig.messages("high")
+
+
+async def test_pod_that_is_not_chosen_may_break_a_gang_that_is(rig: Rig) -> None:
+    """To keep kube-scheduler from it would be to act on those who have not agreed."""
+    await choose(rig, "a")
+    await rig.gang("low", 2, "low", on="n")
+    other = await other_team(rig, "other", cls="high")
+    candidates = {f"n{i}": Candidate((rig.cached(f"low-{i}").uid,)) for i in range(2)}
+    answer = await rig.verbs.preempt(PreemptArgs(other, candidates))
+    assert answer.candidates == candidates
+
+
+async def test_pod_that_is_not_chosen_may_not_preempt_into_a_seat(rig: Rig) -> None:
+    """Of equal priority with the gang; the node beside keeps its candidate."""
+    await choose(rig, "a")
+    await rig.client.create(
+        "/api/v1/nodes",
+        {
+            "metadata": {"name": "n2", "labels": {"kubernetes.io/hostname": "n2"}},
+            "status": {"allocatable": {"cpu": "4", "pods": "110"}},
+        },
+    )
+    await rig.pod("small", cls="low", cpu="1", on="n0")
+    theirs = await other_team(rig, "theirs", cls="low", on="n2")
+    await rig.gang("high", 2, "high")
+    await rig.filter("high-0", "n0", "n1")
+    (flight,) = rig.coordinator.book
+    await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+    assert set(flight.seats.values()) == {"n0", "n1"}
+    other = await other_team(rig, "other", cls="high")
+    candidates = {
+        "n0": Candidate((rig.cached("small").uid,)),
+        "n2": Candidate((theirs.uid,)),
+    }
+    answer = await rig.verbs.preempt(PreemptArgs(other, candidates))
+    assert set(answer.candidates) == {"n2"}
+
+
 async def test_seats_are_held_against_those_who_are_not_chosen(rig: Rig) -> None:
     """Promise 5 is the gang's that was planned for, whoever comes."""
     await choose(rig, "a")
@@ -173,22 +285,6 @@ async def test_seats_are_held_against_those_who_are_not_chosen(rig: Rig) -> None
     await rig.filter("high-0", "n0", "n1")
     (flight,) = rig.coordinator.book
     await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
-    namespace = {"metadata": {"name": "b", "labels": {"team": "b"}}}
-    await rig.client.create("/api/v1/namespaces", namespace)
-    await rig.client.create(
-        PODS.replace("default", "b"),
-        {
-            "metadata": {"name": "other"},
-            "spec": {
-                "containers": [
-                    {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
-                ],
-                "priorityClassName": "low",
-            },
-        },
-    )
-    await rig.until(lambda: rig.cache.pod_named("b", "other") is not None, "other")
-    found = rig.cache.pod_named("b", "other")
-    assert found is not None
+    found = await other_team(rig, "other", cls="low")
     answer = await rig.verbs.filter(FilterArgs(found, ["n0", "n1"]))
     assert answer.node_names == []
