@@ -41,6 +41,8 @@ class Case(Struct):
     """Wall clock."""
     beside: dict[str, frozenset[str]] = field(default_factory=dict)
     """Node of a seat -> uids of the pods that were there when the plan was made."""
+    seen: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
+    """Node of a seat -> its pods when it was looked at last; what is the same needs no look."""
     lost: set[str] = field(default_factory=set)
     """Nodes whose seats are lost."""
     told: Told = field(default_factory=lambda: Told(""))
@@ -148,13 +150,17 @@ def newly_lost(case: Case, gang: Gang, snapshot: Snapshot, pods: Mapping[str, Po
     going = [each.uid for each in (*plan.victims, *plan.waits_for)]
     found = 0
     for node in case.beside.keys() - case.lost:
+        present = snapshot.bound.get(node, ())
+        if case.seen.get(node) is present:
+            continue
+        case.seen[node] = present
         seats = {s.uid: node for s in plan.seats if s.node == node and s.uid in waiting}
         if not seats or not any(
             pod.uid not in case.beside[node]
             and pod.uid not in pods
             and pod.priority <= plan.priority
             and not pod.deleting
-            for pod in snapshot.bound.get(node, ())
+            for pod in present
         ):
             continue
         if quick_problem(seats, pods, snapshot, going, ()):

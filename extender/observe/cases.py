@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.last_check import KeptGangs
+from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -26,6 +27,7 @@ PART_SECONDS = 10.0
 """A gang that sits in part for less is being bound."""
 PLAN_SECONDS = 60.0
 """A gang that has its quorum is kept for so long until what we would have done is found."""
+IDLE_SECONDS = 1.0
 GONE_SECONDS = 10.0
 """Without members for so long a gang is gone; its controller may be making it anew."""
 
@@ -39,7 +41,7 @@ class Cases:
 
     def __init__(
         self,
-        gangs: KeptGangs,
+        resolver: Resolver,
         snapshot: Callable[[], Snapshot],
         preemptions: Preemptions,
         ledger: Ledger,
@@ -48,7 +50,8 @@ class Cases:
         closed: Callable[[Case], None],
         broke: Callable[[Pod | None, Gang, bool], None],
     ) -> None:
-        self._gangs = gangs
+        self._resolver = resolver
+        self.gangs = KeptGangs(resolver)
         self._snapshot = snapshot
         self._preemptions = preemptions
         self._ledger = ledger
@@ -57,6 +60,13 @@ class Cases:
         self._closed = closed
         self._broke = broke
         self.open: dict[GangKey, Case] = {}
+        self._idle: TTLCache[GangKey, None] = TTLCache(
+            maxsize=MOST_SIGHTINGS, ttl=IDLE_SECONDS, timer=clocks.monotonic
+        )
+        """Gangs that did not wait a moment ago. Each of thousands of pods beyond a quorum, or of a
+        job whose pods start one by one, would ask for a snapshot of its own."""
+        self._later: set[GangKey] = set()
+        """Of them, those that the next tick looks at again."""
         self._sightings: list[tuple[Sighting, Gang | None]] = []
         self._broken: LRUCache[GangKey, float] = LRUCache(MOST_CASES)
         """Gangs that have lost their quorum -> when they were counted."""
@@ -72,18 +82,21 @@ class Cases:
         """Take note of one pod event."""
         sighting = self._preemptions.observe(old, new)
         if sighting is not None and len(self._sightings) < MOST_SIGHTINGS:
-            key = self._gangs.member_key(sighting.victim)
+            key = self.gangs.member_key(sighting.victim)
             # As it is now, with its other members: a moment later its controller may end them.
-            gang = None if key is None else self._gangs.resolve(key, self._snapshot())
+            gang = None if key is None else self._resolver.resolve(key, self._snapshot())
             self._sightings.append((sighting, gang))
         pod = new if new is not None else old
         if pod is None or not (self.open or _waits(pod)):
             return
-        key = self._gangs.member_key(pod)
+        key = self.gangs.member_key(pod)
         if key is None:
             return
         if key not in self.open and new is not None and _waits(new):
-            self.begin(key)
+            if key in self._idle:
+                self._later.add(key)
+            else:
+                self.begin(key)
         case = self.open.get(key)
         if case is None:
             return
@@ -105,8 +118,10 @@ class Cases:
     def begin(self, key: GangKey, *, fresh: bool = True) -> None:
         """Follow the gang if it waits for its quorum; ``fresh``: it has only just come."""
         snapshot = self._snapshot()
-        gang = self._gangs.resolve(key, snapshot)
+        # Not KeptGangs, which takes in all that has changed in the cluster: this is per event.
+        gang = self._resolver.resolve(key, snapshot)
         if not gang.starts_whole or not gang.missing:
+            self._idle[key] = None
             return
         if len(self.open) >= MOST_CASES:
             self.unseen += 1
@@ -135,10 +150,13 @@ class Cases:
 
     def tick(self) -> None:
         """Count what has come to pass since the last tick."""
+        later, self._later = self._later, set()
+        for key in later - self.open.keys():
+            self.begin(key, fresh=False)
         self._settle()
         snapshot = self._snapshot()
         for case in self:
-            self._look(case, self._gangs.resolve(case.key, snapshot), snapshot)
+            self._look(case, self.gangs.resolve(case.key, snapshot), snapshot)
 
     def _settle(self) -> None:
         """Count victims whose preemptor and whose gang's fate show by now."""
@@ -180,7 +198,7 @@ class Cases:
         if self._clocks.monotonic() - self._broken.get(key, float("-inf")) < GONE_SECONDS:
             return
         self._broken[key] = self._clocks.monotonic()
-        left = len(self._gangs.resolve(key, snapshot).bound)
+        left = len(self.gangs.resolve(key, snapshot).bound)
         half = 0 < left < together
         self._ledger.count(wall, broken_gangs=1, half_broken_gangs=int(half))
         preemptors = (self._preemptions.preemptor(sighting) for sighting, _ in victims)
@@ -193,7 +211,7 @@ class Cases:
         self._broke(preemptor, first, half)
 
     def _case_of(self, pod: Pod | None) -> Case | None:
-        key = None if pod is None else self._gangs.member_key(pod)
+        key = None if pod is None else self.gangs.member_key(pod)
         return None if key is None else self.open.get(key)
 
     def _look(self, case: Case, gang: Gang, snapshot: Snapshot) -> None:

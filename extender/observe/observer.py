@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.heartbeats import Heartbeats
-from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.planner_thread import PLANNER, Masks, Overran, PlannerThread
 from extender.gang.act.rounds import run_rounds
 from extender.gang.act.source import Source
@@ -90,10 +89,9 @@ class Observer:
         self._heartbeats = heartbeats
         self._decided = decided
         self._enforcement = Enforcement(settings.enforce)
-        self._gangs = KeptGangs(resolver)
         self._preemptions = Preemptions(clocks.monotonic)
         self.cases = Cases(
-            self._gangs,
+            resolver,
             source.snapshot,
             self._preemptions,
             ledger,
@@ -189,7 +187,7 @@ class Observer:
                 continue
             if self._waiting.kept(case.key, version) is not None:
                 continue
-            gang = self._gangs.resolve(case.key, snapshot)
+            gang = self.cases.gangs.resolve(case.key, snapshot)
             of_before = case.before is not None and (gang.complete or case.whole_since)
             if (of_before or (gang.complete and gang.missing)) and not self.stale():
                 await self._plan(case)
@@ -199,7 +197,7 @@ class Observer:
 
     async def _plan(self, case: Case) -> None:
         now, version = self._source.snapshot(), self._version()
-        present = self._ours(self._gangs.resolve(case.key, now))
+        present = self._ours(self.cases.gangs.resolve(case.key, now))
         if not self._enforcement.acts_for(case.key.namespace, now):
             why = f"{NOT_ENFORCED.format(case.key.namespace)}: it would be left to kube-scheduler"
             self._refuse(case, Refusal(case.key, "not-enforced", why), version, 0.0)

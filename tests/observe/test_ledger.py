@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.observe.file import ASIDE, LedgerFile
@@ -16,6 +16,7 @@ from extender.observe.sums import DAY, WEEK, Ledger, Told, week_of
 NOW = 1_795_000_000.0
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.floats(-1e10, 1e10), st.integers(0, 50)), max_size=40),
     st.integers(1, 5),

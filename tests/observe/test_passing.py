@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -80,6 +80,7 @@ def _answer(verb: str, question: dict[str, Any], breaks: bool) -> Any:
     return answered.value.value
 
 
+@settings(deadline=None)
 @given(PODS, st.lists(NAMES, unique=True, max_size=8), st.booleans())
 def test_filter_passes_every_name_on_in_its_order(
     pod: dict[str, Any], names: list[str], breaks: bool
@@ -95,6 +96,7 @@ def test_filter_passes_every_name_on_in_its_order(
     assert _answer("prioritize", question, breaks) == []
 
 
+@settings(deadline=None)
 @given(PODS, st.lists(NAMES, unique=True, max_size=4), st.booleans())
 def test_filter_passes_whole_nodes_on_as_they_came(
     pod: dict[str, Any], names: list[str], breaks: bool
@@ -107,6 +109,7 @@ def test_filter_passes_whole_nodes_on_as_they_came(
     assert not answer["Error"]
 
 
+@settings(deadline=None)
 @given(
     PODS,
     st.dictionaries(NAMES, st.tuples(st.lists(UIDS, max_size=4), st.integers(0, 9)), max_size=5),

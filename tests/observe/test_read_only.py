@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import ClientTimeout, web
 from aiohttp.test_utils import TestServer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.kube.client import KubeClient
@@ -76,6 +76,7 @@ def test_the_client_talks_in_one_place_only() -> None:
     assert "self._session.request(" in inspect.getsource(KubeClient._send)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=12).filter(lambda method: method != "GET"))
 def test_no_other_method_passes(method: str) -> None:
     client = ReadOnlyClient.__new__(ReadOnlyClient)

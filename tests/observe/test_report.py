@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.cli.main import main
@@ -123,6 +123,7 @@ TEXTS = st.text(max_size=60) | st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS, TEXTS)
 def test_names_are_shown_and_do_nothing(gang: str, message: str, broke: str) -> None:
     kept = report_of(Ledger(8, 10))
@@ -146,6 +147,7 @@ def test_page_loads_nothing() -> None:
     assert "default-src 'none'" in text
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1e9))
 def test_axis_is_not_below_its_bars(most: float) -> None:
     assert ceiling(most) >= most
