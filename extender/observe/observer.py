@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count
 
 import structlog
@@ -22,6 +23,7 @@ from extender.gang.act.rounds import run_rounds
 from extender.gang.act.source import Source
 from extender.gang.act.waiting import Version, Waiting
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
+from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.schedulers import seated_by
 from extender.gang.tell.decisions import (
@@ -106,6 +108,7 @@ class Observer:
             settings.plan.retry_seconds,
             settings.groups.settle_seconds,
             settings.plan.longest_retry_seconds,
+            partial(leaves_in_time, plan=settings.plan, seats=settings.seats),
         )
         self._planner = PlannerThread(
             lambda: Planner(settings, resolver),
@@ -202,7 +205,7 @@ class Observer:
             why = f"{NOT_ENFORCED.format(case.key.namespace)}: it would be left to kube-scheduler"
             self._refuse(case, Refusal(case.key, "not-enforced", why), version, 0.0)
             return
-        waits = self._waiting.must_wait(present) or self._unseen(present)
+        waits = self._waiting.must_wait(present, now.now) or self._unseen(present)
         if waits is not None:
             self._refuse(case, waits, version, 0.0)
             return
