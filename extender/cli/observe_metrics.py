@@ -53,6 +53,7 @@ def expose(metrics: Metrics, observer: Observer, file: LedgerFile) -> None:
         lambda: {
             WE: total.would_break_gangs,
             THEY: total.broken_gangs,
+            f"{THEY}-for-gangs": total.broken_for_gangs,
             f"{THEY}-half": total.half_broken_gangs,
         },
         label="by",

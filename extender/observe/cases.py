@@ -200,10 +200,15 @@ class Cases:
         self._broken[key] = self._clocks.monotonic()
         left = len(self.gangs.resolve(key, snapshot).bound)
         half = 0 < left < together
-        self._ledger.count(wall, broken_gangs=1, half_broken_gangs=int(half))
         preemptors = (self._preemptions.preemptor(sighting) for sighting, _ in victims)
         preemptor = next((pod for pod in preemptors if pod is not None), None)
         case = self._case_of(preemptor)
+        self._ledger.count(
+            wall,
+            broken_gangs=1,
+            broken_for_gangs=int(case is not None),
+            half_broken_gangs=int(half),
+        )
         if case is not None:
             add_name(case.told.broke, str(key))
             if half:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from math import ceil, floor, log10
 
-from extender.observe.weekly import DAYS, HALF, WE, Series
+from extender.observe.weekly import DAYS, WE, Series
 
 WIDTH, HEIGHT = 640, 220
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 44
@@ -48,7 +48,7 @@ def chart(series: Series) -> str:
 
 def colour(name: str) -> str:
     """Return the class of a series: who is meant has one colour in all plots."""
-    return {WE: "s2", HALF: "s1"}.get(name, "s0")
+    return "s1" if name == WE else "s0"
 
 
 def bars(series: Series, width: int = 40) -> list[str]:

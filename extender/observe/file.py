@@ -62,9 +62,16 @@ class LedgerFile:
         """Writes that did not work."""
 
     def read(self) -> None:
-        """Go on with what is there; one that cannot be read is moved aside and told."""
+        """Go on with what is there; one that cannot be read is moved aside and told.
+
+        Raises InvalidInput when there is no place for the file.
+        """
         path = self._path
-        if path is None or not path.exists():
+        if path is None:
+            return
+        if not path.parent.is_dir():
+            raise InvalidInput(f"{path.parent} is no directory", "observe.file")
+        if not path.exists():
             return
         try:
             if path.stat().st_size > MOST_BYTES:

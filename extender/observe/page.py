@@ -9,9 +9,9 @@ from extender.observe.weekly import NOTES, Weekly, clock, did, lasted, would
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #57606a; --rule: #d0d7de; --paper: #fff;
-  --s0: #b35900; --s1: #a40e26; --s2: #0550ae; }
+  --s0: #b35900; --s1: #0550ae; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --dim: #9198a1; --rule: #3d444d;
-  --paper: #0d1117; --s0: #f0883e; --s1: #ff7b72; --s2: #79c0ff; } }
+  --paper: #0d1117; --s0: #f0883e; --s1: #79c0ff; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
@@ -22,7 +22,7 @@ figure { margin: 1.5rem 0; } figcaption { font-weight: 600; }
 svg { width: 100%; height: auto; } svg text { fill: var(--dim); font-size: 12px; }
 svg .axis { text-anchor: end; } svg .day { text-anchor: middle; }
 svg .grid { stroke: var(--rule); } .s0 { fill: var(--s0); } .s1 { fill: var(--s1); }
-.s2 { fill: var(--s2); } .wide { overflow-x: auto; } .dim { color: var(--dim); }
+.wide { overflow-x: auto; } .dim { color: var(--dim); }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 

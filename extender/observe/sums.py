@@ -37,8 +37,10 @@ class Sums(Struct):
     """Those that went for a gang whose members were gone before it had its quorum."""
     broken_gangs: int = 0
     """Gangs that lost their quorum by that."""
+    broken_for_gangs: int = 0
+    """Those of them that lost it to a gang that starts whole."""
     half_broken_gangs: int = 0
-    """Those of them of which members were left on their nodes."""
+    """Those of all of them of which members were left on their nodes."""
     in_part_gangs: int = 0
     """Gangs of which some members sat on nodes, but not the quorum, for ten seconds or more."""
     in_part_pod_seconds: float = 0.0

@@ -13,7 +13,7 @@ from extender.observe.file import Report, decode
 from extender.observe.sums import DAY, WEEK, Sums, Told, Week, week_of
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-THEY, HALF, WE = "schedulers", "... left in part", "extender would"
+THEY, WE = "schedulers", "extender would"
 """Names of series."""
 MOST_ROWS = 50
 """Gangs that a report tells of; the JSON has all that are kept."""
@@ -123,8 +123,13 @@ def _lines(sums: Sums) -> tuple[Line, ...]:
         Line("pods evicted for gangs", str(sums.evicted_for_gangs), str(sums.would_evict_pods)),
         Line("... of them for gangs that never had their quorum", str(sums.evicted_in_vain), ""),
         Line("pods evicted for others", str(sums.evicted_pods - sums.evicted_for_gangs), ""),
-        Line("gangs that lost their quorum", str(sums.broken_gangs), str(sums.would_break_gangs)),
-        Line("... of them with members left on nodes", str(sums.half_broken_gangs), ""),
+        Line(
+            "gangs that lost their quorum to gangs",
+            str(sums.broken_for_gangs),
+            str(sums.would_break_gangs),
+        ),
+        Line("... and to others", str(sums.broken_gangs - sums.broken_for_gangs), ""),
+        Line("... of both, with members left on nodes", str(sums.half_broken_gangs), ""),
         Line("gangs that sat in part for 10 s or more", str(sums.in_part_gangs), ""),
         Line("hours that their members sat so", f"{sums.in_part_pod_seconds / 3600:.1f}", ""),
         Line("seats of our plans that others took", str(sums.seats_lost), ""),
@@ -146,14 +151,19 @@ def _series(days: Sequence[Sums]) -> tuple[Series, ...]:
             ),
         ),
         Series(
-            "Gangs that lost their quorum",
+            "Gangs that lost their quorum to gangs",
             "gangs",
-            (THEY, HALF, WE),
+            (THEY, WE),
             (
-                tuple(float(one.broken_gangs) for one in days),
-                tuple(float(one.half_broken_gangs) for one in days),
+                tuple(float(one.broken_for_gangs) for one in days),
                 tuple(float(one.would_break_gangs) for one in days),
             ),
+        ),
+        Series(
+            "Gangs that preemption left on nodes in part",
+            "gangs",
+            (THEY,),
+            (tuple(float(one.half_broken_gangs) for one in days),),
         ),
         Series(
             "Members that sat without their quorum",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.model.errors import InvalidInput
 from extender.observe.file import ASIDE, LedgerFile
 from extender.observe.sums import DAY, WEEK, Ledger, Told, week_of
 
@@ -79,6 +80,12 @@ async def test_file_that_cannot_be_read_is_moved_aside(tmp_path: Path) -> None:
     assert (tmp_path / f"observe.json{ASIDE}").read_text() == "{half"
     await file.write()
     assert msgspec.json.decode(path.read_bytes())["format"] == 1
+
+
+def test_file_without_a_directory_is_an_error_at_the_start(tmp_path: Path) -> None:
+    file = LedgerFile(str(tmp_path / "none" / "observe.json"), Ledger(8, 10), lambda: NOW)
+    with pytest.raises(InvalidInput, match="none is no directory"):
+        file.read()
 
 
 async def test_write_that_does_not_work_is_counted_and_ends_nothing(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ async def test_plan_is_for_the_cluster_as_it_was_before_anybody_went(bed: Bed) -
         "evicted_pods": 1,
         "evicted_for_gangs": 1,
         "broken_gangs": 1,
+        "broken_for_gangs": 1,
         "half_broken_gangs": 1,
     }
     (case,) = bed.observer.cases
