@@ -1,8 +1,8 @@
 """In observe mode a real kube-scheduler does what it does with no extender at all.
 
-Each story is played without an extender and with one that observes, and has to come out as it is
-written down here. The extender has the rights of manifests/observe/rbac.yaml, which only read, and
-goes through a proxy that counts what it sends.
+Three stories, each on nodes of its own, are played without an extender and with one that observes,
+and have to come out as it is written down here. The extender has the rights of
+manifests/observe/rbac.yaml, which only read, and goes through a proxy that counts what it sends.
 """
 
 from __future__ import annotations
@@ -38,17 +38,21 @@ class Stage:
         self.extender = extender
         self.pods = cluster.watch()
 
-    def gang(self, name: str, count: int, cls: str, on: str = "", **more: Any) -> None:
-        """A gang that goes whole; bound to nodes of this prefix when ``on`` is given."""
+    def nodes(self, story: str, count: int) -> None:
+        """Nodes for one story, called after it: a0, a1, ..."""
+        self.cluster.nodes(count, prefix=story, labels={"story": story})
+
+    def gang(self, name: str, count: int, cls: str, *, bound: bool = False) -> None:
+        """A gang that goes whole; its story is the first letter of its name."""
         self.cluster.pod_group(name, count, disruption="all", priority_class=cls)
         for i in range(count):
-            node = f"{on}{i}" if on else None
-            self.single(f"{name}-{i}", cls, node=node, pod_group=name, **more)
+            node = f"{name[0]}{i}" if bound else None
+            self.single(f"{name}-{i}", cls, node=node, pod_group=name)
 
     def single(self, name: str, cls: str, **more: Any) -> None:
-        """A pod that fills a node."""
-        made = make_pod(name, cpu=3, priority_class=cls, **more)
-        self.cluster.client.create(made)
+        """A pod that fills a node of its story."""
+        spec = {"nodeSelector": {"story": name[0], **more.pop("where", {})}}
+        self.cluster.client.create(make_pod(name, cpu=3, priority_class=cls, spec=spec, **more))
 
     def outcome(self) -> tuple[set[str], dict[str, str]]:
         """Who was evicted, and where the others are ("" waits), once nothing happens any more."""
@@ -63,7 +67,8 @@ class Stage:
         client = self.cluster.client
         client.wait_for(
             lambda: all(client.get("Pod", name)["spec"].get("nodeName") for name in names),
-            what=f"{names} bound",
+            SECONDS,
+            f"{names} bound",
         )
 
     async def observed(self, fine: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -110,74 +115,68 @@ def total(report: dict[str, Any], name: str) -> float:
 
 
 @pytest.mark.real
-async def test_gang_is_left_in_half_for_an_urgent_pod(stage: Stage) -> None:
-    """We would have evicted the gang whole, or taken the pod of no gang on the other node."""
-    await asyncio.to_thread(_half, stage)
-    outcome = await asyncio.to_thread(stage.outcome)
-    assert outcome == ({"low-1"}, {"low-0": "n0", "urgent": "n1"})
-    if stage.extender is not None:
-        report = await stage.observed(lambda found: total(found, "half_broken_gangs") == 1)
-        assert total(report, "evicted_pods") == 1
-
-
-def _half(stage: Stage) -> None:
-    stage.cluster.nodes(2)
-    stage.gang("low", 2, "low", on="n")
-    chosen = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
-    stage.single("urgent", "high", spec=chosen)
-    stage.until_bound("urgent")
-
-
-@pytest.mark.real
-async def test_gang_takes_the_room_of_one_that_it_breaks(stage: Stage) -> None:
-    """Each member evicts the least on its own; the node of the middle class stays as it is."""
-    await asyncio.to_thread(_breaks, stage)
-    outcome = await asyncio.to_thread(stage.outcome)
-    assert outcome[0] == {"low-0", "low-1"}
-    assert {name: node for name, node in outcome[1].items() if name == "middle"} == {"middle": "n2"}
-    assert {outcome[1][f"high-{i}"] for i in range(2)} == {"n0", "n1"}
-    assert set(outcome[1]) == {"middle", "high-0", "high-1"}
-    if stage.extender is not None:
-        report = await stage.observed(lambda found: total(found, "whole") >= 1)
-        assert total(report, "evicted_for_gangs") == 2
-        assert total(report, "planned") == 1
-        assert total(report, "would_evict_pods") == 2
-        assert total(report, "broken_gangs") == 1
-
-
-def _breaks(stage: Stage) -> None:
-    stage.cluster.nodes(3)
-    stage.gang("low", 2, "low", on="n")
-    stage.single("middle", "middle", node="n2")
-    stage.gang("high", 2, "high")
-    stage.until_bound("high-0", "high-1")
-
-
-@pytest.mark.real
-async def test_pods_go_for_a_gang_that_cannot_run(stage: Stage) -> None:
-    """Room for two of three: we would have evicted nobody."""
-    await asyncio.to_thread(_in_vain, stage)
+async def test_outcome_is_kube_schedulers_own(stage: Stage) -> None:
+    await asyncio.to_thread(_play, stage)
     evicted, there = await asyncio.to_thread(stage.outcome)
-    assert evicted == {"low-0", "low-1"}
-    assert sorted(there) == ["high-0", "high-1", "high-2"]
-    assert sorted(there.values()) == ["", "n0", "n1"]
+    assert evicted == {"a-low-1", "b-low-0", "b-low-1", "c-low-0", "c-low-1"}
+    # a: we would have evicted the gang whole, and did not.
+    assert {name: node for name, node in there.items() if name[0] == "a"} == {
+        "a-low-0": "a0",
+        "a-urgent": "a1",
+    }
+    # b: each member evicts the least on its own; which of them comes where is chance.
+    assert there["b-middle"] == "b2"
+    assert {there[f"b-high-{i}"] for i in range(2)} == {"b0", "b1"}
+    # c: room for two of three, for which we would have evicted nobody.
+    assert sorted(there[f"c-high-{i}"] for i in range(3)) == ["", "c0", "c1"]
+    assert len(there) == 2 + 3 + 3
     if stage.extender is not None:
-        report = await stage.observed(lambda found: total(found, "in_part_gangs") == 1)
-        (gang,) = report["open"]
-        assert gang["answer"] == "refusal"
-        assert gang["evicted"] == 2
-        assert total(report, "would_evict_pods") == 0
+        await _is_told(stage)
 
 
-def _in_vain(stage: Stage) -> None:
-    stage.cluster.nodes(2)
-    stage.gang("low", 2, "low", on="n")
-    stage.gang("high", 3, "high")
+async def _is_told(stage: Stage) -> None:
+    """What was done is counted, beside what we would have done."""
+    wanted = {
+        "evicted_pods": 5,
+        "evicted_for_gangs": 4,
+        "broken_gangs": 3,
+        "whole": 1,
+        "planned": 1,
+        "would_evict_pods": 2,
+        "in_part_gangs": 1,
+    }
+    report = await stage.observed(
+        lambda found: {name: total(found, name) for name in wanted} == wanted
+    )
+    # On a slow machine the members of b and c may go at different times, and be left for a while.
+    assert total(report, "half_broken_gangs") >= 1
+    (gang,) = report["open"]
+    assert gang["gang"].endswith("/c-high")
+    assert (gang["answer"], gang["evicted"]) == ("refusal", 2)
+
+
+def _play(stage: Stage) -> None:
+    stage.nodes("a", 2)
+    stage.gang("a-low", 2, "low", bound=True)
+    stage.single("a-urgent", "high", where={"kubernetes.io/hostname": "a1"})
+    stage.nodes("b", 3)
+    stage.gang("b-low", 2, "low", bound=True)
+    stage.single("b-middle", "middle", node="b2")
+    stage.gang("b-high", 2, "high")
+    stage.nodes("c", 2)
+    stage.gang("c-low", 2, "low", bound=True)
+    stage.gang("c-high", 3, "high")
+    stage.until_bound("a-urgent", "b-high-0", "b-high-1")
     client = stage.cluster.client
     client.wait_for(
         lambda: (
-            sum(bool(pod["spec"].get("nodeName")) for pod in client.list("Pod")) == 2
-            and not any(pod["metadata"]["name"].startswith("low") for pod in client.list("Pod"))
+            sum(
+                bool(pod["spec"].get("nodeName"))
+                for pod in client.list("Pod")
+                if pod["metadata"]["name"].startswith("c-high")
+            )
+            == 2
         ),
-        what="two members bound",
+        SECONDS,
+        "two members of c bound",
     )
