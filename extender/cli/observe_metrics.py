@@ -11,6 +11,7 @@ WE, THEY = "extender", "scheduler"
 
 def expose(metrics: Metrics, observer: Observer, file: LedgerFile) -> None:
     """Show them, since the start of the process."""
+    metrics.source("mode", "What this process does.", lambda: {"observe": 1.0}, label="mode")
     total, cases = observer.ledger.total, observer.cases
     metrics.source(
         "observed_gangs",

@@ -232,6 +232,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
     tenant_metrics.expose(metrics, replica)
     limit_metrics.expose(metrics, replica)
     bind_metrics.expose(metrics, replica)
+    metrics.source("mode", "What this process does.", lambda: {"enforce": 1.0}, label="mode")
     leadership = replica.leadership
     metrics.source(
         "leader",

@@ -158,6 +158,11 @@ class Cases:
         for case in self:
             self._look(case, self.gangs.resolve(case.key, snapshot), snapshot)
 
+    def pause(self) -> None:
+        """Count no time: nobody knows how things stand."""
+        for case in self.open.values():
+            case.looked = self._clocks.monotonic()
+
     def _settle(self) -> None:
         """Count victims whose preemptor and whose gang's fate show by now."""
         due = self._clocks.monotonic() - SETTLE_SECONDS

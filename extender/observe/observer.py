@@ -175,7 +175,9 @@ class Observer:
         return self._source.stale_for() > self._settings.cache.stale_seconds
 
     async def _tick(self) -> None:
-        if not self.stale():
+        if self.stale():
+            self.cases.pause()
+        else:
             self.cases.tick()
 
     # -- planning -----------------------------------------------------------------------

@@ -152,6 +152,20 @@ async def test_time_that_members_sit_in_part_is_counted(bed: Bed) -> None:
     assert sums["in_part_pod_seconds"] == pytest.approx(PART_SECONDS + 20, abs=5)
 
 
+async def test_time_in_which_nothing_is_seen_is_not_counted(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bed.gang("high", 2, "high")
+    await bed.preempts("high-0", "low-0")
+    await bed.bound("high-0", "n0")
+    await bed.rounds()
+    with monkeypatch.context() as patched:
+        patched.setattr(bed.cache, "stale_for", lambda: 3600.0)
+        await bed.rounds(3600.0)
+    await bed.rounds(1.0)
+    assert "in_part_gangs" not in counted(bed)
+
+
 async def test_seat_is_lost_to_a_pod_that_could_not_have_come(bed: Bed) -> None:
     await bed.gang("high", 2, "high")
     await bed.tried("high-0")

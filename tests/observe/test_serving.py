@@ -89,6 +89,16 @@ async def test_gang_is_planned_for_and_nothing_is_done(live: Live) -> None:
     assert "pod-group:team/high" in out
 
 
+async def test_other_commands_understand_it(live: Live) -> None:
+    """Who asks an observer gets what it knows, and no traceback."""
+    await until(live, "/debug/gangs", lambda found: len(found["gangs"]) == 2)
+    for words in (["gangs"], ["why", "high"], ["seats"], ["decisions"]):
+        status, out, err = await live.ask(*words)
+        assert (status, err) == (0, ""), (words, out)
+    metrics = (await get(live, "/metrics"))[1]
+    assert 'podgroup_extender_mode{mode="observe"} 1.0' in metrics
+
+
 async def test_bind_is_not_served(live: Live) -> None:
     status, _ = await post(live, "bind", {"PodName": "p"})
     assert status == 404
