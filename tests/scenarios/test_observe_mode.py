@@ -27,6 +27,7 @@ from tests.controlplane.scheduler import scheduler_config
 SECONDS = 90.0
 QUIET_SECONDS = 2.0
 """Without a pod event for so long nothing more comes: kube-scheduler's pauses begin at a second."""
+WAKE_SECONDS = 5.0
 WAYS = ("alone", "observed")
 
 
@@ -42,9 +43,13 @@ class Stage:
         """Nodes for one story, called after it: a0, a1, ..."""
         self.cluster.nodes(count, prefix=story, labels={"story": story})
 
+    def group(self, name: str, count: int, cls: str) -> None:
+        """A PodGroup of pods that go together."""
+        self.cluster.pod_group(name, count, disruption="all", priority_class=cls)
+
     def gang(self, name: str, count: int, cls: str, *, bound: bool = False) -> None:
         """A gang that goes whole; its story is the first letter of its name."""
-        self.cluster.pod_group(name, count, disruption="all", priority_class=cls)
+        self.group(name, count, cls)
         for i in range(count):
             node = f"{name[0]}{i}" if bound else None
             self.single(f"{name}-{i}", cls, node=node, pod_group=name)
@@ -64,12 +69,32 @@ class Stage:
         return set(self.pods.disrupted().values()), there
 
     def until_bound(self, *names: str) -> None:
-        client = self.cluster.client
-        client.wait_for(
-            lambda: all(client.get("Pod", name)["spec"].get("nodeName") for name in names),
-            SECONDS,
-            f"{names} bound",
-        )
+        """Wait until all of them have a node, and wake those that kube-scheduler has forgotten.
+
+        A pod that is tried again before kube-scheduler's cache shows its victim gone evicts it once
+        more, gets a 404 ("Victim Pod is already deleted"), and then waits for an event that does
+        not come: seen on 1.36.3 with no extender. A changed annotation wakes it.
+        """
+        client, until, woken = self.cluster.client, time.monotonic() + SECONDS, time.monotonic()
+        while True:
+            pods = [client.get("Pod", name) for name in names]
+            waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+            if not waiting:
+                return
+            now = time.monotonic()
+            assert now < until, [pod["metadata"]["name"] for pod in waiting]
+            if now - woken > WAKE_SECONDS:
+                woken = now
+                for pod in waiting:
+                    change = {"metadata": {"annotations": {"test/woken": str(now)}}}
+                    client.patch("Pod", pod["metadata"]["name"], change)
+            time.sleep(0.05)
+
+    def members(self, name: str, count: int) -> None:
+        """Members of a gang one after the other, each once the one before has its node."""
+        for i in range(count):
+            self.single(f"{name}-{i}", "high", pod_group=name)
+            self.until_bound(f"{name}-{i}")
 
     async def observed(self, fine: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """What the extender has counted, once that is as it should be."""
@@ -124,11 +149,12 @@ async def test_outcome_is_kube_schedulers_own(stage: Stage) -> None:
         "a-low-0": "a0",
         "a-urgent": "a1",
     }
-    # b: each member evicts the least on its own; which of them comes where is chance.
+    # b: each member evicts the least on its own.
     assert there["b-middle"] == "b2"
     assert {there[f"b-high-{i}"] for i in range(2)} == {"b0", "b1"}
     # c: room for two of three, for which we would have evicted nobody.
-    assert sorted(there[f"c-high-{i}"] for i in range(3)) == ["", "c0", "c1"]
+    assert {there[f"c-high-{i}"] for i in range(2)} == {"c0", "c1"}
+    assert there["c-high-2"] == ""
     assert len(there) == 2 + 3 + 3
     if stage.extender is not None:
         await _is_told(stage)
@@ -143,13 +169,13 @@ async def _is_told(stage: Stage) -> None:
         "whole": 1,
         "planned": 1,
         "would_evict_pods": 2,
-        "in_part_gangs": 1,
     }
     report = await stage.observed(
         lambda found: {name: total(found, name) for name in wanted} == wanted
     )
-    # On a slow machine the members of b and c may go at different times, and be left for a while.
+    # Members of b and c come one by one, and may leave others sitting for a while.
     assert total(report, "half_broken_gangs") >= 1
+    report = await stage.observed(lambda found: total(found, "in_part_gangs") >= 1)
     (gang,) = report["open"]
     assert gang["gang"].endswith("/c-high")
     assert (gang["answer"], gang["evicted"]) == ("refusal", 2)
@@ -162,21 +188,20 @@ def _play(stage: Stage) -> None:
     stage.nodes("b", 3)
     stage.gang("b-low", 2, "low", bound=True)
     stage.single("b-middle", "middle", node="b2")
-    stage.gang("b-high", 2, "high")
+    stage.group("b-high", 2, "high")
+    stage.members("b-high", 2)
     stage.nodes("c", 2)
     stage.gang("c-low", 2, "low", bound=True)
-    stage.gang("c-high", 3, "high")
-    stage.until_bound("a-urgent", "b-high-0", "b-high-1")
+    stage.group("c-high", 3, "high")
+    stage.members("c-high", 2)
+    stage.single("c-high-2", "high", pod_group="c-high")
+    stage.until_bound("a-urgent")
     client = stage.cluster.client
     client.wait_for(
-        lambda: (
-            sum(
-                bool(pod["spec"].get("nodeName"))
-                for pod in client.list("Pod")
-                if pod["metadata"]["name"].startswith("c-high")
-            )
-            == 2
+        lambda: any(
+            condition["type"] == "PodScheduled" and condition["status"] == "False"
+            for condition in client.get("Pod", "c-high-2")["status"].get("conditions", ())
         ),
         SECONDS,
-        "two members of c bound",
+        "the third member of c was tried",
     )
