@@ -68,6 +68,8 @@ class Admission:
         self.budget = EvictionBudget(settings.eviction.per_namespace_hour)
         self._looked: tuple[object, str] = (None, "")
         self._enforcement = Enforcement(settings.enforce)
+        self.chooses = not self._enforcement.everybody
+        """Some namespaces are left alone: a snapshot has to be looked at, which is not free."""
         self.counted: Counter[str] = Counter()
         """How often a gang was suspended, or had to wait for a rule, by what."""
 

@@ -262,12 +262,11 @@ class Coordinator:
 
     def _pending_keys(self) -> list[GangKey]:
         """Return the gangs that kube-scheduler has no room for, and that are acted for."""
+        keys = self._pending_gangs.keys()
+        if not self.admission.chooses:
+            return keys
         snapshot = self._snapshot()
-        return [
-            key
-            for key in self._pending_gangs.keys()  # noqa: SIM118
-            if self.admission.acts_for(key.namespace, snapshot)
-        ]
+        return [key for key in keys if self.admission.acts_for(key.namespace, snapshot)]
 
     # -- asking -------------------------------------------------------------------------
 
@@ -332,7 +331,7 @@ class Coordinator:
         flight = self.book.get(key)
         if flight is not None or self.stale() is not None:
             return flight
-        if not self.admission.acts_for(key.namespace, self._snapshot()):
+        if self.admission.chooses and not self.admission.acts_for(key.namespace, self._snapshot()):
             return None  # whatever it was told before: its namespace is not chosen any more
         return self._waiting.kept(key, self._turns.version())
 
