@@ -206,11 +206,12 @@ class Driver:
 
     def _refuse(self, unit: Unit, victim: Victim, why: str, error: ApiError | None) -> None:
         """Tell that a pod cannot be evicted; the next plan takes somebody else."""
-        if unit.fates.get(victim.uid) is Fate.WAITING:
+        readable = unit.fates.get(victim.uid) is Fate.WAITING
+        if readable:
             unit.fates[victim.uid] = Fate.REFUSED
         unit.error = f"{victim.namespace}/{victim.name}: {why}"
         if error is not None:
             budgeted = victim.uid in unit.budgeted
-            self._refusals.note(victim.uid, why, error, budgeted=budgeted)
+            self._refusals.note(victim.uid, why, error, budgeted=budgeted, readable=readable)
         self._evictor.refused()
         self._listener.eviction_refused(unit, victim, why)

@@ -224,7 +224,9 @@ class Flights:
         except EvictionRefused as refused:
             uid, error = refused.victim.uid, refused.error
             # Else the next plan names it again, and the gang never comes to others.
-            self.evictions.refusals.note(uid, str(error), error, budgeted=uid in budgeted)
+            self.evictions.refusals.note(
+                uid, str(error), error, budgeted=uid in budgeted, readable=refused.readable
+            )
             if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, Outcome.GAVE_UP, why, penal=True)
