@@ -1,6 +1,6 @@
 """Write manifests/ from the chart, or compare: ``python -m tools.manifests [--check]``.
 
-The chart is the one source. It can say everything that the plain manifests say, and not the other way
+The chart is the one source. It can say all that the plain manifests say, and not the other way
 round; and what Kustomize reads should be files that can be read, with their comments, and applied
 without Helm. So the files are kept in the repository, and the checks render them again and compare.
 """
@@ -25,7 +25,9 @@ CHART = ROOT / "charts" / "podgroup-extender"
 MANIFESTS = ROOT / "manifests"
 NAMESPACE = "podgroup-extender"
 
-HEADER = "# Rendered from charts/podgroup-extender by `python -m tools.manifests`: change it there.\n"
+HEADER = (
+    "# Rendered from charts/podgroup-extender by `python -m tools.manifests`: change it there.\n"
+)
 
 COMMON = {
     "namespace.create": "true",
@@ -54,9 +56,7 @@ PARTS = (
     Part("rbac.yaml", SECOND, ("rbac",)),
     Part("rbac-other-groups.yaml", {**SECOND, "rbac.otherGroups": "true"}, ("rbac-other-groups",)),
     Part("extender-config.yaml", SECOND, ("extender-config",)),
-    Part(
-        "kube-scheduler-config.yaml", SECOND, ("scheduler-config",), "kube-scheduler-config.yaml"
-    ),
+    Part("kube-scheduler-config.yaml", SECOND, ("scheduler-config",), "kube-scheduler-config.yaml"),
     Part("sidecar.yaml", SECOND, ("second-scheduler", "second-scheduler-rbac")),
     Part("deployment.yaml", DEPLOYMENT, ("extender-config", "deployment", "deployment-rbac")),
     Part(
@@ -133,7 +133,7 @@ def files(helm: Path, kube_version: str) -> dict[str, str]:
 
 
 def kube_version() -> str:
-    """The kube-scheduler that the plain manifests name: kustomization.yaml is where it is chosen."""
+    """The version of kube-scheduler that kustomization.yaml names."""
     (document,) = yaml.safe_load_all((MANIFESTS / "kustomization.yaml").read_text())
     (tag,) = [e["newTag"] for e in document["images"] if e["name"].endswith("/kube-scheduler")]
     return str(tag)

@@ -52,15 +52,28 @@
 {{- if not (dig "leadership" "enabled" false $config) }}
 {{- fail "config.leadership.enabled is false: with several replicas, or during a roll-out, two extenders would promise the same room" }}
 {{- end }}
+{{- if ne .Values.mode "deployment" }}
+{{- if not (regexMatch "^(127\\.|localhost$|::1$)" (dig "server" "host" "127.0.0.1" $config)) }}
+{{- fail "config.server.host: in this mode only the kube-scheduler beside it calls, over loopback; others are not to reach the verbs" }}
+{{- end }}
+{{- if and .Values.grpc.listen (not (include "grpc.private" .)) }}
+{{- fail "grpc.listen: a port that others reach needs certificates, which mode deployment has; here a Unix socket or loopback" }}
+{{- end }}
+{{- end }}
 {{- if le (int .Values.scheduler.httpTimeoutSeconds) (int (dig "plan" "seconds" 3 $config)) }}
 {{- fail "scheduler.httpTimeoutSeconds must be above plan.seconds: kube-scheduler would give up before the search ends" }}
 {{- end }}
 {{- end }}
 
+{{/* Whether nobody outside the pod reaches gRPC. */}}
+{{- define "grpc.private" -}}
+{{ if regexMatch "^(unix:|127\\.|localhost:|\\[::1\\])" .Values.grpc.listen }}true{{ end }}
+{{- end }}
+
 {{/* The port of gRPC where others are to reach it; empty for a Unix socket, loopback and off. */}}
 {{- define "grpc.port" -}}
 {{- $listen := .Values.grpc.listen -}}
-{{- if and (eq .Values.mode "deployment") $listen (not (regexMatch "^(unix:|127\\.|localhost:|\\[::1\\])" $listen)) -}}
+{{- if and (eq .Values.mode "deployment") $listen (not (include "grpc.private" .)) -}}
 {{ regexFind "[0-9]+$" $listen }}
 {{- end -}}
 {{- end }}
