@@ -27,6 +27,9 @@ SIGNED: dict[str, Object] = {
     "static-pod": {},
 }
 
+AT_ONCE: Object = {"podAnnotations": {"pod-delete.stage.kwok.x-k8s.io/delay": "0s"}}
+"""kwok keeps grace periods, and nobody here has anything to finish."""
+
 OPERATOR = {"PodMonitor", "PrometheusRule"}
 """Kinds of the Prometheus operator, which no API server has by itself."""
 
@@ -48,11 +51,7 @@ class Site:
         if verb in ("install", "upgrade"):
             command[2:2] = [str(CHART)]
             command += ["--values", "-"]
-            # kwok keeps grace periods, and nobody here has anything to finish.
-            values = {
-                "podAnnotations": {"pod-delete.stage.kwok.x-k8s.io/delay": "0s"},
-                **(values or {}),
-            }
+            values = {**AT_ONCE, **(values or {})}
         done = self.helm.run(*command, stdin=json.dumps(values or {}))
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -223,6 +222,18 @@ def test_a_second_release_is_refused(site: Site) -> None:
     done = site.helm.run(*words)
     assert done.returncode != 0
     assert "invalid ownership metadata" in done.stderr
+
+
+def test_helm_takes_over_what_manifests_made(site: Site) -> None:
+    done = site.helm.template(AT_ONCE, "--namespace", site.namespace, "--skip-tests")
+    for document in rendered(done.stdout):
+        site.cluster.client.create(document, document["metadata"].get("namespace", ""))
+    before = site.get("Deployment", "podgroup-scheduler")["metadata"]["uid"]
+    site.do("install", "--take-ownership")
+    assert site.get("Deployment", "podgroup-scheduler")["metadata"]["uid"] == before
+    site.do("uninstall", "--wait")
+    left = {each for each in site.there() if not each.startswith("Pod ")}
+    assert not any("podgroup" in each for each in left), left
 
 
 def test_the_releases_test_runs_as_a_pod(site: Site) -> None:
