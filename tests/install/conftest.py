@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.install.programs import HELM, PROMTOOL, ensure
+from tests.install.programs import HELM, KIND, PROMTOOL, ensure
 
 HERE = Path(__file__).resolve().parent
 
@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what asks for one of the programs; ``./run test`` and ``test-real`` leave it out."""
     for item in items:
-        if not {"helm_program", "promtool"} & set(getattr(item, "fixturenames", ())):
+        if not {"helm_program", "promtool", "kind"} & set(getattr(item, "fixturenames", ())):
             continue
         item.add_marker("install")
         item.add_marker("real")
@@ -30,3 +30,9 @@ def helm_program() -> Path:
 def promtool() -> Path:
     """The promtool that the checks use."""
     return ensure(PROMTOOL)
+
+
+@pytest.fixture(scope="session")
+def kind() -> Path:
+    """The kind that judges its own configuration."""
+    return ensure(KIND)

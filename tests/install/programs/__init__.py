@@ -1,6 +1,6 @@
-"""Helm and promtool, built from pinned Go modules and kept where the control plane's programs are.
+"""Helm, promtool and kind, built from pinned Go modules into the control plane's cache.
 
-``python -m tests.install.programs`` builds both and prints where they are.
+``python -m tests.install.programs`` builds them and prints where they are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ PROMTOOL = Module(
     "remove_all_sd",
 )
 
+KIND = Module("kind", HERE / "kind", (("kind", "sigs.k8s.io/kind"),), "-s -w")
+
 
 def ensure(module: Module, cache: Path | None = None, log: Log | None = None) -> Path:
     """Return the path of a module's one program, building it when the cache has none."""
@@ -31,9 +33,9 @@ def ensure(module: Module, cache: Path | None = None, log: Log | None = None) ->
 
 
 def main() -> int:
-    """Build both."""
+    """Build all."""
     try:
-        for module in (HELM, PROMTOOL):
+        for module in (HELM, PROMTOOL, KIND):
             print(ensure(module, log=lambda line: print(line, flush=True)))
     except BuildError as problem:
         print(f"error: {problem}", file=sys.stderr)
