@@ -29,7 +29,7 @@ info)
     echo '{"CgroupDriver": "systemd", "CgroupVersion": "2", "SecurityOptions": [],'
     echo ' "MemoryLimit": true, "PidsLimit": true, "CPUShares": true}'
     ;;
-ps | network) ;;
+ps | network | inspect) ;;
 *) exit 1 ;;
 esac
 """
