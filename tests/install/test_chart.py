@@ -105,6 +105,7 @@ def test_a_changed_manifest_is_noticed(
         ({"mode": "daemonset"}, "mode"),
         ({"replica": 3}, "replica"),
         ({"replicas": 0}, "replicas"),
+        ({"replicas": 10}, "replicas"),  # A roll-out needs one more, and the quota has ten.
         ({"image": {"digest": "sha256:abc"}}, "digest"),
         ({"image": {"repository": "x@sha256:abc"}}, "repository"),
         ({"priorityClassName": "low"}, "priorityClassName"),
