@@ -293,7 +293,7 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
     assert chaos.endswith(" --seed 7")
 
 
-@pytest.mark.parametrize("command", ["test-real", "nightly"])
+@pytest.mark.parametrize("command", ["test-real", "test-install", "nightly"])
 def test_real_control_plane_needs_go(command: str, checkout: Checkout) -> None:
     checkout.path = checkout.bare()
     done = checkout.run(command)
