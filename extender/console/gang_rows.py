@@ -21,6 +21,7 @@ ORDER = (
     "changing",
     "planned",
     "open",
+    "leaving",
     "refused",
     "suspended",
     "pending",
@@ -73,6 +74,7 @@ class GangReader:
         self._gangs.renew(snapshot)
         last = _last(capture)
         flights = {flight.plan.gang: flight for flight in capture.flights}
+        robbed = _robbed(capture)
         kept: dict[GangKey, tuple[Gang, Decision | None, GangRow]] = {}
         rows: list[GangRow] = []
         for key in breathing(snapshot.members):
@@ -80,18 +82,19 @@ class GangReader:
             decision = last.get(str(key))
             flight = flights.get(key)
             suspended = capture.suspended.get(str(key), "")
+            robber = robbed.get(str(key), "")
+            plain = flight is None and not suspended and not robber
             before = self._kept.get(key)
             if (
                 before is not None
-                and flight is None
-                and not suspended
+                and plain
                 and before[0] is gang
                 and before[1] is decision
             ):
                 row = before[2]
             else:
-                row = _row(gang, flight, decision, suspended)
-            if flight is None and not suspended:
+                row = _row(gang, flight, decision, suspended, robber)
+            if plain:
                 kept[key] = (gang, decision, row)
             rows.append(row)
         rows += [
@@ -174,7 +177,11 @@ def light_decision(decision: Decision) -> dict[str, object]:
 
 
 def _row(
-    gang: Gang, flight: FlightSeen | None, decision: Decision | None, suspended: str
+    gang: Gang,
+    flight: FlightSeen | None,
+    decision: Decision | None,
+    suspended: str,
+    robber: str = "",
 ) -> GangRow:
     standing = standings(
         [light(gang)],
@@ -184,6 +191,8 @@ def _row(
     state, why = standing.state, standing.why
     if suspended and state in ("refused", "pending"):
         state, why = "suspended", suspended
+    if robber and flight is None and state != "running":
+        state, why = "leaving", f"its pods are evicted for {robber}"
     waiting = [pod.created for pod in gang.pending if pod.created]
     return GangRow(
         key=str(gang.key),
@@ -201,6 +210,16 @@ def _row(
         victims_left=standing.victims_left,
         since=min(waiting) if waiting and state != "running" else None,
     )
+
+
+def _robbed(capture: Capture) -> Mapping[str, str]:
+    """Return gang -> the one for which its pods go now."""
+    return {
+        victim.gang: str(flight.plan.gang)
+        for flight in capture.flights
+        for victim in flight.plan.victims
+        if victim.gang
+    }
 
 
 def _last(capture: Capture) -> Mapping[str, Decision]:

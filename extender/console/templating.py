@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from extender.console import words
 
@@ -41,6 +41,7 @@ def environment() -> Environment:
     made.filters |= {
         "amount": lambda value, resource: words.amount(resource, value),
         "short": words.short,
+        "ticks": _ticks,
         "part": lambda text: quote(text, safe=""),
         "tone": lambda name: words.TONES.get(name, "plain"),
         "level": words.level_words,
@@ -51,10 +52,20 @@ def environment() -> Environment:
     }
     made.globals |= {
         "STATES": words.STATES,
+        "NAMES": words.NAMES,
         "OUTCOMES": words.OUTCOMES,
         "SIGNS": words.SIGNS,
     }
     return made
+
+
+def _ticks(text: str) -> Markup:
+    """Return a text of ours with what stands between backticks as code."""
+    parts = visible(text).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 and at < len(parts) - 1 else escape(part)
+        for at, part in enumerate(parts)
+    )
 
 
 def _iso(seconds: float) -> str:

@@ -7,6 +7,7 @@ from extender.model.cost_order import LEVELS
 
 STATES = {
     "running": "all of its quorum have a node",
+    "leaving": "its pods are evicted for a more urgent gang",
     "evicting": FLIGHT_STATES["evicting"],
     "waiting": FLIGHT_STATES["waiting"],
     "changing": FLIGHT_STATES["changing"],
@@ -19,6 +20,16 @@ STATES = {
     "repair": "something about it has to be repaired by a person",
 }
 """State -> what it means."""
+
+NAMES = {
+    "evicting": "evicting",
+    "waiting": "victims leave",
+    "changing": "planned anew",
+    "planned": "planned",
+    "open": "taking seats",
+    "repair": "needs repair",
+}
+"""State -> what it is called, where that is not the state's own name."""
 
 TONES = {
     "running": "good",
@@ -37,6 +48,8 @@ TONES = {
     "in-part": "stop",
     "gave-up": "warn",
     "incomplete": "warn",
+    "leaving": "warn",
+    "evicted": "warn",
     "pending": "warn",
 }
 """State or outcome -> which colour and sign it has."""
@@ -44,11 +57,11 @@ TONES = {
 SIGNS = {"good": "●", "move": "▶", "stop": "■", "warn": "▲"}
 
 OUTCOMES = {
-    "plan": "a plan was made",
+    "plan": "plan made",
     "refusal": "refused",
-    "done": "all seats taken",
-    "gave-up": "plan given up",
-    "broken": "a victim gang went in part",
+    "done": "seated",
+    "gave-up": "given up",
+    "broken": "went in part",
     "in-part": "bound in part",
 }
 

@@ -98,7 +98,7 @@ class Stage:
                     node=node,
                     phase="Running" if node else "Pending",
                     priority=priority,
-                    requests=wants(gpus),
+                    requests=wants(gpus, max(4, gpus * 10)),
                     pod_group=name,
                     created=NOW - age - 20 + index,
                     started=NOW - age if node else 0.0,
