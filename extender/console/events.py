@@ -45,6 +45,8 @@ class Events:
     async def tell(self, send: Send, headers: Headers, gone: Callable[[], Awaitable[None]]) -> None:
         """Tell one listener of every new picture, until it has left or the process stops."""
         woken = asyncio.Event()
+        if self._version:
+            woken.set()  # it may have changed since the page was made
         self._listeners.add(woken)
         if self._following is None:
             self._following = asyncio.create_task(self._follow())

@@ -85,12 +85,7 @@ class GangReader:
             robber = robbed.get(str(key), "")
             plain = flight is None and not suspended and not robber
             before = self._kept.get(key)
-            if (
-                before is not None
-                and plain
-                and before[0] is gang
-                and before[1] is decision
-            ):
+            if before is not None and plain and before[0] is gang and before[1] is decision:
                 row = before[2]
             else:
                 row = _row(gang, flight, decision, suspended, robber)
