@@ -1,4 +1,4 @@
-"""Who may see the console: whoever may see /debug, where that is on at all."""
+"""Who may see the console: who may see /debug, where it is on at all (docs/security.md, row 11)."""
 
 from __future__ import annotations
 

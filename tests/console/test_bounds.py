@@ -1,4 +1,4 @@
-"""What people at the page can make the process do: counted, not timed."""
+"""What people at the page can make the process do, counted (docs/security.md, row 11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that tenants write stays text, on every page."""
+"""Text that tenants write stays text, on every page (docs/security.md, row 11)."""
 
 from __future__ import annotations
 
