@@ -117,7 +117,8 @@ class Cluster:
     def capture(self) -> Capture:
         """Return this moment."""
         return Capture(
-            time=self.snapshot.now,
+            # Each page tells the minute: it is another one every time.
+            time=self.snapshot.now + 60 * self.snapshot.generation,
             snapshot=self.snapshot,
             flights=self.flights,
             decisions=self.decisions,
@@ -216,7 +217,7 @@ async def browser(server: Server, cluster: Cluster, updates: int) -> dict[str, d
             await cdp.send("Performance.enable")
             await opened.goto(f"{server.url}/ui/{page}")
             await opened.wait_for_function(
-                "performance.getEntriesByName('first-contentful-paint').length"
+                "() => performance.getEntriesByName('first-contentful-paint').length"
             )
             paint = await opened.evaluate(
                 "performance.getEntriesByName('first-contentful-paint')[0].startTime"
@@ -228,7 +229,7 @@ async def browser(server: Server, cluster: Cluster, updates: int) -> dict[str, d
                 seen = await opened.evaluate(counted)
                 before = await _busy(cdp)
                 cluster.change()
-                await opened.wait_for_function(f"{counted} > {seen}")
+                await opened.wait_for_function(f"() => {counted} > {seen}")
                 await opened.evaluate("new Promise(requestAnimationFrame)")
                 costs.append((await _busy(cdp) - before) * 1000)
             found[name] = {

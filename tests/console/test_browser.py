@@ -156,7 +156,7 @@ async def test_page_follows_the_cluster_and_leaves_the_reader_alone(
     monkeypatch.setattr(events, "LOOK_SECONDS", 0.05)
     async with opened(browser, site.url("decisions")) as (page, complaints):
         await page.clock.resume()
-        await page.wait_for_function("document.querySelector('#live button')")
+        await page.wait_for_selector("#live button")
         await page.locator("details summary").first.click()
         await page.fill("[name=q]", "half typed")
         await page.evaluate("window.kept = document.querySelector('details')")
