@@ -24,8 +24,9 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from typing import Any
 
 import aiohttp
@@ -57,7 +58,7 @@ PAGES = {"gangs": "", "one gang": "gang?name=urgent", "decisions": "decisions",
 NAMES = 1000
 LOOKERS = 4
 CHANGES = 20
-CHANGED = 120
+CHANGED = 30
 """Snapshots made beforehand."""
 SWITCH_SECONDS = 0.0005
 """As serve sets it."""
@@ -76,7 +77,7 @@ class Cluster:
         }
         self.snapshot: Snapshot = replace(snapshot, nodes=zoned)
         self.pods = len(state.pods)
-        self._coming: list[Snapshot] = []
+        self._coming: Iterator[Snapshot] = cycle((self.snapshot,))
         self.flights: tuple[FlightSeen, ...] = ()
         self.decisions: tuple[Decision, ...] = ()
         waiting = self.resolver.resolve(state.key, self.snapshot)
@@ -102,17 +103,16 @@ class Cluster:
             )
 
     def foresee(self, changes: int) -> None:
-        """Make the next snapshots now: making them is no part of what is measured."""
-        rng, last = random.Random(0), self.snapshot
+        """Make other states now: making them is no part of what is measured."""
+        rng, last, coming = random.Random(0), self.snapshot, []
         for _ in range(changes):
             last = drift(last, rng, CHANGES)
-            self._coming.append(last)
-        self._coming.reverse()
+            coming.append(last)
+        self._coming = cycle((*coming, *coming[-2:0:-1]))
 
     def change(self) -> None:
-        """Let 20 nodes change and a second pass, as long as more was foreseen."""
-        if self._coming:
-            self.snapshot = self._coming.pop()
+        """Let 20 nodes change and a second pass, or go back by as much."""
+        self.snapshot = next(self._coming)
 
     def capture(self) -> Capture:
         """Return this moment."""
