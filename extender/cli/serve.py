@@ -30,11 +30,13 @@ from extender.cli import (
     limit_metrics,
     tenant_metrics,
 )
+from extender.cli.console_source import console_source
 from extender.cli.debug_source import DebugView
 from extender.cli.grpc_side import GrpcSide
 from extender.cli.leaving import leave_behind
 from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
+from extender.console.console import Console
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
@@ -149,6 +151,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             tokens=tokens,
             load=load,
             binds=settings.bind.enabled,
+            pages=Console(console_source(cache, replica, resolver, settings)),
         )
         metrics.source(
             "api_writes_waiting",

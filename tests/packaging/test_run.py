@@ -179,7 +179,7 @@ def test_extras_are_installed_when_they_are_needed(checkout: Checkout) -> None:
     # What is compiled already is not compiled again.
     (pip,) = checkout.asked("pip install")
     assert pip.endswith("-r requirements/runtime.txt -r requirements/test.txt")
-    assert checkout.asked("-m pytest") == ["-m pytest -m not real -k x"]
+    assert checkout.asked("-m pytest") == ["-m pytest -m not real and not browser -k x"]
     checkout.run("sandbox")
     assert checkout.asked("pip install") == []
 
@@ -204,7 +204,7 @@ def test_what_is_installed_can_be_told_audited_and_locked(
 
 def test_coverage_is_recorded_on_request(checkout: Checkout) -> None:
     checkout.run("test", COVERAGE="1")
-    assert checkout.asked("-m pytest") == ["-m coverage run -m pytest -m not real"]
+    assert checkout.asked("-m pytest") == ["-m coverage run -m pytest -m not real and not browser"]
 
 
 def test_failed_installation_shows_all_and_is_tried_again(checkout: Checkout) -> None:

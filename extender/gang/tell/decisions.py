@@ -130,6 +130,15 @@ class Decisions:
         """Keep what a search was given."""
         self._questions.appendleft(question)
 
+    @property
+    def number(self) -> int:
+        """How many were kept so far; another number, another decision."""
+        return self._number
+
+    def generations(self) -> set[int]:
+        """Return the generations of the snapshots whose questions are kept."""
+        return {each.snapshot.generation for each in (*self._questions, *self._planned)}
+
     def question(self, generation: int) -> Question | None:
         """Return the last question asked on a snapshot of this generation."""
         for question in (*self._questions, *self._planned):

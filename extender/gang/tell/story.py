@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from extender.cli.standing import Standing, standings
+from extender.gang.tell.standing import Standing, standings
 
 Obj = Mapping[str, Any]
 SHOWN = 3
