@@ -45,13 +45,16 @@ class Module:
     packages: tuple[tuple[str, str], ...]
     """Pairs of program name and Go package."""
     ldflags: str
+    tags: str = ""
+    """Build tags, separated by commas."""
 
     def key(self) -> str:
         """Name of the cache directory: the same pins and flags give the same name."""
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum", "tools.go"):
             digest.update((self.path / name).read_bytes())
-        digest.update(repr((self.packages, self.ldflags, os.uname().machine)).encode())
+        flags = (self.packages, self.ldflags, os.uname().machine)
+        digest.update(repr((*flags, self.tags) if self.tags else flags).encode())
         return f"{self.name}-{digest.hexdigest()[:12]}"
 
     def required_go(self) -> str:
@@ -99,7 +102,7 @@ def ensure(minor: str, cache: Path | None = None, log: Log | None = None) -> dic
     report = log or _silent
     programs: dict[str, Path] = {}
     for module in (kubernetes_module(minor), kwok_module()):
-        directory = _ensure_module(module, root, report)
+        directory = ensure_module(module, root, report)
         programs.update({name: directory / name for name, _ in module.packages})
     return programs
 
@@ -108,7 +111,7 @@ def _silent(_: str) -> None:
     """Report nothing."""
 
 
-def _ensure_module(module: Module, root: Path, log: Log) -> Path:
+def ensure_module(module: Module, root: Path, log: Log) -> Path:
     """Return the directory with the module's programs, building it when it is not there."""
     target = root / module.key()
     if target.is_dir():  # Put there by one rename, hence complete.
@@ -139,6 +142,7 @@ def _compile(module: Module, out: Path, log: Log) -> None:
     log(f"{module.name}: building (a cold build takes minutes)")
     # `go build -o DIR/` names a program after its package, which for etcd would be "server".
     command = [go, "build", "-trimpath", "-ldflags", module.ldflags, "-o", f"{out}{os.sep}"]
+    command += ["-tags", module.tags] if module.tags else []
     command += [package for _, package in module.packages]
     done = subprocess.run(
         command, cwd=module.path, env=environment, stdin=subprocess.DEVNULL, check=False
