@@ -1,8 +1,8 @@
 """By which labels and annotations a pod shows that it may belong to a gang.
 
-For those who tell members from other pods without asking (a scheduler with a mirror of the seats). A
-pod with none of these keys and no spec.schedulingGroup is of no gang that waits for its members; one
-that has a key may still be of none, and has to be asked about.
+For those who tell members from other pods without asking (a scheduler with a mirror of the seats).
+A pod with none of these keys and no spec.schedulingGroup is of no gang that waits for its members;
+one that has a key may still be of none, and has to be asked about.
 """
 
 from __future__ import annotations
