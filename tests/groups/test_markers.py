@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from extender.groups.markers import KEYS, gang_keys
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import Resolver
 from extender.model.custom_groups import CustomGroup
+from extender.model.objects import Pod
 from extender.model.settings import GroupSettings
 from tests.groups import recorded
 from tests.groups.build import pod
@@ -37,8 +36,8 @@ def test_a_member_has_a_key_and_without_it_is_none(system: str) -> None:
     assert resolver.member_key(_pod(bare)) is None
 
 
-def _pod(marks: dict[str, dict[str, str]]) -> Any:
-    return pod("p", **marks)
+def _pod(marks: dict[str, dict[str, str]]) -> Pod:
+    return pod("p", labels=marks["labels"], annotations=marks["annotations"])
 
 
 def test_indexed_jobs_count_where_they_start_whole() -> None:
