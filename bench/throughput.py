@@ -227,9 +227,8 @@ def table(done: dict[str, Any]) -> str:
         rounds = ", ".join(f"{rate:.0f}" for rate in done["pods per second"][way])
         share = done["share of none"][way]
         lines.append(f"| {way} | {rounds} | {done['median'][way]:.0f} | {share:.2f} |")
-    names = list(
-        dict.fromkeys(name for way in done["median"] for name in done["CPU ms a pod"][way])
-    )
+    measured = done["CPU ms a pod"].values()
+    names = list(dict.fromkeys(name for cpu in measured for name in cpu))
     lines += [
         "",
         "Milliseconds of CPU a pod in that time, medians; `benchmark` is the watch that counts.",

@@ -32,6 +32,16 @@ func (k *kept) add(pod *v1.Pod) {
 	k.pods[pod.Namespace+"/"+pod.Name] = pod
 }
 
+// any returns one of them, nil when there is none.
+func (k *kept) any() *v1.Pod {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	for _, pod := range k.pods {
+		return pod
+	}
+	return nil
+}
+
 // wake tries all of them again, soon.
 func (k *kept) wake() {
 	select {

@@ -81,6 +81,7 @@ func New(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plug
 	go seats.Run(ctx)
 	go plugin.barrier.run(ctx)
 	go plugin.kept.run(ctx)
+	go knock(ctx, plugin.extender, plugin.view, plugin.kept.any, args.CallTimeout.Duration)
 	return plugin, nil
 }
 

@@ -61,6 +61,15 @@ type verbs struct {
 	preempt  func(*pb.PreemptRequest) (*pb.PreemptResponse, error)
 	asked    int
 	deadline bool
+	knocked  chan *pb.PrioritizeRequest
+}
+
+func (v *verbs) Prioritize(ctx context.Context, asked *pb.PrioritizeRequest, _ ...grpc.CallOption) (*pb.PrioritizeResponse, error) {
+	select {
+	case v.knocked <- asked:
+	case <-ctx.Done():
+	}
+	return nil, errors.New("not leading")
 }
 
 func (v *verbs) Filter(ctx context.Context, asked *pb.FilterRequest, _ ...grpc.CallOption) (*pb.FilterResponse, error) {
@@ -298,6 +307,25 @@ func TestACutMirrorFailsClosed(t *testing.T) {
 		}
 		if extender.asked != 0 {
 			t.Errorf("%s: asked", name)
+		}
+	}
+}
+
+func TestWhoKeepsPodsWaitingKnocks(t *testing.T) {
+	extender := &verbs{knocked: make(chan *pb.PrioritizeRequest)}
+	view := mirror.View{Why: "cut"}
+	made, _ := plugin(view, extender, Hold)
+	if unheard(made.view, made.kept.any) != nil {
+		t.Error("a kube-scheduler that stands by must not take the lease along")
+	}
+	_, _ = made.PreFilter(t.Context(), framework.NewCycleState(), pod("p", 0, "1", nil), nil)
+	if unheard(func() mirror.View { return mirror.View{Fresh: true} }, made.kept.any) != nil {
+		t.Error("it is heard")
+	}
+	go knock(t.Context(), extender, made.view, made.kept.any, time.Minute)
+	for range 2 { // until it is heard
+		if asked := <-extender.knocked; !strings.Contains(string(asked.GetPod()), `"uid":"p"`) {
+			t.Errorf("%s", asked.GetPod())
 		}
 	}
 }
