@@ -30,7 +30,7 @@ import uvloop
 from msgspec import Struct
 
 from bench.bind_server import BindServer
-from bench.report import write_section
+from bench.report import write_json, write_section
 from bench.rival.comparison import machine
 from bench.throughput import cpu_seconds
 from extender.model.settings import ApiSettings, BindSettings, ServerSettings, Settings
@@ -220,10 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("error: at least one of each", file=sys.stderr)
         return 2
     done = uvloop.run(run(options))
-    text = json.dumps(done, indent=2) + "\n"
-    print(text, end="")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(text)
+    write_json(done, options.out)
     if options.report is not None:
         write_section("bind", table(done), options.report)
     return 0

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from bench.cache_server import NAMESPACES, encode, node, pod
+from bench.cache_server import encode, pod, surroundings
 
 BINDING = re.compile(r"/api/v1/namespaces/[^/]+/pods/([^/]+)/binding")
 DONE = encode({"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201})
@@ -36,16 +36,7 @@ class BindServer:
     def __init__(self, nodes: int, pods: int) -> None:
         self.pods = {each["metadata"]["name"]: each for each in map(waiting, range(pods))}
         self._version = 2000 + pods
-        self._lists: dict[str, list[bytes]] = {
-            NODES: [encode(node(i)) for i in range(nodes)],
-            "/api/v1/namespaces": [
-                encode({"metadata": {"name": f"team-{i}", "uid": f"ns-{i}"}})
-                for i in range(NAMESPACES)
-            ],
-            "/apis/policy/v1/poddisruptionbudgets": [],
-            "/apis/scheduling.k8s.io/v1/priorityclasses": [],
-            "/api/v1/namespaces/default/configmaps": [],
-        }
+        self._lists = surroundings(nodes)
         self._events: list[asyncio.Queue[bytes]] = []
         self.bound = 0
         self.url = ""

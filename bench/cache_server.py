@@ -217,6 +217,19 @@ def encode(document: Any) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
+def surroundings(nodes: int) -> dict[str, list[bytes]]:
+    """Return all that is listed beside pods, by path."""
+    return {
+        "/api/v1/nodes": [encode(node(i)) for i in range(nodes)],
+        "/api/v1/namespaces": [
+            encode({"metadata": {"name": f"team-{i}", "uid": f"ns-{i}"}}) for i in range(NAMESPACES)
+        ],
+        "/apis/policy/v1/poddisruptionbudgets": [],
+        "/apis/scheduling.k8s.io/v1/priorityclasses": [],
+        "/api/v1/namespaces/default/configmaps": [],
+    }
+
+
 class Server:
     """Everything it will ever send, ready to be sent."""
 
@@ -224,14 +237,7 @@ class Server:
         asked = [encode(json.loads(question(0))["Pod"])] if waiting else []
         self.objects: dict[str, list[bytes]] = {
             "/api/v1/pods": asked + [encode(pod(i, nodes, 1000 + i)) for i in range(pods)],
-            "/api/v1/nodes": [encode(node(i)) for i in range(nodes)],
-            "/api/v1/namespaces": [
-                encode({"metadata": {"name": f"team-{i}", "uid": f"ns-{i}"}})
-                for i in range(NAMESPACES)
-            ],
-            "/apis/policy/v1/poddisruptionbudgets": [],
-            "/apis/scheduling.k8s.io/v1/priorityclasses": [],
-            "/api/v1/namespaces/default/configmaps": [],
+            **surroundings(nodes),
         }
         self.version = 1000 + pods
         self.burst = []

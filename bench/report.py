@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import math
 import os
 import platform
@@ -172,3 +173,11 @@ def write_plot(name: str, svg: str) -> None:
     """Put a plot beside the documents, as ``name``.svg."""
     DOCS.mkdir(parents=True, exist_ok=True)
     (DOCS / f"{name}.svg").write_text(svg)
+
+
+def write_json(done: object, path: Path) -> None:
+    """Print a result as JSON, and keep it."""
+    text = json.dumps(done, indent=2) + "\n"
+    print(text, end="")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

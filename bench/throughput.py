@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import statistics
 import sys
@@ -26,7 +25,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from bench.report import write_section
+from bench.report import write_json, write_section
 from bench.rival.bed import Bed
 from bench.rival.comparison import machine
 from bench.rival.serving import serving
@@ -272,10 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BuildError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    text = json.dumps(done, indent=2) + "\n"
-    print(text, end="")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(text)
+    write_json(done, options.out)
     if options.report is not None:
         write_section("throughput", table(done), options.report)
     return 0

@@ -51,8 +51,9 @@ async def test_a_rehearsal_that_is_refused_loses_no_pod(rig: Rig) -> None:
     ) == []
 
 
-async def test_after_a_rehearsal_that_is_refused_others_are_tried(rig: Rig) -> None:
-    """The next plan took the same pod, and the next, for ever."""
+@pytest.mark.parametrize("status", [403, 500])
+async def test_after_a_rehearsal_that_is_refused_others_are_tried(rig: Rig, status: int) -> None:
+    """The next plan took the same pod, and the next, for ever; 500 is a webhook that is down."""
     for name in ("low-0", "low-1"):
         await rig.pod(name, cls="low", on=f"n{name[-1]}")
     await rig.gang("high", 1, "high")
@@ -60,15 +61,23 @@ async def test_after_a_rehearsal_that_is_refused_others_are_tried(rig: Rig) -> N
     plan = await rig.coordinator.ask(gang, {})
     assert isinstance(plan, Plan)
     (first,) = plan.victims
-    rig.server.faults.plan(
-        Fault(times=10_000, method="DELETE", path=first.name, status=403, reason="Forbidden")
-    )
+    rig.server.faults.plan(Fault(times=10_000, method="DELETE", path=first.name, status=status))
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
     assert rig.coordinator.flights.shown().unevictable.keys() == {first.uid}
     answer = await rig.coordinator.ask(gang, {})
     assert isinstance(answer, Plan)
     assert {victim.name for victim in answer.victims} == {*LOW} - {first.name}
+
+
+async def test_an_outage_of_the_api_is_no_refusal_of_a_pod(rig: Rig) -> None:
+    """Nothing is said of a pod that cannot be read either."""
+    await full_cluster(rig)
+    for method in ("DELETE", "GET"):
+        rig.server.faults.plan(Fault(times=10_000, method=method, path="pods/low-", status=503))
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
+    assert not rig.coordinator.flights.shown().unevictable
 
 
 async def test_a_conflict_is_a_pod_gone_only_when_it_is_gone(rig: Rig) -> None:

@@ -206,7 +206,9 @@ async def test_untouched_units_of_a_cancelled_plan_are_left_alone() -> None:
         assert len([name for name in await rig.names() if name.startswith("low")]) == 3
 
 
-@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (422, "Invalid")])
+@pytest.mark.parametrize(
+    ("status", "reason"), [(403, "Forbidden"), (422, "Invalid"), (500, "InternalError")]
+)
 async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     wide: Rig, status: int, reason: str
 ) -> None:
@@ -235,16 +237,16 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     await rig.until(lambda: "broken" in rig.outcomes("high"), "the refusal is told")
     assert rig.coordinator.flights.evictions.broken()
     spared = "other" if doomed == ["low"] else "low"
-    await rig.until(
-        lambda: (
-            rig.cache.pod_named("default", f"{spared}-0") is None
-            and rig.cache.pod_named("default", f"{spared}-1") is None
-        ),
-        "the other gang goes instead",
-    )
+    deadline = asyncio.get_running_loop().time() + 60
+    while any(rig.cache.pod_named("default", f"{spared}-{i}") is not None for i in range(2)):
+        # As kube-scheduler does: a 500 may end the plan before it is taken for a refusal.
+        await rig.coordinator.ensure(rig.resolver_key("high-0"), "filter")
+        assert asyncio.get_running_loop().time() < deadline, "the other gang does not go instead"
+        await asyncio.sleep(0.05)
     warned = await events(rig, "Warning")
     assert (f"{doomed[0]}-1", "GangBroken") in warned
-    assert ("high-0", "PreemptionIncomplete") in warned
+    # A 500 may be over later than its plan; that one has ended with a word of its own then.
+    assert status == 500 or ("high-0", "PreemptionIncomplete") in warned
     await rig.until(lambda: any(f.state.value == "open" for f in rig.coordinator.book), "open")
     rig.server.faults.clear()
 

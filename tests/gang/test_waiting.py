@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from extender.gang.act.waiting import MAX_PENALTY, Waiting
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Pod
+from tests.gang.world import NOW, pod
+
+KEY = GangKey("jobset", "ns", "g")
+
+
+def leaves_in_time(member: Pod, wall: float) -> bool:
+    return member.deleting > wall
+
+
+def gang(*members: Pod) -> Gang:
+    return Gang(KEY, members, len(members), size_known=False)
 
 
 def test_a_gang_whose_plans_fail_for_days_waits_a_minute_each_time() -> None:
     """After 1,023 in a row the doubled pause was beyond a float, and every end raised."""
     now = 0.0
-    waiting = Waiting(lambda: now, 2.0, 1.0, 30.0)
+    waiting = Waiting(lambda: now, 2.0, 1.0, 30.0, leaves_in_time)
     gang = Gang(GangKey("pod-group", "ns", "g"), (), 1)
     for _ in range(2000):
         waiting.failed(gang.key)
-        assert waiting.must_wait(gang) is not None
+        assert waiting.must_wait(gang, 0.0) is not None
         now += MAX_PENALTY
-        assert waiting.must_wait(gang) is None
+        assert waiting.must_wait(gang, 0.0) is None
+
+
+def test_half_of_a_gang_that_is_made_anew_one_by_one_is_no_gang() -> None:
+    """Three of size unknown went, each at its own time; the first that was back got a seat."""
+    waiting = Waiting(lambda: 100.0, 2.0, 1.0, 30.0, leaves_in_time)
+    old = [pod(f"g-{i}", on=f"n{i}") for i in range(3)]
+    leaving = [replace(member, deleting=NOW + 30) for member in old]
+    new = [pod(f"h-{i}") for i in range(3)]
+    for members in ((*leaving[1:], new[0]), (*leaving[2:], *new[:2])):
+        refusal = waiting.must_wait(gang(*members), NOW)
+        assert refusal is not None
+        assert "on their way out" in refusal.message
+    assert waiting.must_wait(gang(*new), NOW) is None
+    # All of it is there before the last of the old ones is gone.
+    assert waiting.must_wait(gang(*leaving, *new), NOW) is None
+    # Who does not go in time is not waited for.
+    assert waiting.must_wait(gang(*leaving[2:], *new[:2]), NOW + 31) is None

@@ -17,7 +17,7 @@ import structlog
 
 from extender.gang.act.background import Background, each
 from extender.gang.act.barrier import Arrival, Barrier
-from extender.gang.act.binder import CONCURRENCY, Binder, Binding, Ended, Fate
+from extender.gang.act.binder import CONCURRENCY, Binder, Binding, Ended, Ending
 from extender.gang.act.book import Book, Flight, State
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.leadership import Leadership
@@ -80,7 +80,7 @@ class Bindings:
         """Bind a pod that no plan has a seat for; return why it is not bound, "" when it is."""
         binding = Binding(pod.uid, pod.namespace, pod.name, node)
         ended = await self._binder.bind(binding, lambda: self._leadership.acts)
-        self.ended_as[ended.fate.value] += 1
+        self.ended_as[ended.ending.value] += 1
         return ended.why
 
     async def member(
@@ -179,20 +179,20 @@ class Bindings:
 
         async def one(arrival: Arrival) -> None:
             binding = _binding(flight, arrival.uid, arrival.node)
-            ended = Ended(binding, Fate.STOPPED, "it failed, see the log")
+            ended = Ended(binding, Ending.STOPPED, "it failed, see the log")
             try:
                 why = self._unseatable(flight, arrival.uid, arrival.node)
                 if not why:
                     ended = await self._binder.bind(binding, allowed)
                 elif arrival.uid in flight.seats:
-                    ended = Ended(binding, Fate.STOPPED, why)
-                if ended.fate is Fate.STOPPED and arrival.uid not in flight.seats:
+                    ended = Ended(binding, Ending.STOPPED, why)
+                if ended.ending is Ending.STOPPED and arrival.uid not in flight.seats:
                     # It sits, or is gone: perhaps by an earlier call of the same caller.
                     ended = await self._binder.settled(binding)
             finally:
                 self._posting[flight.id] -= 1
                 endings.append(ended)
-                self.ended_as[ended.fate.value] += 1
+                self.ended_as[ended.ending.value] += 1
                 arrival.settle(ended.why)
 
         try:
@@ -202,7 +202,7 @@ class Bindings:
                 arrival.settle("the term has ended")
             if not self._posting[flight.id]:
                 del self._posting[flight.id]
-        lost = [ended for ended in endings if ended.fate is not Fate.BOUND]
+        lost = [ended for ended in endings if ended.ending is not Ending.BOUND]
         self._book.not_coming(flight, [ended.binding.uid for ended in lost])
         if lost:
             log.warning(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 
 import structlog
@@ -43,6 +44,7 @@ from extender.gang.act.suspensions import Suspensions, SuspensionStore
 from extender.gang.act.sweeper import Sweeper
 from extender.gang.act.turns import Turns
 from extender.gang.act.waiting import Waiting
+from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.single import SINGLE, single_gang
@@ -126,6 +128,7 @@ class Coordinator:
             settings.plan.retry_seconds,
             settings.groups.settle_seconds,
             settings.plan.longest_retry_seconds,
+            partial(leaves_in_time, plan=settings.plan, seats=settings.seats),
         )
         self._background = Background()
         self._gangs = KeptGangs(resolver)

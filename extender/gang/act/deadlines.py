@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from extender.gang.act.book import Flight, State
+from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 
 PLANNED_SECONDS = 30.0
@@ -46,10 +47,7 @@ def late(
     going = (*flight.victims.values(), *flight.waits.values())
     if not going:
         return _unopened(flight, now, settings)
-    longest = max(victim.grace for victim in going)
-    # Each eviction that is accepted is progress: to stop amid them would only take in vain.
-    since = max(flight.since, flight.progress_at)
-    if now - since <= longest + settings.victim_slack_seconds:
+    if now <= _expected(flight, going, settings):
         return None
     stuck = ", ".join(sorted(victim.name for victim in going)[:5])
     unsent = len(flight.victims.keys() - flight.sent)
@@ -64,11 +62,19 @@ def late(
 def _unopened(flight: Flight, now: float, settings: SeatSettings) -> str | None:
     """Return why seats whose room is there are not waited for any more."""
     awaited = (*flight.plan.victims, *flight.plan.waits_for)
-    longest = max((victim.grace for victim in awaited), default=0)
-    since = max(flight.since, flight.progress_at)
-    if now - since <= longest + settings.victim_slack_seconds + settings.bind_seconds:
+    if now <= _expected(flight, awaited, settings) + settings.bind_seconds:
         return None
     return (
         f"its room is there, and for {settings.bind_seconds:g} s more urgent pods have been on "
         "their way to it: the seats go back"
     )
+
+
+def _expected(flight: Flight, going: Iterable[Victim], settings: SeatSettings) -> float:
+    """Return by when (monotonic) those who go should be gone.
+
+    Each eviction that is accepted is progress: to stop amid them would only take in vain.
+    """
+    longest = max((victim.grace for victim in going), default=0)
+    since = max(flight.since, flight.progress_at)
+    return since + longest + settings.victim_slack_seconds

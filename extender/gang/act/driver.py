@@ -36,9 +36,10 @@ WATCH_SECONDS = 60.0
 class Driver:
     """Evicts single pods of units.
 
-    ``touch(unit, uid)`` is told when a pod of it goes by our hand, ``let_go(unit)`` is asked to
-    let go of those who need not go when it is released, once nobody may still go. ``rest`` is how
-    to wait without keeping others waiting.
+    ``touch(unit, uid)`` is told when a pod of it goes by our hand, ``spared(unit, victim)`` says
+    whether the rest may stay after all, ``let_go(unit)`` is asked to let go of those who need not
+    go when it is released, once nobody may still go. ``rest`` is how to wait without keeping
+    others waiting.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Driver:
         refusals: Refusals,
         refused_seconds: float,
         touch: Callable[[Unit, str], None],
+        spared: Callable[[Unit, Victim], bool],
         let_go: Callable[[Unit], None],
         rest: Callable[[Awaitable[None]], Awaitable[None]],
     ) -> None:
@@ -62,6 +64,7 @@ class Driver:
         self._refusals = refusals
         self._refused_seconds = refused_seconds
         self._touch = touch
+        self._spared = spared
         self._let_go = let_go
         self._rest = rest
         self._sending: set[str] = set()
@@ -98,6 +101,9 @@ class Driver:
         told = told_broken = False
         began = self._now()
         while self.wanted(unit, victim):
+            if unit.released and self._spared(unit, victim):
+                await self._rest(asyncio.sleep(LOOK_SECONDS))
+                continue
             error = None
             why = self._check.of_victim(victim, unit.priority, alone=uid in unit.must_go)
             if not why:
@@ -206,11 +212,12 @@ class Driver:
 
     def _refuse(self, unit: Unit, victim: Victim, why: str, error: ApiError | None) -> None:
         """Tell that a pod cannot be evicted; the next plan takes somebody else."""
-        if unit.fates.get(victim.uid) is Fate.WAITING:
+        readable = unit.fates.get(victim.uid) is Fate.WAITING
+        if readable:
             unit.fates[victim.uid] = Fate.REFUSED
         unit.error = f"{victim.namespace}/{victim.name}: {why}"
         if error is not None:
             budgeted = victim.uid in unit.budgeted
-            self._refusals.note(victim.uid, why, error, budgeted=budgeted)
+            self._refusals.note(victim.uid, why, error, budgeted=budgeted, readable=readable)
         self._evictor.refused()
         self._listener.eviction_refused(unit, victim, why)

@@ -58,6 +58,7 @@ class Evictions:
             self.refusals,
             refused_seconds,
             self._touch,
+            self._spared,
             self._let_go,
             self._dispatch.rest,
         )
@@ -113,10 +114,12 @@ class Evictions:
         *,
         touched: bool = False,
         sent: Iterable[str] = (),
+        size: int = 0,
     ) -> Unit:
         """Start to evict one unit. ``touched``: part of it went in a life before.
 
-        ``sent`` are uids whose eviction is known to be accepted.
+        ``sent`` are uids whose eviction is known to be accepted, ``size`` is how many pods it
+        had when more than ``victims``.
         """
         left = {victim.uid: victim for victim in victims}
         first = next(iter(left.values()))
@@ -127,6 +130,7 @@ class Evictions:
             priority=plan.priority,
             name=first.unit or first.uid,
             whole=bool(first.unit),
+            size=max(size, len(left)),
             victims=left,
             fates={uid: Fate.ACCEPTED if uid in accepted else Fate.WAITING for uid in left},
             budgeted=budgeted,
@@ -215,6 +219,29 @@ class Evictions:
                 unit.budgeted |= self._check.budgeted([victim], unit.priority)
                 self._by_pod.setdefault(pod.uid, []).append(unit)
                 self._dispatch.hurry(unit)
+
+    def _spared(self, unit: Unit, victim: Victim) -> bool:
+        """Whether a unit that went in part stays as it is: its gang is whole again meanwhile.
+
+        To finish it would break the gang a second time, for a plan that is over. It is let go
+        of once no request can arrive any more. Not spared is what another plan wants gone, and
+        what goes already.
+        """
+        same = self._by_name[unit.name]
+        known = {uid for each in same for uid in each.victims}
+        fates = {fate for each in same for fate in each.fates.values()}
+        if (
+            not unit.whole
+            or not all(each.released for each in same)
+            or fates & {Fate.ASKED, Fate.ACCEPTED}
+            or not self._check.whole_again(victim, known, unit.size)
+        ):
+            return False
+        if all(self._now() >= each.doubtful_until for each in same):
+            for each in list(same):
+                each.must_go.clear()
+                self._let_go(each)
+        return True
 
     def _wanted(self, unit: Unit, victim: Victim) -> bool:
         return self._driver.wanted(unit, victim)

@@ -46,12 +46,16 @@ log = structlog.get_logger("gang")
 
 
 class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, not a fault of ours
-    """The API server said no in the rehearsal: no pod is lost."""
+    """The API server said no in the rehearsal: no pod is lost.
 
-    def __init__(self, victim: Victim, error: ApiError) -> None:
+    ``readable``: the pod was read after that, so its eviction is what fails and not the API.
+    """
+
+    def __init__(self, victim: Victim, error: ApiError, *, readable: bool) -> None:
         super().__init__(f"{victim.namespace}/{victim.name}: {error}")
         self.victim = victim
         self.error = error
+        self.readable = readable
 
 
 class Removal(Enum):
@@ -121,7 +125,8 @@ class Evictor:
                     again = conflict or passing(error)
                     if not again or attempt >= self.attempts:
                         self._ended("refused")
-                        raise EvictionRefused(victim, error) from error
+                        readable = not unclear(error) or await self._readable(victim)
+                        raise EvictionRefused(victim, error, readable=readable) from error
                     await self.pause(pause, error)
                     pause *= 2
                 else:
@@ -222,6 +227,12 @@ class Evictor:
         """Whether a conflict was the UID precondition's; a webhook may answer with one as well."""
         try:
             return await self.leaving(victim)
+        except ApiError:
+            return False
+
+    async def _readable(self, victim: Victim) -> bool:
+        try:
+            return not await self.leaving(victim)
         except ApiError:
             return False
 

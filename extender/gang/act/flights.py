@@ -196,15 +196,17 @@ class Flights:
         await asyncio.sleep(PRESUMED_SECONDS)
         self.book.not_coming(flight, flight.presumed)
 
-    def finish(self, record: Record, left: list[Victim], sent: list[str]) -> None:
-        """Evict what is left of a unit that has gone in part in a life before."""
+    def finish(self, record: Record, left: list[Victim], sent: list[str], size: int) -> None:
+        """Evict what is left of a unit of ``size`` that has gone in part in a life before."""
         plan = record.plan
         message = (
             f"preempted by {plan.gang} (priority {plan.priority}) in a plan made before a "
             "restart, which has evicted a part of its gang"
         )
         budgeted = self._check.budgeted(left, plan.priority)
-        self.evictions.begin(plan, record.id, left, budgeted, message, touched=True, sent=sent)
+        self.evictions.begin(
+            plan, record.id, left, budgeted, message, touched=True, sent=sent, size=size
+        )
 
     def change(self, flight: Flight, why: str = "it is changed") -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
@@ -224,7 +226,9 @@ class Flights:
         except EvictionRefused as refused:
             uid, error = refused.victim.uid, refused.error
             # Else the next plan names it again, and the gang never comes to others.
-            self.evictions.refusals.note(uid, str(error), error, budgeted=uid in budgeted)
+            self.evictions.refusals.note(
+                uid, str(error), error, budgeted=uid in budgeted, readable=refused.readable
+            )
             if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, Outcome.GAVE_UP, why, penal=True)
@@ -411,26 +415,44 @@ class Flights:
     def tick(self) -> None:
         """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
         for flight in self.book:
-            errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
-            if not flight.victims and not flight.waits:
-                self._advance(flight)
-            self._crowding.look(flight)
-            overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
-            if overdue is not None:
-                self._blame(flight)
-                self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
+            self._apart(flight, self._progress)
+            self._apart(flight, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
             self.evictions.look_after()
         nodes = self._snapshot().nodes
-        changed = nodes is not self._nodes
-        self._nodes = nodes
+        if nodes is not self._nodes:
+            self._nodes = nodes
+            for flight in self.book:
+                flight.doubted = True
         for flight in self.book:
-            if self._clocks.monotonic() - flight.answered_at > ANSWER_SECONDS:
-                self.book.not_coming(flight, flight.answered)
-            if flight.recorded:
-                again = changed or flight.doubted
-                why = self.problem(flight) if again else self._comparison.stays(flight)
-                flight.doubted = False
-                if why:
-                    self._replan(flight, why)
+            self._apart(flight, self._ground)
+
+    def _apart(self, flight: Flight, look: Callable[[Flight], None]) -> None:
+        """Look at one plan; a defect in that must not keep the others from their turn."""
+        try:
+            look(flight)
+        except Exception:
+            log.exception("a plan could not be looked at", gang=str(flight.key), plan=flight.id)
+
+    def _progress(self, flight: Flight) -> None:
+        if not flight.victims and not flight.waits:
+            self._advance(flight)
+        self._crowding.look(flight)
+
+    def _deadline(self, flight: Flight) -> None:
+        errors = [unit.error for unit in self.evictions.of_plan(flight.id) if unit.error]
+        overdue = late(flight, self._clocks.monotonic(), self._settings.seats, errors)
+        if overdue is not None:
+            self._blame(flight)
+            self.end(flight, Outcome.GAVE_UP, overdue, penal=True)
+
+    def _ground(self, flight: Flight) -> None:
+        """Look at what the plan rests on."""
+        if self._clocks.monotonic() - flight.answered_at > ANSWER_SECONDS:
+            self.book.not_coming(flight, flight.answered)
+        if flight.recorded:
+            why = self.problem(flight) if flight.doubted else self._comparison.stays(flight)
+            flight.doubted = False
+            if why:
+                self._replan(flight, why)

@@ -6,6 +6,7 @@ Reads the newest snapshot, not the one the plan was made on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.protection import Protections
@@ -14,6 +15,7 @@ from extender.gang.plan.validity import (
     present,
     unit_problem,
     victim_problem,
+    whole_again,
 )
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -74,6 +76,11 @@ class LastCheck:
         """Return the uids of victims to evict through the Eviction API: a budget speaks for them
         and counts against this priority."""
         return covered_by_budget(victims, self._snapshot(), self._protections, priority)
+
+    def whole_again(self, victim: Victim, unit: AbstractSet[str], size: int) -> bool:
+        """Whether the gang of a victim that is there is whole by others; see validity."""
+        gang = self.gang_of(victim)
+        return gang is not None and whole_again(gang, unit, size)
 
     def gang_of(self, victim: Victim) -> Gang | None:
         """Return the gang a victim belongs to now: the same object while that is unchanged."""

@@ -21,7 +21,7 @@ from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.record import Record
 from extender.gang.act.record_check import Gangs, doubt, priority_of, without_strangers
-from extender.gang.plan.validity import present
+from extender.gang.plan.validity import present, whole_again
 from extender.gang.tell.decisions import Decision, Outcome, of_plan
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
@@ -131,7 +131,7 @@ class Recovery:
                     continue
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
                 record = replace(record, plan=replace(plan, priority=priority))
-                self._flights.finish(record, left, going)
+                self._flights.finish(record, left, going, len(unit))
 
     def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
         """Whether members that the record does not know have made the gang whole again."""
@@ -139,14 +139,8 @@ class Recovery:
         key = None if pod is None else self._gangs.member_key(pod)
         if key is None:
             return False
-        gang = self._gangs.resolve(key, snapshot)
         known = {victim.uid for victim in unit}
-        enough = gang.min_count if gang.size_known else len(unit)
-        return (
-            gang.goes_whole
-            and len(gang.bound) >= enough
-            and any(member.uid not in known for member in gang.bound)
-        )
+        return whole_again(self._gangs.resolve(key, snapshot), known, len(unit))
 
     def _close(self, record: Record, why: str, outcome: Outcome = Outcome.GAVE_UP) -> None:
         owed = self._flights.evictions.of_plan(record.id)

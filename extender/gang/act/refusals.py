@@ -41,15 +41,20 @@ class Refusals:
             self.version += 1
         return self._shown
 
-    def note(self, uid: str, why: str, error: ApiError, *, budgeted: bool) -> None:
-        """Remember what the API server said; an unclear answer is no refusal.
+    def note(self, uid: str, why: str, error: ApiError, *, budgeted: bool, readable: bool) -> None:
+        """Remember what the API server said at last, all tries over.
 
-        ``budgeted``: the Eviction API was asked, so what passes by itself is a budget's no.
+        ``budgeted``: the Eviction API was asked, so a 429 is a budget's no. ``readable``: the
+        pod itself could be read after that. Else an unclear answer says nothing of the pod: it
+        is the API server that does not answer. A webhook that is down is known by that: it
+        fails the DELETE of the pods that it guards with 500, and no GET.
         """
-        if not unclear(error):
-            seconds = BUDGET_SECONDS if passing(error) else REFUSAL_SECONDS
-            told = f"{BUDGET_REFUSED}{why}" if budgeted and passing(error) else why
-            self._refused[uid] = (told, self._now() + seconds)
+        if unclear(error) and not readable:
+            return
+        seconds = BUDGET_SECONDS if passing(error) else REFUSAL_SECONDS
+        budget = budgeted and passing(error) and not unclear(error)
+        told = f"{BUDGET_REFUSED}{why}" if budget else why
+        self._refused[uid] = (told, self._now() + seconds)
 
     def stayed(self, uid: str) -> None:
         """Remember a pod that did not go in time: neither it nor its room is counted on."""

@@ -106,7 +106,7 @@ class Turns:
             snapshot = self._flights.shown()
             version = self.version()
             gang = self._admission.ours(single or self._resolver.resolve(key, snapshot))
-            waits = self._unseen(gang) if before else self._must_wait(gang)
+            waits = self._unseen(gang) if before else self._must_wait(gang, snapshot.now)
             if waits is not None:
                 return self._refuse(waits, version, verb, 0.0)
             began = self._clocks.monotonic()
@@ -142,9 +142,11 @@ class Turns:
             struck[uid] = struck.get(uid, frozenset()) | names
         return struck
 
-    def _must_wait(self, gang: Gang) -> Refusal | None:
+    def _must_wait(self, gang: Gang, wall: float) -> Refusal | None:
         return (
-            self._waiting.must_wait(gang) or self._admission.must_wait(gang) or self._unseen(gang)
+            self._waiting.must_wait(gang, wall)
+            or self._admission.must_wait(gang)
+            or self._unseen(gang)
         )
 
     def _unseen(self, gang: Gang) -> Refusal | None:

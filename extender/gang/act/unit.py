@@ -36,6 +36,8 @@ class Unit(Struct, kw_only=True):
     """The gang that goes whole as text, or the pod's uid."""
     whole: bool
     """Its pods go together, or not at all."""
+    size: int
+    """How many pods it had at first."""
     victims: dict[str, Victim]
     """uid -> victim not yet seen gone."""
     fates: dict[str, Fate]

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from extender.gang.plan.fair_turns import retry_pause
 from extender.model.gang import Gang
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Pod
 from extender.model.plan import Refusal
 
 MAX_PENALTY = 60.0
@@ -54,14 +54,19 @@ class Waiting:
         retry_seconds: float,
         settle_seconds: float,
         longest_retry: float,
+        leaves_in_time: Callable[[Pod, float], bool],
     ) -> None:
+        """``leaves_in_time(pod, now)`` tells of a terminating pod, at a wall clock time."""
         self._now = monotonic
+        self._leaves_in_time = leaves_in_time
         self._retry_seconds = retry_seconds
         self._longest_retry = longest_retry
         self._settle_seconds = settle_seconds
         self._refused: TTLCache[GangKey, _Answered] = self._table()
         self._penalties: TTLCache[GangKey, _Penalty] = self._table()
         self._grown: TTLCache[GangKey, float] = self._table()
+        self._sizes: TTLCache[GangKey, int] = self._table()
+        """How many members a gang of unknown size had when none of them was leaving."""
 
     def _table(self) -> TTLCache[GangKey, Any]:
         """Nothing here matters for longer than a while; gangs come and go for ever."""
@@ -86,7 +91,7 @@ class Waiting:
         pause = retry_pause(seconds, self._retry_seconds, self._longest_retry, SEARCH_SHARE)
         self._refused[refusal.gang] = _Answered(refusal, version, self._now() + pause)
 
-    def must_wait(self, gang: Gang) -> Refusal | None:
+    def must_wait(self, gang: Gang, wall: float) -> Refusal | None:
         """Return why the gang is not planned yet: a penalty, or members still arriving."""
         now = self._now()
         penalty = self._penalties.get(gang.key)
@@ -100,6 +105,18 @@ class Waiting:
             )
         if gang.size_known or gang.problems:
             return None
+        staying = sum(not pod.deleting for pod in gang.members)
+        leaving = sum(self._leaves_in_time(pod, wall) for pod in gang.members if pod.deleting)
+        if not leaving:
+            self._sizes[gang.key] = staying
+        elif staying < self._sizes.get(gang.key, staying + leaving):
+            # Its owner makes each anew once it is gone: who is there by now is half a gang.
+            return Refusal(
+                gang=gang.key,
+                code="settling",
+                message="its size is stated nowhere, and some of its members are on their way "
+                "out: whoever takes their place is waited for",
+            )
         quiet = now - self._grown.get(gang.key, float("-inf"))
         if quiet >= self._settle_seconds:
             return None

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from extender.fit.selectors import matches
@@ -106,6 +107,19 @@ def victim_problem(
     if not alone and gang is not None and victim.unit != str(gang.key) and gang.goes_whole:
         return f"its gang {gang.key} now goes as a whole"
     return ""
+
+
+def whole_again(gang: Gang, unit: AbstractSet[str], size: int) -> bool:
+    """Whether others have come in the place of those of a unit that went: it runs, whole.
+
+    ``unit``: uids of its pods that are known of, ``size``: how many they were at first.
+    """
+    enough = gang.min_count if gang.size_known else size
+    return (
+        gang.goes_whole
+        and len(gang.bound) >= enough
+        and any(member.uid not in unit for member in gang.bound)
+    )
 
 
 def _pod_problem(

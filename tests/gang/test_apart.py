@@ -1,0 +1,27 @@
+"""A defect that shows in one plan does not keep the others from their deadlines."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.gang.act import flights
+from extender.gang.act.book import Flight
+from tests.gang.rig import Rig
+
+
+async def test_a_plan_that_cannot_be_looked_at_delays_no_other(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        await rig.gang(name, 1, "high")
+        await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), "filter")
+    await rig.until(lambda: len(rig.coordinator.book) == 2, "both have seats")
+
+    def broken(flight: Flight, *rest: object) -> str | None:
+        if flight.key.name == "first":
+            raise ZeroDivisionError
+        return "its time is over"
+
+    monkeypatch.setattr(flights, "late", broken)
+    await rig.until(lambda: "gave-up" in rig.outcomes("second"), "the other one ends")
+    assert [flight.key.name for flight in rig.coordinator.book] == ["first"]
