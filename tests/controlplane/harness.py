@@ -22,7 +22,7 @@ from tests.controlplane.processes import Process
 from tests.controlplane.releases import release
 from tests.controlplane.scheduler import Object, scheduler_config, write_scheduler_config
 
-START_TIMEOUT = 60.0
+START_TIMEOUT = 180.0
 
 
 class ControlPlane:
