@@ -118,3 +118,18 @@ func TestWhoseSeatIsGoneGoesBack(t *testing.T) {
 		t.Error("a gang that nobody waits for is forgotten")
 	}
 }
+
+func TestWhileTheMirrorIsCutAWholeGangWaits(t *testing.T) {
+	pods, view := permitted{}, mirror.View{State: two(t, 5)}
+	made := newBarrier(pods, func() mirror.View { return view })
+	given := &grant{gang: "g", term: "a", version: 5}
+	if made.arrive("u1", "n1", given) || made.arrive("u2", "n2", given) {
+		t.Fatal("whether the seats still are so is not known")
+	}
+	pods["u1"], pods["u2"] = &waitingPod{}, &waitingPod{}
+	view.Fresh = true
+	made.look()
+	if !pods["u1"].allowed || !pods["u2"].allowed {
+		t.Error("all are there")
+	}
+}
