@@ -88,6 +88,9 @@ class NoDebug:
         """Return nothing."""
         return []
 
+    def observed(self) -> None:
+        """Return nothing."""
+
     def snapshot(self, generation: int | None) -> object:
         """Return nothing."""
         return {}

@@ -44,6 +44,12 @@ def sets() -> tuple[Set, ...]:
         Set("build", "What compiles the program", requirements=build),
         Set("runtime", "What the program runs with", extras=("",), base=("build",)),
         Set("test", "The tests", extras=("test", "oracle", "shell"), base=("build", "runtime")),
+        Set(
+            "browser",
+            "The tests in a browser",
+            extras=("browser",),
+            base=("build", "runtime", "test"),
+        ),
         Set("lint", "The static checks", extras=("lint",), base=("build", "runtime", "test")),
         Set("audit", "./run audit", extras=("audit",), base=("build", "runtime", "test", "lint")),
         Set("virtualenv", "For a Python without ensurepip", requirements=("virtualenv",)),

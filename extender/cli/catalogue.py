@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from extender.cli.findings import Finding, Severity
 from extender.cli.manifest_catalogue import MANIFEST_RULES
+from extender.cli.mode_catalogue import MODE_RULES
 from extender.cli.rule import Rule
 
 
@@ -429,4 +430,5 @@ RULES = (
     | LIMIT_RULES
     | REPLICA_RULES
     | MANIFEST_RULES
+    | MODE_RULES
 )

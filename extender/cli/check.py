@@ -22,6 +22,7 @@ from extender.cli.findings import Finding, by_severity, render
 from extender.cli.kubescheduler import command_line, configuration, parse_gates
 from extender.cli.limit_rules import limit_findings
 from extender.cli.listener_rules import grpc_findings, listener_findings
+from extender.cli.mode_rules import mode_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.pod_rules import pod_findings
 from extender.cli.policy_rules import policy_findings, shield_findings
@@ -35,6 +36,7 @@ from extender.cli.scheduler_rules import (
     gate_findings,
 )
 from extender.model.errors import InvalidInput
+from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 
 FINE, UNSAFE, BAD_INPUT = 0, 1, 2
@@ -124,14 +126,14 @@ def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
     if path := args.scheduler_config:
         found = configuration(documents.read(path), str(path))
         findings += configuration_findings(found, settings, str(path), args.extender_url)
-    else:
+    elif settings.mode != OBSERVE:
         unchecked.append("kube-scheduler's configuration (give --scheduler-config)")
     if path := args.scheduler_manifest:
         findings += command_line_findings(command_line(documents.read(path), str(path)))
     if args.scheduler_feature_gates is not None:
         option = "--scheduler-feature-gates"
         findings += gate_findings(parse_gates(args.scheduler_feature_gates, option), option)
-    elif not args.scheduler_manifest:
+    elif not args.scheduler_manifest and settings.mode != OBSERVE:
         unchecked.append(
             "kube-scheduler's feature gates (give --scheduler-manifest or "
             "--scheduler-feature-gates)"
@@ -145,9 +147,11 @@ def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterat
     yield from pod_findings(objects, settings)
     yield from probe_findings(objects, settings)
     yield from network_findings(objects)
-    yield from budget_findings(objects)
-    yield from rights_findings(objects, binds=settings.bind.enabled)
-    yield from record_findings(objects, settings)
+    observes = settings.mode == OBSERVE
+    yield from rights_findings(objects, binds=settings.bind.enabled, observes=observes)
+    if not observes:  # it keeps no record, and nothing waits for it when its node is drained
+        yield from budget_findings(objects)
+        yield from record_findings(objects, settings)
     yield from shield_findings(objects, settings)
 
 
@@ -155,6 +159,7 @@ def settings_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """What is allowed in our own configuration, but deserves a second look."""
     if settings.plan.pdb_policy == "prefer":
         yield broken("pdb-policy", f"{source}: plan.pdbPolicy", "is prefer")
+    yield from mode_findings(settings, source)
     yield from limit_findings(settings, source)
     yield from hold_findings(settings, source)
     yield from listener_findings(settings.server, source)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
+from extender.cli.debug_gangs import described
 from extender.cli.debug_pods import pods_named
 from extender.gang.act.book import seats_of
 from extender.gang.act.coordinator import Coordinator
@@ -81,28 +82,14 @@ class DebugView:
 
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved, with problems and notes."""
-        resolver = self._coordinator.resolver
-        return [
-            {
-                "gang": str(gang.key),
-                "minCount": gang.min_count,
-                "sizeKnown": gang.size_known,
-                "members": len(gang.members),
-                "bound": len(gang.bound),
-                "pending": len(gang.pending),
-                "unit": gang.unit,
-                "startsWhole": gang.starts_whole,
-                "priorityAsPreemptor": gang.preemptor_priority,
-                "priorityAsVictim": gang.victim_priority,
-                "problems": gang.problems,
-                "notes": gang.notes,
-            }
-            for gang in resolver.resolve_all(self._source.snapshot())
-        ]
+        return described(self._source, self._coordinator.resolver)
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""
         return pods_named(name, self._source.snapshot(), self._coordinator.resolver.member_key)
+
+    def observed(self) -> None:
+        """Nothing: this process acts."""
 
     def snapshot(self, generation: int | None) -> object | None:
         """Return the dump that ``plan`` replays: of now, or of a decision among the last."""

@@ -10,7 +10,7 @@ from extender.cli.live_command import add_live, answered, moment, named
 from extender.cli.output import Part, Table, show
 from extender.model.errors import InvalidInput
 
-OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken")
+OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken", "in-part", "observed")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

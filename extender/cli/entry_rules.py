@@ -14,6 +14,8 @@ from extender.cli.bind_rules import bind_findings, binds_only
 from extender.cli.catalogue import broken
 from extender.cli.findings import Finding
 from extender.cli.kubescheduler import ExtenderEntry, timeout
+from extender.cli.mode_rules import observed_entry_findings
+from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 
 VERBS = {"filter_verb": "filter", "prioritize_verb": "prioritize", "preempt_verb": "preempt"}
@@ -36,24 +38,28 @@ def entry_findings(
 ) -> Iterator[Finding]:
     """Findings on our entries, which are keyed by their YAML path."""
     asked = {path: entry for path, entry in own.items() if not binds_only(entry)}
-    yield from _verbs(asked or own, source)
+    observes = settings.mode == OBSERVE
+    yield from _verbs(asked or own, source, wanted=not observes)
     for path, entry in own.items():
         place = f"{source}: {path}"
         if path in asked:
-            yield from _fail_closed(entry, place, own)
+            if observes:
+                yield from observed_entry_findings(entry, place)
+            else:
+                yield from _fail_closed(entry, place, own)
             yield from _reach(entry, place)
             yield from _timeout(entry, place, settings)
         yield from _address(entry, place, settings)
     yield from bind_findings(own, settings, source)
 
 
-def _verbs(own: dict[str, ExtenderEntry], source: str) -> Iterator[Finding]:
-    """Every verb is there once, and under the path we serve."""
+def _verbs(own: dict[str, ExtenderEntry], source: str, *, wanted: bool) -> Iterator[Finding]:
+    """Every verb is there once if it is ``wanted``, and under the path we serve."""
     last = next(reversed(own))
     for field, verb in VERBS.items():
         key = camel(field)
         named = [path for path, entry in own.items() if getattr(entry, field)]
-        if not named and verb != "prioritize":
+        if wanted and not named and verb != "prioritize":
             yield broken(f"no-{verb}", f"{source}: {last}", f"{key} is missing")
         for path in named:
             value = str(getattr(own[path], field))

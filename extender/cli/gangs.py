@@ -9,7 +9,7 @@ from typing import Any
 from extender.cli.live import ANSWERED, UNKNOWN, Server
 from extender.cli.live_command import add_live, answered, named, namespace_of
 from extender.cli.output import Part, Table, show
-from extender.cli.standing import standings
+from extender.gang.tell.standing import standings
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

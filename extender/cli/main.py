@@ -21,6 +21,7 @@ COMMANDS = (
     "seats",
     "decisions",
     "what-if",
+    "report",
     "completion",
 )
 """Modules beside this one (with _ for -), each with ``add_parser`` and ``run``."""

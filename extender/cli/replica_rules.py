@@ -10,11 +10,14 @@ from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import at, name_of, workloads
 from extender.gang.act.leader_label import LABEL
+from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 
 
 def replica_findings(documents: Sequence[Document], settings: Settings) -> Iterator[Finding]:
     """Findings on the Deployments, Pods and Services that stand beside a configuration."""
+    if settings.mode == OBSERVE:
+        return  # nobody acts, so nobody has to lead
     for each in workloads(documents):
         if each.extender is not None and each.kind in ("Deployment", "Pod"):
             yield from _several(each.kind, each.spec, each.place, settings)

@@ -47,6 +47,18 @@ OWN_RIGHTS = _rights(
 )
 """In the namespace of the plan records."""
 
+OBSERVE_RIGHTS = _rights(
+    ("", "nodes", "get list watch"),
+    ("", "namespaces", "get list watch"),
+    ("", "pods", "get list watch"),
+    ("policy", "poddisruptionbudgets", "get list watch"),
+    ("scheduling.k8s.io", "priorityclasses", "get list watch"),
+    ("scheduling.k8s.io", "podgroups", "get list watch"),
+    ("scheduling.x-k8s.io", "podgroups", "get list watch"),
+)
+"""All that observe mode has: manifests/observe/rbac.yaml."""
+EVICTING = _rights(("", "pods", "delete"))
+
 ADMINISTRATORS = ("cluster-admin", "admin", "edit")
 """Roles that every cluster has, with rights to create pods and read Secrets."""
 
@@ -58,10 +70,13 @@ USER = "podgroup-extender"
 """Whom a static pod comes in as."""
 
 
-def rights_findings(documents: Sequence[Document], *, binds: bool = False) -> Iterator[Finding]:
+def rights_findings(
+    documents: Sequence[Document], *, binds: bool = False, observes: bool = False
+) -> Iterator[Finding]:
     """Findings on bindings of our accounts, and on the roles that they name.
 
-    ``binds``: the bind verb is served, and needs a right of its own.
+    ``binds``: the bind verb is served, and needs a right of its own. ``observes``: nothing is
+    written, and no right to write is needed.
     """
     pods = [each for each in workloads(documents) if each.extender is not None]
     accounts = {
@@ -95,8 +110,12 @@ def rights_findings(documents: Sequence[Document], *, binds: bool = False) -> It
         found = roles.get((str(reference.get("kind", "")), role))
         if found is not None and id(found) not in done:
             done.add(id(found))
-            yield from _rules(found, kind == "ClusterRoleBinding", binds)
+            yield from _rules(found, kind == "ClusterRoleBinding", binds, observes)
     granted = [each for each in documents if id(each) in done and kind_of(each) == "ClusterRole"]
+    if granted and not observes and not any(_grants(each, EVICTING) for each in granted):
+        names = ", ".join(name_of(each.value) for each in granted)
+        problem = f"{names} grants no delete on pods, and mode is enforce"
+        yield broken("enforce-rights", f"{granted[0].source}: ClusterRole", problem)
     if binds and granted and not any(_grants(each, BIND_RIGHTS) for each in granted):
         names = ", ".join(name_of(each.value) for each in granted)
         problem = f"{names} grants no create on pods/binding, while bind.enabled is true"
@@ -137,7 +156,7 @@ def _grants(document: Document, wanted: Rights) -> bool:
     )
 
 
-def _rules(document: Document, everywhere: bool, binds: bool) -> Iterator[Finding]:
+def _rules(document: Document, everywhere: bool, binds: bool, observes: bool) -> Iterator[Finding]:
     """A role grants nothing that is not used."""
     place = f"{document.source}: {kind_of(document)} {name_of(document.value)}"
     used = {**CLUSTER_RIGHTS, **OPTIONAL_RIGHTS} if everywhere else OWN_RIGHTS
@@ -153,6 +172,13 @@ def _rules(document: Document, everywhere: bool, binds: bool) -> Iterator[Findin
                         f"{'/'.join(filter(None, (group, resource)))}: {', '.join(sorted(verbs))}"
                     )
                     yield broken("rights-wildcard", where, f"grants {what}")
-                elif more := verbs - used.get((str(group), str(resource)), frozenset()):
+                    continue
+                of, known = (str(group), str(resource)), frozenset[str]()
+                if observes:
+                    known = OBSERVE_RIGHTS.get(of) or OPTIONAL_RIGHTS.get(of) or known
+                    if unused := (verbs & used.get(of, frozenset())) - known:
+                        problem = f"grants {', '.join(sorted(unused))} on {resource}"
+                        yield broken("observe-rights", where, problem)
+                if more := verbs - used.get(of, frozenset()) - known:
                     problem = f"grants {', '.join(sorted(more))} on {resource}"
                     yield broken("rights-beyond", where, problem)

@@ -9,6 +9,7 @@ from extender.cli.catalogue import broken
 from extender.cli.entry_rules import entry_findings
 from extender.cli.findings import Finding, Severity
 from extender.cli.kubescheduler import CommandLine, Configuration, ExtenderEntry, Profile
+from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 
 GANG_GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption")
@@ -28,7 +29,7 @@ def configuration_findings(
         yield from entry_findings(own, settings, source)
         full = configuration.percentage_of_nodes_to_score == 100
         yield from _neighbours(entries, own, source, full=full)
-    else:
+    elif settings.mode != OBSERVE:  # who only observes need not be asked
         seen = ", ".join(entry.url_prefix or "(no urlPrefix)" for entry in entries.values())
         problem = (
             f"none of the {len(entries)} entries is this extender ({seen})"

@@ -8,7 +8,7 @@ from typing import Any
 from extender.cli.live import ANSWERED, UNKNOWN, Server
 from extender.cli.live_command import add_live, answered, named
 from extender.cli.output import Part, Table, show
-from extender.cli.standing import FLIGHT_STATES
+from extender.gang.tell.standing import FLIGHT_STATES
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

@@ -22,12 +22,21 @@ import uvloop
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.cli import bind_metrics, config, descriptors, limit_metrics, tenant_metrics
+from extender.cli import (
+    bind_metrics,
+    cache_metrics,
+    config,
+    descriptors,
+    limit_metrics,
+    tenant_metrics,
+)
+from extender.cli.console_source import console_source
 from extender.cli.debug_source import DebugView
 from extender.cli.grpc_side import GrpcSide
 from extender.cli.leaving import leave_behind
 from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
+from extender.console.console import Console
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
@@ -42,6 +51,7 @@ from extender.kube.client import KubeClient
 from extender.model.custom_groups import custom_annotations
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.metadata import keep_annotations
+from extender.model.mode import OBSERVE
 from extender.model.settings import LeadershipSettings, Settings
 from extender.search.solver import BACKEND
 from extender.server.app import Health
@@ -56,16 +66,6 @@ log = structlog.get_logger("serve")
 SWITCH_SECONDS = 0.0005
 """The interpreter changes threads this often when both want it. A plan is partly Python: at
 CPython's 5 ms a verb answered meanwhile waits as long for its turn, several times over."""
-
-
-CACHE_METRICS = (
-    ("cache_lists", "lists", "Full lists read.", True),
-    ("cache_watches", "watches", "Watches opened.", True),
-    ("cache_events", "events", "Watch events applied.", True),
-    ("cache_errors", "errors", "Lists and watches that failed.", True),
-    ("cache_silent_seconds", "silentSeconds", "How long a watch has been down.", False),
-    ("cache_sync_seconds", "syncSeconds", "How long the last full read took.", False),
-)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -102,7 +102,12 @@ def run(args: argparse.Namespace) -> int:
         sys.setswitchinterval(SWITCH_SECONDS)
         if settings.bind.enabled:
             descriptors.allow(settings.bind.max_held)
-        uvloop.run(serve(settings, args.kubeconfig))
+        if settings.mode == OBSERVE:
+            from extender.cli.observing import observe
+
+            uvloop.run(observe(settings, args.kubeconfig))
+        else:
+            uvloop.run(serve(settings, args.kubeconfig))
         leave_behind(0)
     except ExtenderError as problem:
         print(f"error: {problem}", file=sys.stderr)
@@ -146,6 +151,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             tokens=tokens,
             load=load,
             binds=settings.bind.enabled,
+            pages=Console(console_source(cache, replica, resolver, settings)),
         )
         metrics.source(
             "api_writes_waiting",
@@ -229,6 +235,7 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
     tenant_metrics.expose(metrics, replica)
     limit_metrics.expose(metrics, replica)
     bind_metrics.expose(metrics, replica)
+    metrics.source("mode", "What this process does.", lambda: {"enforce": 1.0}, label="mode")
     leadership = replica.leadership
     metrics.source(
         "leader",
@@ -243,13 +250,4 @@ def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
         label="identity",
         counter=True,
     )
-    for name, field, documentation, counter in CACHE_METRICS:
-        metrics.source(
-            name,
-            documentation,
-            lambda field=field: {  # type: ignore[misc]
-                entry["resource"]: float(entry[field]) for entry in cache.describe()
-            },
-            label="resource",
-            counter=counter,
-        )
+    cache_metrics.expose(metrics, cache)

@@ -11,8 +11,8 @@ from extender.cli.decisions import told
 from extender.cli.live import ANSWERED, UNKNOWN, Server
 from extender.cli.live_command import add_live, answered, named, namespace_of
 from extender.cli.output import Part, show
-from extender.cli.why_gang import Facts, Story, story_of_gang
 from extender.cli.why_pod import story_of_evicted, story_of_pod
+from extender.gang.tell.story import Facts, Story, story_of_gang
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.cli.why_gang import NEXT_BY_CODE, Facts, Obj, Story, story_of_gang
 from extender.gang.plan.single import SINGLE
+from extender.gang.tell.story import NEXT_BY_CODE, Facts, Obj, Story, story_of_gang
 
 
 def story_of_pod(pod: Obj, facts: Facts) -> Story:

@@ -24,10 +24,10 @@ from extender.grpc_api.rights import Rights, rules_of
 from extender.grpc_api.seats import SeatBoard, SeatWatch
 from extender.grpc_api.source import Source
 from extender.grpc_api.verbs import VerbCalls
-from extender.grpc_api.what_ifs import WhatIfs
 from extender.model.errors import InvalidInput
 from extender.model.grpc_address import parse
 from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, watch_pb2
+from extender.verbs.what_ifs import WhatIfs
 
 FILES = (extender_pb2, plan_pb2, watch_pb2)
 """Generated modules with services."""

@@ -29,6 +29,7 @@ from extender.grpc_api.rights import Denied, NotAllowed, TurnedOff
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.server.metrics import Metrics
 from extender.server.seldom import Seldom
+from extender.verbs.what_ifs import TooManyAsked
 
 Code = grpc.StatusCode
 SHOWN = 1000
@@ -83,7 +84,7 @@ class Statuses:
                 return OF_REVIEWS[error.status], "token", str(error)
             case TurnedOff():
                 return Code.UNIMPLEMENTED, "", str(error)
-            case Exhausted():
+            case Exhausted() | TooManyAsked():
                 return Code.RESOURCE_EXHAUSTED, "calls", str(error)
             case NoRoom():
                 held = self._limits.budget.limit

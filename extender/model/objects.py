@@ -152,6 +152,8 @@ class Pod(Struct, frozen=True, gc=False):
     gated: bool = False
     disrupted: bool = False
     """Condition DisruptionTarget is True."""
+    preempted: bool = False
+    """Its reason is PreemptionByScheduler."""
     unready: bool = False
     """Condition Ready is there, and not True."""
     tried: bool = False

@@ -115,11 +115,12 @@ def problems_of(policy: PolicySettings) -> list[str]:
             wrong.append(
                 f"{where}.shields must be gang: a budget counts all that go together as one"
             )
-        wrong += _selector_problems(f"{where}.namespaces", rule.namespaces)
+        wrong += selector_problems(f"{where}.namespaces", rule.namespaces)
     return wrong
 
 
-def _selector_problems(where: str, chosen: NamespaceSelector | None) -> list[str]:
+def selector_problems(where: str, chosen: NamespaceSelector | None) -> list[str]:
+    """Return what is wrong with a selector at ``where``, in words."""
     wrong: list[str] = []
     if chosen is None:
         return wrong

@@ -45,6 +45,8 @@ from extender.model.podshape import kept_selector, pod_shape
 CHECKPOINTED = "podgroup-extender.io/Checkpointed"
 """Type of the pod condition by which a workload says that its work is saved."""
 
+PREEMPTED = "PreemptionByScheduler"
+"""Reason of DisruptionTarget on the victims of kube-scheduler, and on ours."""
 READ_CONDITIONS = frozenset(("PodScheduled", "Ready", "DisruptionTarget", CHECKPOINTED))
 NO_SPEC = RawPodSpec()
 
@@ -58,7 +60,7 @@ def reduce_pod(raw: RawPod) -> Pod:
     labels = string_mapping(meta.labels, "metadata.labels")
     grace = spec.termination_grace_period_seconds
     phase, nominated, started = "Pending", "", 0.0
-    disrupted = tried = unready = False
+    disrupted = preempted = tried = unready = False
     checkpointed = 0.0
     if status is not None:
         phase = sys.intern(status.phase or "Pending")
@@ -74,6 +76,7 @@ def reduce_pod(raw: RawPod) -> Pod:
                 unready = condition.status != "True"
             elif kind == "DisruptionTarget":
                 disrupted = condition.status == "True"
+                preempted = disrupted and condition.reason == PREEMPTED
             elif condition.status == "True":
                 checkpointed = max(
                     moment(condition.last_transition_time, "status.conditions.lastTransitionTime"),
@@ -107,6 +110,7 @@ def reduce_pod(raw: RawPod) -> Pod:
         nominated,
         bool(spec.scheduling_gates),
         disrupted,
+        preempted,
         unready,
         tried,
         checkpointed,

@@ -14,6 +14,8 @@ from extender.model.cost_order import problems_of
 from extender.model.custom_groups import CustomGroup
 from extender.model.errors import InvalidInput
 from extender.model.grpc_address import problems_of as grpc_problems_of
+from extender.model.mode import EnforceSettings, Mode, ObserveSettings, conflicts_of
+from extender.model.mode import problems_of as mode_problems
 from extender.model.policy import PolicySettings
 from extender.model.policy import problems_of as policy_problems
 
@@ -269,6 +271,10 @@ class Settings(Section, frozen=True, kw_only=True):
     leadership: LeadershipSettings = LeadershipSettings()
     policy: PolicySettings = PolicySettings()
     grpc: GrpcSettings = GrpcSettings()
+    mode: Mode = "enforce"
+    """observe: everything is planned and told, nothing is done (docs/observe.md)."""
+    enforce: EnforceSettings = EnforceSettings()
+    observe: ObserveSettings = ObserveSettings()
 
     @property
     def grpc_tls(self) -> tuple[str, str, str]:
@@ -378,5 +384,7 @@ def validate(settings: Settings) -> None:
     wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls, s.grpc_names)
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
     wrong += policy_problems(s.policy)
+    wrong += mode_problems(s.mode, s.enforce, s.observe)
+    wrong += conflicts_of(s.mode, binds=s.bind.enabled, grpc=bool(s.grpc.listen))
     if wrong:
         raise InvalidInput("; ".join(wrong))

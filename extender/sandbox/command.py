@@ -117,6 +117,7 @@ async def _play(scenario: Scenario, hooks: SandboxHooks, out: TextIO | None) -> 
 async def _stay(hooks: SandboxHooks, out: TextIO | None) -> None:
     """Wait to be interrupted, with everything left as it is."""
     print(f"\nAPI server  {hooks.api_url}", file=out)
+    print(f"page        {hooks.url}/ui/", file=out)
     print(f"debug API   {hooks.url}/debug/", file=out)
     print("Everything stays up until you press Ctrl-C.", file=out, flush=True)
     while True:

@@ -19,6 +19,7 @@ import msgspec
 
 from extender.kube.credentials import find_access
 from extender.model.errors import ExtenderError
+from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 from extender.sandbox.proxy import ApiProxy
 
@@ -41,6 +42,8 @@ class ExtenderProcess:
         self._folder = folder
         self._target = str(kubeconfig)
         self._settings = settings
+        # In observe mode verbs are answered whatever is known of the cluster.
+        self._ready_path = "/readyz/caches" if settings.mode == OBSERVE else "/readyz"
         self._port = _free_port()
         self._proxy: ApiProxy | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -111,6 +114,11 @@ class ExtenderProcess:
         assert self._proxy is not None
         self._proxy.eviction_seconds = seconds
 
+    @property
+    def asked(self) -> dict[str, int]:
+        """How many requests the extender has sent to the API server, by method."""
+        return {} if self._proxy is None else dict(self._proxy.methods)
+
     def extender_alive(self) -> bool:
         """Whether the process runs."""
         return self._process is not None and self._process.returncode is None
@@ -141,7 +149,7 @@ class ExtenderProcess:
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.get(f"{self.url}/readyz") as answer,
+                session.get(f"{self.url}{self._ready_path}") as answer,
             ):
                 return answer.status == 200
         except (aiohttp.ClientError, OSError, TimeoutError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import aiohttp
@@ -26,6 +27,8 @@ class ApiProxy:
     def __init__(self, access: Access) -> None:
         self.evictions = 0
         """How many have gone through."""
+        self.methods: Counter[str] = Counter()
+        """How many requests have come, by method, whatever became of them."""
         self.eviction_seconds = 0.0
         """How long each takes on its way."""
         self._forwarder = Forwarder(access, self._forward)
@@ -51,6 +54,7 @@ class ApiProxy:
         self._left, self._then = evictions, then
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
+        self.methods[request.method] += 1
         found = _POD.match(request.path)
         deletes = (
             found is not None

@@ -1,4 +1,4 @@
-"""The ASGI application: the verbs, health, metrics, debug.
+"""The ASGI application: the verbs, health, metrics, debug, and the console's pages.
 
 kube-scheduler reads the body only of a 200 and takes anything else for an
 error, so every refusal here is for the person who reads logs or calls by hand.
@@ -42,6 +42,15 @@ from extender.server.budget import BudgetSpent
 from extender.server.debug import DebugSource, serve_debug
 from extender.server.load import Load
 from extender.server.metrics import Metrics, VerbMetrics
+from extender.server.pages import (
+    CHALLENGE,
+    RIGHT,
+    Pages,
+    Visit,
+    credential,
+    is_page,
+    misdirected,
+)
 from extender.server.rules import Rules, Shown
 from extender.server.seldom import Seldom
 from extender.server.tokens import Tokens, review
@@ -135,8 +144,10 @@ class App:
         load: Load | None = None,
         *,
         binds: bool = False,
+        pages: Pages | None = None,
     ) -> None:
         self._verbs = verbs
+        self._pages = pages
         self._debug = debug
         self._health = health
         self._metrics = metrics
@@ -155,7 +166,7 @@ class App:
         self._bind_metrics = metrics.verb(BIND) if binds else None
         self._in_flight = 0
         self._held = 0
-        """Binds among them that are held: they wait for others, and keep nobody busy."""
+        """Answers among them that are held (binds, events): they wait, and keep nobody busy."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = False
@@ -176,6 +187,8 @@ class App:
         """Turn readiness off and ask callers, answer by answer, to close their connections."""
         self._draining = True
         self._verbs.stopping()
+        if self._pages is not None:
+            self._pages.stopping()
 
     async def idle(self) -> None:
         """Return once no request is in flight."""
@@ -197,6 +210,8 @@ class App:
                 call = partial(self._bind, scope, receive), self._bind_metrics
             if call is not None and rules.verbs:
                 await self._serve_verb(*call, rules, scope, receive, send)
+            elif self._pages is not None and is_page(scope["path"]):
+                await self._serve_page(self._pages, rules, scope, receive, send)
             else:
                 await self._serve_other(rules, scope, send)
         finally:
@@ -335,7 +350,7 @@ class App:
         return encode_bind_result(result), 1, int(not result.error)
 
     async def _gone(self, scope: Scope, receive: Receive) -> None:
-        """Return when the caller has left. Meanwhile its bind is held, which keeps nobody busy."""
+        """Return when the caller has left. Its answer is held until then, and keeps nobody busy."""
         self._held += 1
         self._load.working -= 1
         scope["state"][HOLDING](True)
@@ -355,6 +370,19 @@ class App:
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
         return [CLOSE] if self._draining else []
+
+    # Pages
+
+    async def _serve_page(
+        self, pages: Pages, rules: Rules, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        if rules.debug == "open" and misdirected(scope):
+            message = "this port has no such name: use an address or localhost"
+            headers = [*self._headers(), CLOSE]
+            await _respond_unread(receive, send, 421, error_body(message, "host"), headers)
+        elif await self._admitted(rules, scope, send):
+            gone = partial(self._gone, scope, receive)
+            await pages.serve(Visit(scope, receive, send, self._headers(), gone, self.budget))
 
     # Everything else
 
@@ -403,7 +431,7 @@ class App:
         shown: Shown = "open"
         if path == "/metrics":
             shown = rules.metrics
-        elif path.startswith("/debug"):
+        elif path.startswith("/debug") or is_page(path):
             shown = rules.debug
         if shown == "open":
             return True
@@ -411,13 +439,15 @@ class App:
             body = error_body("the debug API is turned off here (server.debug)", "path")
             await respond(send, 404, body, headers=self._headers())
             return False
-        verdict = await review(rules, self._tokens, header(scope, b"authorization"), path)
+        page = is_page(path)
+        bearer = credential(scope) if page else header(scope, b"authorization")
+        verdict = await review(rules, self._tokens, bearer, RIGHT if page else path)
         if verdict.status == 200:
             return True
         self._refused("token", structlog.get_logger(), about=path, path=path[:100])
         headers = self._headers()
         if verdict.status == 401:
-            headers = [*headers, (b"www-authenticate", b"Bearer")]
+            headers = [*headers, CHALLENGE if page else (b"www-authenticate", b"Bearer")]
         await respond(send, verdict.status, error_body(verdict.message), headers=headers)
         return False
 

@@ -22,6 +22,7 @@ INDEX = {
     "/debug/gangs": "the gangs as resolved, with problems and notes",
     "/debug/pods?name=NAME": "unfinished pods of a name, or of a NAMESPACE/NAME, with what "
     "decisions see of them",
+    "/debug/observe": "in observe mode: what would have been done, beside what was done, by week",
     "/debug/snapshot": "the cluster as decisions see it, for offline replay "
     "(?generation=N: as a decision among the last saw it)",
 }
@@ -65,6 +66,9 @@ class DebugSource(Protocol):
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""
 
+    def observed(self) -> Mapping[str, object] | None:
+        """Return what observe mode has counted; None when it does not observe."""
+
     def snapshot(self, generation: int | None) -> object | None:
         """Return the dump that ``plan`` replays: the present one, or the one that a
         decision of this generation was made on; None when it is no longer kept.
@@ -98,6 +102,11 @@ async def serve_debug(
         await respond(
             send, 200, _encode({"pods": source.pods_named(_name(query))}), headers=headers
         )
+    elif path == "/debug/observe":
+        found = source.observed()
+        if found is None:
+            raise InvalidInput("is there with mode: observe only", path)
+        await respond(send, 200, _encode(found), headers=headers)
     elif path == "/debug/snapshot":
         generation = _number(query, b"generation")
         dump = source.snapshot(generation)

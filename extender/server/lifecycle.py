@@ -25,6 +25,7 @@ from extender.server.connections import Connections, Limits, Place
 from extender.server.debug import DebugSource
 from extender.server.load import Load
 from extender.server.metrics import Metrics
+from extender.server.pages import Pages
 from extender.server.protocol import LimitedProtocol
 from extender.server.rules import Rules, health_rules, verbs_rules
 from extender.server.tls import Certificates
@@ -42,6 +43,7 @@ class Server:
     bound ports as soon as ``started`` is set (a port 0 in the settings takes a free one; no
     listener for health: 0). ``tokens`` reviews those who ask for metrics and debug pages from
     elsewhere. ``load`` is shared with gRPC, if that is served. ``binds``: the bind verb is served.
+    ``pages``: what is at /ui/, if anything.
     """
 
     def __init__(
@@ -55,12 +57,15 @@ class Server:
         tokens: Tokens | None = None,
         load: Load | None = None,
         binds: bool = False,
+        pages: Pages | None = None,
         certificate_check_seconds: float = CERTIFICATE_CHECK_SECONDS,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._certificate_check_seconds = certificate_check_seconds
-        self.app = App(verbs, debug, health, metrics, settings, tokens, load, binds=binds)
+        self.app = App(
+            verbs, debug, health, metrics, settings, tokens, load, binds=binds, pages=pages
+        )
         self.started = asyncio.Event()
         self.port = 0
         self.health_port = 0

@@ -11,6 +11,7 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
+from extender.gang.incremental.enforcement import Enforcement
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -88,6 +89,7 @@ class Context(Struct, frozen=True):
     notices: Notices
     offers: Offers
     resolver: Resolver
+    enforcement: Enforcement
     spare: Spare
     samples: Samples
     shown: Callable[[], Snapshot]
@@ -97,6 +99,12 @@ class Context(Struct, frozen=True):
         """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
         self.asking.require_ready()
 
+    def acts_for(self, pod: Pod) -> bool:
+        """Whether the pod is planned for at all; else kube-scheduler does with it as it would."""
+        return self.enforcement.everybody or self.enforcement.acts_for(
+            pod.namespace, self.cluster.snapshot()
+        )
+
     def gang_of(self, pod: Pod, snapshot: Snapshot) -> Gang | None:
         """Return the pod's gang as resolved, None for a pod of no gang."""
         key = self.resolver.member_key(pod)
@@ -105,10 +113,10 @@ class Context(Struct, frozen=True):
     def waiting_gang(self, pod: Pod) -> Gang | None:
         """Return the gang whose quorum this pod is needed for, None to treat it alone.
 
-        Alone go pods of no gang, pods of a gang whose members start one by one,
-        and members beyond a quorum that runs already.
+        Alone go pods of no gang and of namespaces that are not acted for, pods of a gang whose
+        members start one by one, and members beyond a quorum that runs already.
         """
-        if self.resolver.member_key(pod) is None:
+        if self.resolver.member_key(pod) is None or not self.acts_for(pod):
             return None
         gang = self.gang_of(pod, self.shown())
         if gang is None or gang.problems:

@@ -40,7 +40,8 @@ class Filter:
             pod = await self._asked.pod(told)
         except UnknownPod as unknown:
             behind = unknown.absent and context.cluster.stale_for() > 0
-            if behind and context.resolver.member_key(told) is None:
+            alone = context.resolver.member_key(told) is None or not context.acts_for(told)
+            if behind and alone:
                 return self._unread(told, names)
             raise
         nominated_only = _nominated_only(names, pod, told)

@@ -11,10 +11,13 @@ left to kube-scheduler, or a gang is evicted whole by us.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from extender.gang.act.book import Flight
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.lists import samples
 from extender.gang.plan.single import single_gang
+from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
 from extender.model.settings import Settings
@@ -32,7 +35,8 @@ class Preempt:
     def __init__(self, context: Context, asked: Asked, settings: Settings) -> None:
         self._context = context
         self._asked = asked
-        self._protections = Protections(settings)
+        # Whose pods we may evict is no matter here: these victims are kube-scheduler's own choice.
+        self._protections = Protections(replace(settings, enforce=EnforceSettings()))
 
     async def answer(self, args: PreemptArgs) -> PreemptResult:
         """Return the candidates kube-scheduler may act on.
@@ -56,6 +60,8 @@ class Preempt:
         if gang is not None:
             await context.asking.ensure(gang.key, "preempt")
             return NOTHING
+        if not context.acts_for(pod):
+            return self._as_it_would(pod, args.candidates)
         if self._beyond_quorum(pod):
             # More than the quorum is placed only at no extra disruption.
             return NOTHING
@@ -64,6 +70,22 @@ class Preempt:
     def _beyond_quorum(self, pod: Pod) -> bool:
         gang = self._context.gang_of(pod, self._context.cluster.snapshot())
         return gang is not None and gang.starts_whole
+
+    def _as_it_would(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
+        """Leave the choice to kube-scheduler, but for nodes where it would cost somebody a seat."""
+        if self._context.samples.goes_on(pod.uid):
+            return NOTHING
+        held = self._context.book.nodes()
+        kept: dict[str, Candidate] = {}
+        for node, candidate in candidates.items():
+            if node in held:
+                victims = self._victims(node, candidate)
+                if victims is None or not self._leaves_seats(pod, node, victims):
+                    continue
+            known = map(self._context.cluster.pod, candidate.uids)
+            if not any(self._takes_its_seat(each) for each in known if each is not None):
+                kept[node] = candidate
+        return self._allowed(pod, kept)
 
     async def _single(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
         if self._context.samples.goes_on(pod.uid):
@@ -125,7 +147,9 @@ class Preempt:
         gang = self._context.gang_of(victim, snapshot)
         if gang is None:
             return False
-        return gang.goes_whole and len(gang.bound) > 1
+        spared = not self._context.enforcement.may_evict(victim.namespace, snapshot)
+        # A gang that we may not evict whole is left to kube-scheduler, as all of its namespace.
+        return gang.goes_whole and len(gang.bound) > 1 and not spared
 
     async def _cheapest(
         self, pod: Pod, clean: dict[str, Candidate], breaking: dict[str, Candidate]

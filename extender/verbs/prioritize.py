@@ -27,7 +27,7 @@ class Prioritize:
             return []  # advice alone is not worth waiting for
         if context.book.of_member(pod.uid) is not None:
             return []  # has one seat: nothing is left to choose
-        key = context.resolver.member_key(pod)
+        key = context.resolver.member_key(pod) if context.acts_for(pod) else None
         near: set[str] = set()
         if key is not None:
             members = context.cluster.snapshot().members.get(key, ())

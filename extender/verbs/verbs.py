@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.act.coordinator import Coordinator
+from extender.gang.incremental.enforcement import Enforcement
 from extender.model.settings import Settings
 from extender.verbs.asked import Asked
 from extender.verbs.bind import Bind, Gone
@@ -31,6 +32,7 @@ class ExtenderVerbs:
             notices=coordinator.notices,
             offers=coordinator.offers,
             resolver=coordinator.resolver,
+            enforcement=Enforcement(settings.enforce),
             spare=spare,
             samples=Samples(coordinator.monotonic),
             shown=coordinator.flights.shown,

@@ -13,12 +13,15 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from extender.cli.main import main
+from extender.cli.observing import observe
 from extender.cli.serve import serve
 from extender.kube.client import KubeClient
 from extender.kube.errors import Conflict
+from extender.model.mode import ObserveSettings
 from extender.model.settings import CacheSettings, PlanSettings, ServerSettings, Settings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.process import write_kubeconfig
@@ -77,9 +80,14 @@ async def serving(
     folder: Path,
     capsys: pytest.CaptureFixture[str],
     tls: ssl.SSLContext | None = None,
+    *,
+    observing: ObserveSettings | None = None,
     **server: Any,
 ) -> AsyncIterator[Live]:
-    """A server on a cluster of four nodes: gang ``low`` of four runs, ``high`` waits."""
+    """A server on a cluster of four nodes: gang ``low`` of four runs, ``high`` waits.
+
+    ``observing``: it is in observe mode.
+    """
     api = ApiServer(bookmark_seconds=0.2)
     await api.start()
     # The server is in this process: its log is no part of what the commands print.
@@ -94,7 +102,11 @@ async def serving(
                 cache=CacheSettings(watch_list=True),
                 plan=PlanSettings(seconds=3.0),
             )
-            running = asyncio.create_task(serve(settings, str(kubeconfig)))
+            work = serve
+            if observing is not None:
+                settings = replace(settings, mode="observe", observe=observing)
+                work = observe
+            running = asyncio.create_task(work(settings, str(kubeconfig)))
             live = Live(api, client, f"{'https' if tls else 'http'}://127.0.0.1:{port}", capsys)
             try:
                 await asyncio.wait_for(_ready(live.url, running, tls), READY_SECONDS)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from extender.cli.standing import FLIGHT_STATES
-from extender.cli.why_gang import NEXT_BY_CODE, NEXT_BY_STATE
 from extender.gang.act.book import State
+from extender.gang.tell.standing import FLIGHT_STATES
+from extender.gang.tell.story import NEXT_BY_CODE, NEXT_BY_STATE
 from tests.packaging.manifests import ROOT
 
 

@@ -47,6 +47,8 @@ class Module:
     packages: tuple[tuple[str, str], ...]
     """Pairs of program name and Go package."""
     ldflags: str
+    tags: str = ""
+    """Build tags, separated by commas."""
     sources: tuple[Path, ...] = ()
     """Folders with code of our own that is compiled in."""
 
@@ -56,8 +58,10 @@ class Module:
         for name in ("go.mod", "go.sum", *(("tools.go",) if not self.sources else ())):
             digest.update((self.path / name).read_bytes())
         for file in sorted(each for folder in self.sources for each in folder.rglob("*.go")):
-            digest.update(file.read_bytes())
-        digest.update(repr((self.packages, self.ldflags, os.uname().machine)).encode())
+            if not file.name.endswith("_test.go"):
+                digest.update(file.read_bytes())
+        flags = (self.packages, self.ldflags, os.uname().machine)
+        digest.update(repr((*flags, self.tags) if self.tags else flags).encode())
         return f"{self.name}-{digest.hexdigest()[:12]}"
 
     def required_go(self) -> str:
@@ -111,7 +115,7 @@ def plugin_module(minor: str) -> Module:
 def ensure_plugin(minor: str, cache: Path | None = None, log: Log | None = None) -> Path:
     """Return kube-scheduler with the plugin, building it when it is missing."""
     module = plugin_module(minor)
-    return _ensure_module(module, cache or default_cache(), log or _silent) / "kube-scheduler"
+    return ensure_module(module, cache or default_cache(), log or _silent) / "kube-scheduler"
 
 
 def kwok_module() -> Module:
@@ -125,7 +129,7 @@ def ensure(minor: str, cache: Path | None = None, log: Log | None = None) -> dic
     report = log or _silent
     programs: dict[str, Path] = {}
     for module in (kubernetes_module(minor), kwok_module()):
-        directory = _ensure_module(module, root, report)
+        directory = ensure_module(module, root, report)
         programs.update({name: directory / name for name, _ in module.packages})
     return programs
 
@@ -134,7 +138,7 @@ def _silent(_: str) -> None:
     """Report nothing."""
 
 
-def _ensure_module(module: Module, root: Path, log: Log) -> Path:
+def ensure_module(module: Module, root: Path, log: Log) -> Path:
     """Return the directory with the module's programs, building it when it is not there."""
     target = root / module.key()
     if target.is_dir():  # Put there by one rename, hence complete.
@@ -165,6 +169,7 @@ def _compile(module: Module, out: Path, log: Log) -> None:
     log(f"{module.name}: building (a cold build takes minutes)")
     # `go build -o DIR/` names a program after its package, which for etcd would be "server".
     command = [go, "build", "-trimpath", "-ldflags", module.ldflags, "-o", f"{out}{os.sep}"]
+    command += ["-tags", module.tags] if module.tags else []
     command += [package for _, package in module.packages]
     done = subprocess.run(
         command, cwd=module.path, env=environment, stdin=subprocess.DEVNULL, check=False

@@ -13,10 +13,10 @@ import grpc
 import pytest
 
 from extender.gang.act.planner_thread import THREADS
-from extender.grpc_api import what_ifs
 from extender.model.objects import GangKey
 from extender.model.plan import Refusal
 from extender.pb.podgroup.v1 import plan_pb2, types_pb2
+from extender.verbs import what_ifs
 from tests.gang.rig import Rig
 from tests.grpc_api.site import Callers, Site, calling, serving_rig
 from tests.grpc_api.test_calls import refused

@@ -107,3 +107,15 @@ def test_base_without_digest_is_refused_unless_that_is_meant(
     )
     assert (done.returncode == 0) is builds
     assert ("no digest" in done.stderr) is not builds
+
+
+def test_stand_in_build_is_of_this_file_and_can_be_read() -> None:
+    """`./run image` runs it; here is no engine."""
+    script = ROOT / "tools" / "image" / "build"
+    subprocess.run(["sh", "-n", str(script)], check=True)
+    text = script.read_text()
+    arguments = {rest.partition("=")[0] for word, rest in instructions() if word == "ARG"}
+    assert set(re.findall(r"--build-arg (\w+)=", text)) <= arguments
+    (user,) = [rest for word, rest in last_stage() if word == "USER"]
+    assert f"--userspec={user}" in text
+    assert f"= {user} ]" in text

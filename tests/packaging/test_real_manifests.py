@@ -19,6 +19,7 @@ from tests.packaging.manifests import MANIFESTS, NAMESPACE, names, pick, pod_spe
 
 pytestmark = pytest.mark.real
 
+ACCOUNTS = ("rbac.yaml", "observe/rbac.yaml")
 SERVICE_ACCOUNT = f"system:serviceaccount:{NAMESPACE}:podgroup-extender"
 
 
@@ -29,7 +30,8 @@ def home(cluster: Cluster) -> str:
     # A namespace that an earlier test used takes some seconds to go.
     client.wait_for(lambda: client.get_or_none("Namespace", NAMESPACE) is None, what="no namespace")
     client.create(pick("namespace.yaml", "Namespace"))
-    client.create(pick("rbac.yaml", "ServiceAccount"))
+    for name in ACCOUNTS:
+        client.create(pick(name, "ServiceAccount"))
     return NAMESPACE
 
 
@@ -46,7 +48,8 @@ def try_out(cluster: Cluster, document: dict[str, Any]) -> None:
 
 def test_everything_is_accepted(cluster: Cluster, home: str) -> None:
     """All objects, and the pods they make: the namespace enforces restricted pod security."""
-    there = {("Namespace", home), ("ServiceAccount", "podgroup-extender")}
+    accounts = [pick(name, "ServiceAccount")["metadata"]["name"] for name in ACCOUNTS]
+    there = {("Namespace", home), *(("ServiceAccount", name) for name in accounts)}
     # Krew's manifest is for a machine with kubectl; the examples have a test of their own.
     ours = [name for name in names() if not name.startswith(("examples/", "krew/"))]
     objects = [each for name in ours for each in read(name)]

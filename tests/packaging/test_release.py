@@ -31,6 +31,7 @@ DOOR = (
         ("pyproject.toml", r'^version = "(.*)"$'),
         ("Dockerfile", r"^ARG VERSION=(.*)$"),
         ("manifests/kustomization.yaml", r"newName: podgroup-extender\n(?:.*#.*\n)*.*newTag: (.*)"),
+        ("charts/podgroup-extender/Chart.yaml", r"^(?:version|appVersion): (.*)$"),
         ("manifests/krew/gang.yaml", r"^  version: v(.*)$"),
         ("manifests/krew/gang.yaml", r"/v([^/]*)/kubectl-gang"),
         ("manifests/krew/kubectl-gang", r"podgroup-extender\[shell\]==([^']*)'"),
@@ -47,6 +48,7 @@ def test_every_file_with_the_version_is_named_by_the_procedure() -> None:
     for file in ("pyproject.toml", "extender/__init__.py", "Dockerfile", "kubectl-gang"):
         assert file in text
     assert "manifests/kustomization.yaml" in text
+    assert "charts/podgroup-extender/Chart.yaml" in text
     assert "manifests/krew/gang.yaml" in text
 
 

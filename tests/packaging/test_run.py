@@ -179,7 +179,7 @@ def test_extras_are_installed_when_they_are_needed(checkout: Checkout) -> None:
     # What is compiled already is not compiled again.
     (pip,) = checkout.asked("pip install")
     assert pip.endswith("-r requirements/runtime.txt -r requirements/test.txt")
-    assert checkout.asked("-m pytest") == ["-m pytest -m not real -k x"]
+    assert checkout.asked("-m pytest") == ["-m pytest -m not real and not browser -k x"]
     checkout.run("sandbox")
     assert checkout.asked("pip install") == []
 
@@ -204,7 +204,7 @@ def test_what_is_installed_can_be_told_audited_and_locked(
 
 def test_coverage_is_recorded_on_request(checkout: Checkout) -> None:
     checkout.run("test", COVERAGE="1")
-    assert checkout.asked("-m pytest") == ["-m coverage run -m pytest -m not real"]
+    assert checkout.asked("-m pytest") == ["-m coverage run -m pytest -m not real and not browser"]
 
 
 def test_failed_installation_shows_all_and_is_tried_again(checkout: Checkout) -> None:
@@ -293,7 +293,7 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
     assert chaos.endswith(" --seed 7")
 
 
-@pytest.mark.parametrize("command", ["test-real", "nightly"])
+@pytest.mark.parametrize("command", ["test-real", "test-install", "nightly"])
 def test_real_control_plane_needs_go(command: str, checkout: Checkout) -> None:
     checkout.path = checkout.bare()
     done = checkout.run(command)

@@ -120,6 +120,9 @@ class Source:
     def gangs(self) -> list[Row]:
         return [Row("gang")]
 
+    def observed(self) -> dict[str, object]:
+        return {"weeks": []}
+
     def snapshot(self, generation: int | None) -> dict[str, Any]:
         return {"generation": 4, "pods": self.pods, "nodes": {"n1": Row("n1")}}
 

@@ -25,5 +25,7 @@ class Unit(Struct):
     """Of the plan that began it."""
     left: set[str]
     """Uids that have to go as well."""
+    had: set[str]
+    """Uids of all that ran when it was begun."""
     denied: bool = False
     """The API server has refused one of them."""

@@ -174,7 +174,8 @@ class Checks(Listener):
         if work.quorum and len(left) < (len(staying) if work.sizeless else work.quorum):
             return  # it has lost its quorum already: its members are single pods by then
         self._begun.update(dict.fromkeys((other.uid for other in running), priority))
-        self.units[work.name] = Unit(work, now, priority, left)
+        had = {other.uid for other in running}
+        self.units[work.name] = Unit(work, now, priority, left, had)
 
     def _finish(self) -> None:
         """Close the units of which nobody is left."""
@@ -182,8 +183,20 @@ class Checks(Listener):
             unit.left = {
                 uid for uid in unit.left if uid in self._state.pods and self._state.pods[uid].runs
             }
-            if not unit.left:
+            if not unit.left or self._whole_again(unit):
                 del self.units[name]
+
+    def _whole_again(self, unit: Unit) -> bool:
+        """Whether others have come in the place of those who went: what is left may stay.
+
+        Not while a plan in flight counts on its going.
+        """
+        work = unit.work
+        if any(self._naming(uid) for uid in unit.left):
+            return False
+        running = {pod.uid for pod in self._state.of_work(work.name) if pod.runs}
+        enough = work.quorum if work.quorum and not work.sizeless else len(unit.had)
+        return len(running) >= enough and not running <= unit.had
 
     # -- each eviction ----------------------------------------------------------------------
 

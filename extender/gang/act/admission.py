@@ -1,7 +1,8 @@
 """Which gangs are planned at all, and whose turn it is: where tenants share one planner.
 
-Four rules, each with a file of its own that says how it counts:
+Five rules, each with a file of its own that says how it counts:
 
+- only gangs of namespaces that the extender is to act for (incremental/enforcement.py);
 - only members whose scheduler asks us get seats (plan/schedulers.py);
 - a gang whose plans are given up again and again is left alone (plan/suspension.py);
 - planning time is shared out between namespaces (plan/fair_turns.py);
@@ -20,6 +21,7 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.suspensions import Suspensions
+from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.plan.eviction_budget import EvictionBudget
 from extender.gang.plan.fair_turns import SYSTEM_CRITICAL, FairTurns, Turn
 from extender.gang.plan.schedulers import seated_by
@@ -65,6 +67,9 @@ class Admission:
         self.turns = FairTurns(settings.plan.namespace_share)
         self.budget = EvictionBudget(settings.eviction.per_namespace_hour)
         self._looked: tuple[object, str] = (None, "")
+        self._enforcement = Enforcement(settings.enforce)
+        self.chooses = not self._enforcement.everybody
+        """Some namespaces are left alone: a snapshot has to be looked at, which is not free."""
         self.counted: Counter[str] = Counter()
         """How often a gang was suspended, or had to wait for a rule, by what."""
 
@@ -81,6 +86,17 @@ class Admission:
         if configured:
             return frozenset(configured)
         return self._evidence.schedulers | {DEFAULT_SCHEDULER}
+
+    def acts_for(self, namespace: str, snapshot: Snapshot) -> bool:
+        """Whether gangs and pods of the namespace are planned for."""
+        return self._enforcement.everybody or self._enforcement.acts_for(namespace, snapshot)
+
+    def left_alone(self, key: GangKey, snapshot: Snapshot) -> Refusal | None:
+        """Return the refusal to plan for a gang that is left to kube-scheduler."""
+        if self.acts_for(key.namespace, snapshot):
+            return None
+        why = NOT_ENFORCED.format(key.namespace)
+        return Refusal(gang=key, code="not-enforced", message=f"{why}: it is left alone")
 
     def ours(self, gang: Gang) -> Gang:
         """Return the gang without waiting members whose scheduler does not ask us."""

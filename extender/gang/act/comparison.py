@@ -58,7 +58,8 @@ class Comparison:
         gang = self._gang(flight, snapshot)
         if gang is None or flight.seats.keys() - flight.pods.keys():
             return f"members of {flight.key} are gone"
-        why = member_problem(flight.plan, gang, flight.seats)
+        why = self._check.not_for(flight.key.namespace)
+        why = why or member_problem(flight.plan, gang, flight.seats)
         if why:
             return why
         begun = {unit.name for unit in self._evictions.of_plan(flight.id)}

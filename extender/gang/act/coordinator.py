@@ -256,9 +256,17 @@ class Coordinator:
         """Yield whose gangs want to be planned and have no standing answer; by namespace only."""
         yield from self._turns.lock.waiters()
         version = self._turns.version()
-        for key in self._pending_gangs.keys():  # noqa: SIM118
+        for key in self._pending_keys():
             if self.book.get(key) is None and self._waiting.kept(key, version) is None:
                 yield Turn(key.namespace, 0, 0.0, str(key))
+
+    def _pending_keys(self) -> list[GangKey]:
+        """Return the gangs that kube-scheduler has no room for, and that are acted for."""
+        keys = self._pending_gangs.keys()
+        if not self.admission.chooses:
+            return keys
+        snapshot = self._snapshot()
+        return [key for key in keys if self.admission.acts_for(key.namespace, snapshot)]
 
     # -- asking -------------------------------------------------------------------------
 
@@ -323,6 +331,8 @@ class Coordinator:
         flight = self.book.get(key)
         if flight is not None or self.stale() is not None:
             return flight
+        if self.admission.chooses and not self.admission.acts_for(key.namespace, self._snapshot()):
+            return None  # whatever it was told before: its namespace is not chosen any more
         return self._waiting.kept(key, self._turns.version())
 
     async def ask(self, gang: Gang, masks: Masks) -> Plan | Refusal:
@@ -400,7 +410,7 @@ class Coordinator:
         await self._planner_thread.show(self._snapshot)
         if self.stale() is not None or not self.leadership.acts:
             return
-        waiting = [key for key in self._pending_gangs.keys() if self.known(key) is None]  # noqa: SIM118
+        waiting = [key for key in self._pending_keys() if self.known(key) is None]
         gangs = ready(waiting, self._gangs, self._snapshot())
         left = {self.admission.turn_of(gang): gang for gang in gangs}
         began = self._clocks.monotonic()

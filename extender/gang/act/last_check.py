@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 
+from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import (
@@ -60,6 +61,13 @@ class LastCheck:
         self._snapshot = snapshot
         self._gangs = gangs
         self._protections = Protections(settings)
+        self._enforcement = Enforcement(settings.enforce)
+
+    def not_for(self, namespace: str) -> str:
+        """Return why nothing is done for gangs of the namespace now, "" when it may be."""
+        if self._enforcement.everybody or self._enforcement.acts_for(namespace, self._snapshot()):
+            return ""
+        return NOT_ENFORCED.format(namespace)
 
     def leaves(self, pod: Pod, now: float) -> bool:
         """Whether the pod is on its way out, and its eviction would not end it sooner."""

@@ -106,7 +106,8 @@ class Turns:
             snapshot = self._flights.shown()
             version = self.version()
             gang = self._admission.ours(single or self._resolver.resolve(key, snapshot))
-            waits = self._unseen(gang) if before else self._must_wait(gang, snapshot.now)
+            waits = self._admission.left_alone(key, snapshot)
+            waits = waits or (self._unseen(gang) if before else self._must_wait(gang, snapshot.now))
             if waits is not None:
                 return self._refuse(waits, version, verb, 0.0)
             began = self._clocks.monotonic()

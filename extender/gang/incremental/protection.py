@@ -13,6 +13,7 @@ from math import inf
 from typing import NamedTuple
 
 from extender.fit.selectors import matches
+from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import lingers
 from extender.model.gang import Gang
 from extender.model.objects import LabelSelector, Pod
@@ -60,6 +61,7 @@ class Protections:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._plan = settings.plan
+        self._enforcement = Enforcement(settings.enforce)
         self._rules = {key: settings.policy.rule(key) for key in KEYS}
         self._selectors: dict[str, LabelSelector | None] = {
             key: None if rule.namespaces is None else rule.namespaces.selector()
@@ -88,12 +90,15 @@ class Protections:
             and not snapshot.unevictable
             and not snapshot.stayed
             and OPT_OUT_LABELS.keys().isdisjoint(pod.labels)
+            and self._enforcement.everybody
             and pod.namespace not in plan.protected_namespaces
         ):
             return NO_SHIELDS  # asked of every pod, and hardly any goes on from here
         found: list[Shield] = []
         if pod.namespace in plan.protected_namespaces:
             found.append(Shield(f"namespace {pod.namespace} is protected", STAYS, gang=True))
+        if not self._enforcement.may_evict(pod.namespace, snapshot):
+            found.append(Shield(NOT_ENFORCED.format(pod.namespace), STAYS, gang=True))
         if pod.annotations and MIRROR_ANNOTATION in pod.annotations and _static(pod, snapshot):
             found.append(Shield("a static pod cannot be evicted through the API", STAYS))
         if plan.min_runtime_seconds:

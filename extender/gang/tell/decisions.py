@@ -36,6 +36,8 @@ class Outcome(StrEnum):
     """A victim gang has gone in part, and the rest cannot be evicted now."""
     IN_PART = "in-part"
     """Some members were bound, and the rest of the quorum cannot be."""
+    OBSERVED = "observed"
+    """In observe mode: what became of a gang without us."""
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -127,6 +129,15 @@ class Decisions:
     def searched(self, question: Question) -> None:
         """Keep what a search was given."""
         self._questions.appendleft(question)
+
+    @property
+    def number(self) -> int:
+        """How many were kept so far; another number, another decision."""
+        return self._number
+
+    def generations(self) -> set[int]:
+        """Return the generations of the snapshots whose questions are kept."""
+        return {each.snapshot.generation for each in (*self._questions, *self._planned)}
 
     def question(self, generation: int) -> Question | None:
         """Return the last question asked on a snapshot of this generation."""

@@ -16,13 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.gang.plan import manifest
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.what_if import find_gang, with_added
 from extender.groups.resolver import Resolver
-from extender.grpc_api.statuses import Exhausted
 from extender.model.errors import InvalidInput
+from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -37,6 +38,10 @@ MANIFEST = "manifest"
 """What errors call it."""
 
 
+class TooManyAsked(Exception):  # noqa: N818 - reads as the condition it is
+    """So many questions wait already that another one is not taken."""
+
+
 class WhatIf(Struct, frozen=True):
     """One question."""
 
@@ -48,6 +53,10 @@ class WhatIf(Struct, frozen=True):
     """Member uid -> nodes known to be refused by what is not modelled."""
     seconds: float
     """For the search alone."""
+    priority: int | None = None
+    """In place of the gang's own."""
+    min_count: int | None = None
+    """In place of the gang's own."""
 
 
 class WhatIfs:
@@ -73,11 +82,11 @@ class WhatIfs:
     async def ask(self, question: WhatIf) -> Plan | Refusal:
         """Return the answer; cancelled, the search ends as well.
 
-        Raises InvalidInput for a gang or a manifest that is not understood, Exhausted when too
+        Raises InvalidInput for a gang or a manifest that is not understood, TooManyAsked when too
         many wait already.
         """
         if self._asked > MOST_WAITING:
-            raise Exhausted(f"{self._asked} questions wait already")
+            raise TooManyAsked(f"{self._asked} questions wait already")
         cancel = array("b", [0])
         self._asked += 1
         if self._dropping is not None:
@@ -103,7 +112,9 @@ class WhatIfs:
             except InvalidInput as problem:
                 raise InvalidInput(f"{MANIFEST}: {problem}") from problem
             snapshot = with_added(snapshot, added, self._resolver.member_key)
-        gang = self._resolver.resolve(find_gang(question.gang, snapshot), snapshot)
+        gang = _changed(
+            self._resolver.resolve(find_gang(question.gang, snapshot), snapshot), question
+        )
         planner = self._planner = self._planner or Planner(self._settings, self._resolver)
         planner.see(snapshot)
         return planner.plan(
@@ -133,6 +144,15 @@ class WhatIfs:
         if self._dropping is not None:
             self._dropping.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _changed(gang: Gang, question: WhatIf) -> Gang:
+    """Return the gang as the question wants it."""
+    if question.priority is not None:
+        gang = replace(gang, preemptor_priority=question.priority)
+    if question.min_count is not None:
+        gang = replace(gang, min_count=question.min_count, size_known=True)
+    return gang
 
 
 def _told(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from extender.cli.standing import Standing, standings
+from extender.gang.tell.standing import Standing, standings
 
 Obj = Mapping[str, Any]
 SHOWN = 3
@@ -32,6 +32,8 @@ NEXT_BY_CODE = {
     "time given is over",
     "turn": "nothing: it is planned for when other namespaces have had theirs",
     "budget": "wait until its namespace may evict again, or plan for fewer victims",
+    "not-enforced": "nothing, it is left to kube-scheduler; to have it planned "
+    "for, choose its namespace in enforce.namespaces",
     "api": "look at the server's log and its rights (manifests/rbac.yaml)",
 }
 """Refusal code -> what to do; a test compares it with the codes that there are."""

@@ -1,0 +1,79 @@
+{{/* Names are fixed: two extenders that govern the same gangs would promise the same room twice. */}}
+
+{{- define "extender.labels" -}}
+{app.kubernetes.io/name: podgroup-extender, app.kubernetes.io/component: {{ include "extender.component" . }}}
+{{- end }}
+
+{{- define "extender.component" -}}
+{{ if eq .Values.mode "deployment" }}extender{{ else }}scheduler{{ end }}
+{{- end }}
+
+{{- define "extender.image" -}}
+{{ .Values.image.repository }}
+{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* The cluster's own version: kube-scheduler must not be newer than its API server. */}}
+{{- define "scheduler.image" -}}
+{{- $image := .Values.scheduler.image -}}
+{{- $server := semver .Capabilities.KubeVersion.Version -}}
+{{- $tag := printf "v%d.%d.%d" $server.Major $server.Minor $server.Patch -}}
+{{ $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $tag }}{{ end }}
+{{- end }}
+
+{{- define "extender.recordSecret" -}}
+{{ .Values.recordKey.existingSecret | default "podgroup-extender-records" }}
+{{- end }}
+
+{{- define "extender.signs" -}}
+{{ if or .Values.recordKey.existingSecret .Values.recordKey.generate }}true{{ end }}
+{{- end }}
+
+{{/* Where kube-scheduler finds the extender of mode deployment. */}}
+{{- define "extender.address" -}}
+{{- $service := lookup "v1" "Service" .Release.Namespace "podgroup-extender" | default dict -}}
+{{- $found := dig "spec" "clusterIP" "CLUSTER_IP" $service -}}
+{{ .Values.service.address | default .Values.service.clusterIP | default $found }}
+{{- end }}
+
+{{/* What no schema can say. */}}
+{{- define "extender.validate" -}}
+{{- $config := include "extender.config" . | fromYaml -}}
+{{- if and (eq .Values.mode "deployment") .Values.bindBarrier.enabled }}
+{{- fail "bindBarrier.enabled: mode deployment has no entry for it; kube-scheduler would bind past the extender while it is away" }}
+{{- end }}
+{{- if and .Values.recordKey.existingSecret .Values.recordKey.generate }}
+{{- fail "recordKey: existingSecret and generate are both set; one key signs" }}
+{{- end }}
+{{- if and (eq .Values.mode "static-pod") (include "extender.signs" .) }}
+{{- fail "recordKey: a static pod mounts no Secret; put the key on the host and set staticPod.recordKeyFile" }}
+{{- end }}
+{{- if not (dig "leadership" "enabled" false $config) }}
+{{- fail "config.leadership.enabled is false: with several replicas, or during a roll-out, two extenders would promise the same room" }}
+{{- end }}
+{{- if ne .Values.mode "deployment" }}
+{{- if not (regexMatch "^(127\\.|localhost$|::1$)" (dig "server" "host" "127.0.0.1" $config)) }}
+{{- fail "config.server.host: in this mode only the kube-scheduler beside it calls, over loopback; others are not to reach the verbs" }}
+{{- end }}
+{{- if and .Values.grpc.listen (not (include "grpc.private" .)) }}
+{{- fail "grpc.listen: a port that others reach needs certificates, which mode deployment has; here a Unix socket or loopback" }}
+{{- end }}
+{{- end }}
+{{- if le (int .Values.scheduler.httpTimeoutSeconds) (int (dig "plan" "seconds" 3 $config)) }}
+{{- fail "scheduler.httpTimeoutSeconds must be above plan.seconds: kube-scheduler would give up before the search ends" }}
+{{- end }}
+{{- end }}
+
+{{/* Whether nobody outside the pod reaches gRPC. */}}
+{{- define "grpc.private" -}}
+{{ if regexMatch "^(unix:|127\\.|localhost:|\\[::1\\])" .Values.grpc.listen }}true{{ end }}
+{{- end }}
+
+{{/* The port of gRPC where others are to reach it; empty for a Unix socket, loopback and off. */}}
+{{- define "grpc.port" -}}
+{{- $listen := .Values.grpc.listen -}}
+{{- if and (eq .Values.mode "deployment") $listen (not (include "grpc.private" .)) -}}
+{{ regexFind "[0-9]+$" $listen }}
+{{- end -}}
+{{- end }}

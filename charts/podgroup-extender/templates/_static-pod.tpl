@@ -1,0 +1,90 @@
+{{- define "static.pod" -}}
+# A kubeadm control plane's kube-scheduler with the extender beside it, for
+# /etc/kubernetes/manifests/ of every control plane node. The extender beside the kube-scheduler
+# that leads is the one that acts (docs/operations.md, Replicas).
+# kubelet starts a static pod without any scheduler, so nothing here can stand in its own way, and
+# every pod of default-scheduler is asked about. A static pod cannot use a ConfigMap or a service
+# account: both configuration files and both kubeconfigs lie on the host.
+apiVersion: v1
+kind: Pod
+metadata:
+  name: kube-scheduler
+  namespace: kube-system
+  labels: {component: kube-scheduler, tier: control-plane}
+spec:
+  hostNetwork: true
+  priorityClassName: system-node-critical
+  securityContext:
+    seccompProfile: {type: RuntimeDefault}
+  initContainers:
+    - name: extender
+      restartPolicy: Always
+      image: {{ include "extender.image" . }}
+      args:
+        - serve
+        - --config=/etc/podgroup-extender/extender-config.yaml
+        - --kubeconfig=/etc/podgroup-extender/kubeconfig
+      startupProbe:
+        httpGet: {host: 127.0.0.1, path: /readyz/caches, port: 8888}
+        periodSeconds: 2
+        failureThreshold: 90
+      readinessProbe:
+        httpGet: {host: 127.0.0.1, path: /readyz/caches, port: 8888}
+        periodSeconds: 5
+      livenessProbe:
+        httpGet: {host: 127.0.0.1, path: /livez, port: 8888}
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      resources:
+        {{- toYaml .Values.resources | nindent 8 }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities: {drop: [ALL]}
+      volumeMounts:
+        - {name: extender, mountPath: /etc/podgroup-extender, readOnly: true}
+        - {name: tmp, mountPath: /tmp}
+  containers:
+    - name: kube-scheduler
+      image: {{ include "scheduler.image" . }}
+      command:
+        - kube-scheduler
+        - --authentication-kubeconfig=/etc/kubernetes/scheduler.conf
+        - --authorization-kubeconfig=/etc/kubernetes/scheduler.conf
+        - --bind-address=127.0.0.1
+        - --config=/etc/podgroup-extender/kube-scheduler-config.yaml
+        - --feature-gates=GenericWorkload=false
+        {{- range .Values.scheduler.extraArgs }}
+        - {{ . | quote }}
+        {{- end }}
+      startupProbe:
+        httpGet: {host: 127.0.0.1, path: /livez, port: 10259, scheme: HTTPS}
+        periodSeconds: 10
+        timeoutSeconds: 15
+        failureThreshold: 24
+      livenessProbe:
+        httpGet: {host: 127.0.0.1, path: /livez, port: 10259, scheme: HTTPS}
+        periodSeconds: 10
+        timeoutSeconds: 15
+        failureThreshold: 8
+      readinessProbe:
+        httpGet: {host: 127.0.0.1, path: /readyz, port: 10259, scheme: HTTPS}
+        periodSeconds: 5
+      resources:
+        requests: {cpu: 100m}
+      volumeMounts:
+        - {name: kubeconfig, mountPath: /etc/kubernetes/scheduler.conf, readOnly: true}
+        - {name: extender, mountPath: /etc/podgroup-extender, readOnly: true}
+  volumes:
+    - name: kubeconfig
+      hostPath: {path: /etc/kubernetes/scheduler.conf, type: File}
+    # extender-config.yaml, kube-scheduler-config.yaml and kubeconfig, readable for group 65532.
+    - name: extender
+      hostPath: {path: /etc/podgroup-extender, type: Directory}
+    - name: tmp
+      emptyDir: {medium: Memory, sizeLimit: 16Mi}
+{{- end }}

@@ -1,0 +1,29 @@
+"""Metrics of the watch cache, in either mode."""
+
+from __future__ import annotations
+
+from extender.cache.cache import Cache
+from extender.server.metrics import Metrics
+
+CACHE_METRICS = (
+    ("cache_lists", "lists", "Full lists read.", True),
+    ("cache_watches", "watches", "Watches opened.", True),
+    ("cache_events", "events", "Watch events applied.", True),
+    ("cache_errors", "errors", "Lists and watches that failed.", True),
+    ("cache_silent_seconds", "silentSeconds", "How long a watch has been down.", False),
+    ("cache_sync_seconds", "syncSeconds", "How long the last full read took.", False),
+)
+
+
+def expose(metrics: Metrics, cache: Cache) -> None:
+    """Show them, by resource."""
+    for name, field, documentation, counter in CACHE_METRICS:
+        metrics.source(
+            name,
+            documentation,
+            lambda field=field: {  # type: ignore[misc]
+                entry["resource"]: float(entry[field]) for entry in cache.describe()
+            },
+            label="resource",
+            counter=counter,
+        )

@@ -1,0 +1,111 @@
+"""What the page at /ui/ is given, read from the coordinator and the cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from extender.cache.cache import Cache
+from extender.cli import documents
+from extender.cli.replica import Replica
+from extender.console.capture import Capture, FlightSeen, Source, UnitSeen
+from extender.gang.act.book import Flight, State
+from extender.groups.resolver import Resolver
+from extender.model.gang import Gang
+from extender.model.plan import Hold
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+
+
+def console_source(
+    cache: Cache, replica: Replica, resolver: Resolver, settings: Settings
+) -> Source:
+    """Return what the console asks; of whichever coordinator is present."""
+    view = _View(cache, replica)
+    return Source(
+        settings=settings,
+        resolver=resolver,
+        mark=view.mark,
+        capture=view.capture,
+        stale=lambda: replica.coordinator.stale(),
+        question=view.question,
+        masks=view.masks,
+        read_manifest=lambda text, name: [
+            each.value for each in documents.parse(text, name, aliases=False)
+        ],
+    )
+
+
+class _View:
+    def __init__(self, cache: Cache, replica: Replica) -> None:
+        self._cache = cache
+        self._replica = replica
+
+    def mark(self) -> object:
+        coordinator = self._replica.coordinator
+        return (
+            id(coordinator),
+            self._cache.generation,
+            coordinator.book.version,
+            coordinator.decisions.number,
+            tuple(flight.state for flight in coordinator.book),
+            tuple(self._replica.not_ready()),
+        )
+
+    def capture(self) -> Capture:
+        coordinator = self._replica.coordinator
+        now, wall = time.monotonic(), time.time()
+        return Capture(
+            time=wall,
+            snapshot=self._cache.snapshot(),
+            flights=tuple(
+                _seen(flight, now, wall)
+                for flight in coordinator.book
+                if flight.state is not State.ENDED
+            ),
+            units=tuple(
+                UnitSeen(
+                    name=unit.name,
+                    preemptor=str(unit.preemptor),
+                    plan=unit.plan_id,
+                    left=len(unit.victims),
+                    error=unit.error,
+                )
+                for unit in coordinator.flights.evictions.unfinished()
+            ),
+            decisions=tuple(coordinator.decisions),
+            replayable=frozenset(coordinator.decisions.generations()),
+            suspended={
+                str(held.gang): f"{held.why}, until {_clock(held.until)}"
+                for held in coordinator.admission.suspensions.present()
+            },
+            problems=tuple(self._replica.not_ready()),
+        )
+
+    def question(self) -> tuple[Snapshot, tuple[Hold, ...]]:
+        context = self._replica.verbs.context
+        return context.shown(), tuple(context.book.holds())
+
+    def masks(self, gang: Gang, snapshot: Snapshot) -> Mapping[str, frozenset[str]]:
+        return self._replica.verbs.context.evidence.masks(gang, snapshot.nodes)
+
+
+def _seen(flight: Flight, now: float, wall: float) -> FlightSeen:
+    return FlightSeen(
+        plan=flight.plan,
+        id=flight.id,
+        state=flight.state.value,
+        binding=flight.binding,
+        since=wall - (now - flight.since),
+        deadline=wall + (flight.deadline - now) if flight.deadline else 0.0,
+        members=dict(flight.pods),
+        seats=dict(flight.seats),
+        victims=tuple(flight.victims.values()),
+        waits=tuple(flight.waits.values()),
+        sent=frozenset(flight.sent),
+        replans=flight.replans,
+    )
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

@@ -1,0 +1,86 @@
+"""``report``: a week of observe mode, as Markdown, HTML or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from extender.cli.live import ANSWERED, BAD_INPUT, Server, add_target
+from extender.cli.live_command import STATUSES, answered
+from extender.model.errors import InvalidInput
+from extender.observe.file import MOST_BYTES
+from extender.observe.markdown import markdown
+from extender.observe.page import page
+from extender.observe.weekly import choose, read, weekly
+
+FORMATS = ("markdown", "html", "json")
+BY_SUFFIX = {".md": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Register the command and its options."""
+    parser = subparsers.add_parser(
+        "report",
+        help="a week of observe mode: what was done, and what the extender would have done",
+        description="Report one week of a server with mode: observe: what preemption did to gangs, "
+        "beside what the extender would have done.",
+        epilog=STATUSES % "(not used)",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        metavar="FILE",
+        help="a saved /debug/observe answer, or the file of observe.file, instead of a server",
+    )
+    parser.add_argument(
+        "--week",
+        default="this",
+        metavar="this|last|YYYY-MM-DD",
+        help="weeks begin on Mondays, 00:00 UTC (default: this)",
+    )
+    parser.add_argument("--format", choices=FORMATS, help="default: by --out, else markdown")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
+    add_target(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the report and return the exit status."""
+    if args.source is None:
+
+        async def work(server: Server) -> int:
+            return _write(await server.ask("/debug/observe"), args)
+
+        return answered(args, work)
+    try:
+        if args.source.stat().st_size > MOST_BYTES:
+            raise InvalidInput(f"is larger than {MOST_BYTES} bytes")
+        return _write(args.source.read_bytes(), args)
+    except OSError as problem:
+        print(f"error: {args.source}: {problem.strerror}", file=sys.stderr)
+    except InvalidInput as problem:
+        print(f"error: {args.source}: {problem}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _write(data: bytes, args: argparse.Namespace) -> int:
+    report, waiting = read(data)
+    week = weekly(report, waiting, choose(report, args.week))
+    suffix = args.out.suffix.lower() if args.out is not None else ""
+    form = args.format or BY_SUFFIX.get(suffix, "markdown")
+    if form == "json":
+        text = msgspec.json.format(msgspec.json.encode(week), indent=2).decode() + "\n"
+    else:
+        text = page(week) if form == "html" else markdown(week)
+    if args.out is None:
+        sys.stdout.write(text)
+    else:
+        try:
+            args.out.write_text(text, encoding="utf-8")
+        except OSError as problem:
+            raise InvalidInput(f"--out {args.out}: {problem.strerror}") from problem
+    return ANSWERED

@@ -1,0 +1,238 @@
+"""One row a gang: where it stands, in the order a person wants to see. Not on the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from extender.console.capture import Capture, FlightSeen
+from extender.console.pause import breathing
+from extender.gang.incremental.gangs import Gangs
+from extender.gang.tell.decisions import Decision
+from extender.gang.tell.standing import standings
+from extender.groups.resolver import Resolver
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+
+ORDER = (
+    "evicting",
+    "waiting",
+    "changing",
+    "planned",
+    "open",
+    "leaving",
+    "refused",
+    "suspended",
+    "pending",
+    "incomplete",
+    "repair",
+    "running",
+)
+"""Of states: what moves, then what waits, then what is well."""
+_RANK = {state: at for at, state in enumerate(ORDER)}
+
+IN_FLIGHT = frozenset(ORDER[:5])
+STUCK = frozenset(("refused", "suspended", "repair"))
+
+
+class GangRow(Struct, frozen=True, kw_only=True):
+    """What a list of gangs shows of one."""
+
+    key: str
+    dialect: str
+    namespace: str
+    name: str
+    state: str
+    why: str
+    priority: int
+    min_count: int
+    members: int
+    bound: int
+    pending: int
+    seats: int
+    victims_left: int
+    since: float | None
+    """Wall clock since when members wait for a node; None when none does."""
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """Where it comes in a list."""
+        return (_RANK.get(self.state, len(ORDER)), -self.priority, self.key)
+
+
+class GangReader:
+    """Makes the rows, and keeps those of gangs that stay the same. One thread only."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._gangs = Gangs(resolver)
+        self._kept: dict[GangKey, tuple[Gang, Decision | None, GangRow]] = {}
+
+    def read(self, capture: Capture) -> tuple[GangRow, ...]:
+        """Return every gang's row, those that want attention first."""
+        snapshot = capture.snapshot
+        self._gangs.renew(snapshot)
+        last = _last(capture)
+        flights = {flight.plan.gang: flight for flight in capture.flights}
+        robbed = _robbed(capture)
+        kept: dict[GangKey, tuple[Gang, Decision | None, GangRow]] = {}
+        rows: list[GangRow] = []
+        for key in breathing(snapshot.members):
+            gang = self._gangs[key]
+            decision = last.get(str(key))
+            flight = flights.get(key)
+            suspended = capture.suspended.get(str(key), "")
+            robber = robbed.get(str(key), "")
+            plain = flight is None and not suspended and not robber
+            before = self._kept.get(key)
+            if before is not None and plain and before[0] is gang and before[1] is decision:
+                row = before[2]
+            else:
+                row = _row(gang, flight, decision, suspended, robber)
+            if plain:
+                kept[key] = (gang, decision, row)
+            rows.append(row)
+        rows += [
+            _row(gang_of(flight), flight, last.get(str(key)), "")
+            for key, flight in flights.items()
+            if key not in snapshot.members
+        ]
+        self._kept = kept
+        return tuple(sorted(rows, key=lambda row: row.rank))
+
+    def gang(self, name: str, capture: Capture) -> Gang | None:
+        """Return the gang of that key as text, in the capture that was read last."""
+        key = key_of(name)
+        if key is not None and key in capture.snapshot.members:
+            return self._gangs[key]
+        for flight in capture.flights:
+            if flight.plan.gang == key:
+                return gang_of(flight)
+        return None
+
+
+def key_of(text: str) -> GangKey | None:
+    """Return the key that a text is, None when it cannot be one."""
+    dialect, colon, rest = text.partition(":")
+    namespace, slash, name = rest.partition("/")
+    return GangKey(dialect, namespace, name) if colon and slash and name else None
+
+
+def gang_of(flight: FlightSeen) -> Gang:
+    """Return what is planned for where that is no gang of the cluster: a pod of its own."""
+    members = tuple(flight.members.values())
+    return Gang(
+        key=flight.plan.gang,
+        members=members,
+        min_count=max(1, len(members)),
+        preemptor_priority=flight.plan.priority,
+        victim_priority=flight.plan.priority,
+    )
+
+
+def light(gang: Gang) -> dict[str, object]:
+    """Return of a gang what a standing is told from, as the debug API names it."""
+    return {
+        "gang": str(gang.key),
+        "minCount": gang.min_count,
+        "sizeKnown": gang.size_known,
+        "members": len(gang.members),
+        "bound": len(gang.bound),
+        "pending": len(gang.pending),
+        "unit": gang.unit,
+        "startsWhole": gang.starts_whole,
+        "priorityAsPreemptor": gang.preemptor_priority,
+        "priorityAsVictim": gang.victim_priority,
+        "problems": gang.problems,
+        "notes": gang.notes,
+    }
+
+
+def light_flight(flight: FlightSeen) -> dict[str, object]:
+    """Return of a plan in flight what a standing is told from."""
+    return {
+        "gang": str(flight.plan.gang),
+        "plan": flight.id,
+        "state": flight.state,
+        "seats": flight.seats,
+        "victimsLeft": flight.victims,
+        "waitsFor": flight.waits,
+    }
+
+
+def light_decision(decision: Decision) -> dict[str, object]:
+    """Return of a decision what a standing is told from."""
+    return {
+        "gang": decision.gang,
+        "outcome": str(decision.outcome),
+        "code": decision.code,
+        "message": decision.message,
+        "time": decision.time,
+    }
+
+
+def _row(
+    gang: Gang,
+    flight: FlightSeen | None,
+    decision: Decision | None,
+    suspended: str,
+    robber: str = "",
+) -> GangRow:
+    standing = standings(
+        [light(gang)],
+        [light_flight(flight)] if flight is not None else [],
+        [light_decision(decision)] if decision is not None else [],
+    )[0]
+    state, why = standing.state, standing.why
+    if suspended and state in ("refused", "pending"):
+        state, why = "suspended", suspended
+    if robber and flight is None and state != "running":
+        state, why = "leaving", f"its pods are evicted for {robber}"
+    waiting = [pod.created for pod in gang.pending if pod.created]
+    return GangRow(
+        key=str(gang.key),
+        dialect=gang.key.dialect,
+        namespace=gang.key.namespace,
+        name=gang.key.name,
+        state=state,
+        why=why,
+        priority=gang.preemptor_priority,
+        min_count=gang.min_count,
+        members=len(gang.members),
+        bound=standing.bound,
+        pending=standing.pending,
+        seats=standing.seats,
+        victims_left=standing.victims_left,
+        since=min(waiting) if waiting and state != "running" else None,
+    )
+
+
+def _robbed(capture: Capture) -> Mapping[str, str]:
+    """Return gang -> the one for which its pods go now."""
+    return {
+        victim.gang: str(flight.plan.gang)
+        for flight in capture.flights
+        for victim in flight.plan.victims
+        if victim.gang
+    }
+
+
+def _last(capture: Capture) -> Mapping[str, Decision]:
+    found: dict[str, Decision] = {}
+    for decision in capture.decisions:
+        found.setdefault(decision.gang, decision)
+    return found
+
+
+def chosen(
+    rows: tuple[GangRow, ...], text: str, states: frozenset[str], namespace: str
+) -> Iterator[GangRow]:
+    """Yield the rows that a person asks for; no states: all of them."""
+    text = text.lower()
+    for row in rows:
+        if (
+            (not states or row.state in states)
+            and (not namespace or row.namespace == namespace)
+            and (not text or text in row.key.lower())
+        ):
+            yield row

@@ -1,0 +1,82 @@
+"""Templates: everything is escaped, and nothing of a tenant's can pass for something else."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from extender.console import words
+
+FOLDER = Path(__file__).parent
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+"""Control characters, and those that change the order or the width of what stands beside them."""
+
+
+def visible(value: Any) -> Any:
+    """Return a text in which every character shows; other values and our own markup as they are."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value)
+    return value
+
+
+def environment() -> Environment:
+    """Return the templates' environment. Used on one thread."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "amount": lambda value, resource: words.amount(resource, value),
+        "short": words.short,
+        "ticks": _ticks,
+        "part": lambda text: quote(text, safe=""),
+        "tone": lambda name: words.TONES.get(name, "plain"),
+        "level": words.level_words,
+        "thousands": lambda value: f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
+        "iso": _iso,
+        "utc": _utc,
+        "seconds": _seconds,
+    }
+    made.globals |= {
+        "STATES": words.STATES,
+        "NAMES": words.NAMES,
+        "OUTCOMES": words.OUTCOMES,
+        "SIGNS": words.SIGNS,
+    }
+    return made
+
+
+def _ticks(text: str) -> Markup:
+    """Return a text of ours with what stands between backticks as code."""
+    parts = visible(text).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 and at < len(parts) - 1 else escape(part)
+        for at, part in enumerate(parts)
+    )
+
+
+def _iso(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+
+
+def _seconds(value: float) -> str:
+    if value < 0.001:
+        return f"{value * 1e6:.0f} µs"
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"

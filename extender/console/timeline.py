@@ -1,0 +1,75 @@
+"""A gang's life so far: from its first pod to its last binding, with what was decided between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from extender.console import words
+from extender.gang.tell.decisions import Decision, Outcome
+from extender.model.gang import Gang
+
+MOST_MOMENTS = 60
+
+
+class Moment(Struct, frozen=True):
+    """Something that happened."""
+
+    time: float
+    kind: str
+    """An outcome of a decision, or "pods", "bound", "evicted"."""
+    title: str
+    text: str = ""
+    details: Sequence[str] = ()
+    generation: int = 0
+
+
+def timeline(gang: Gang | None, name: str, decisions: Iterable[Decision]) -> list[Moment]:
+    """Return the moments, oldest first; ``decisions`` are newest first."""
+    moments = _of_pods(gang) if gang is not None else []
+    for decision in decisions:
+        if decision.gang == name:
+            moments.append(_of(decision))
+        elif decision.outcome is Outcome.PLAN:
+            mine = [victim for victim in decision.victims if victim.gang == name]
+            if mine:
+                moments.append(
+                    Moment(
+                        decision.time,
+                        "evicted",
+                        f"{len(mine)} of its pods chosen as victims",
+                        f"for {decision.gang}: {mine[0].reason}",
+                    )
+                )
+    moments.sort(key=lambda moment: moment.time)
+    return moments[-MOST_MOMENTS:]
+
+
+def _of(decision: Decision) -> Moment:
+    return Moment(
+        decision.time,
+        str(decision.outcome),
+        words.OUTCOMES.get(decision.outcome, str(decision.outcome)),
+        decision.message,
+        decision.explanation,
+        decision.generation,
+    )
+
+
+def _of_pods(gang: Gang) -> list[Moment]:
+    made = sorted(pod.created for pod in gang.members if pod.created)
+    started = sorted(pod.started for pod in gang.bound if pod.started)
+    found: list[Moment] = []
+    if made:
+        found.append(Moment(made[0], "pods", "first pod created"))
+        if made[-1] > made[0]:
+            found.append(Moment(made[-1], "pods", f"last of {len(made)} pods created"))
+    if started:
+        found.append(Moment(started[0], "bound", "first pod started"))
+        if len(started) > 1:
+            title = f"{len(started)} pods started"
+            if gang.min_count <= len(gang.bound):
+                title += ", the quorum is complete"
+            found.append(Moment(started[-1], "bound", title))
+    return found

@@ -1,0 +1,62 @@
+"""Decisions, newest first, with filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from extender.console import words
+from extender.console.bars import histogram
+from extender.console.paging import page_of
+from extender.console.picture import Picture
+from extender.console.plan_parts import plan_parts
+from extender.console.query import Query
+from extender.gang.tell.decisions import Decision
+
+PAGE = 30
+BINS = 60
+MOST_LINES = 24
+KINDS = ("plan", "done", "refusal", "gave-up", "broken", "in-part")
+
+
+def decisions(picture: Picture, query: Query) -> dict[str, Any]:
+    """Return what the page shows."""
+    text, outcome, victim = query.text("q").lower(), query.text("outcome"), query.text("victim")
+    kept = picture.capture.decisions
+    found = [
+        one
+        for one in kept
+        if (not outcome or one.outcome == outcome)
+        and (not text or text in one.gang.lower() or text in one.message.lower())
+        and (not victim or _hits(one, victim))
+    ]
+    page = page_of(found, query.page(), PAGE)
+    return {
+        "text": query.text("q"),
+        "outcome": outcome if outcome in words.OUTCOMES else "",
+        "victim": victim,
+        "kinds": {kind: sum(one.outcome == kind for one in kept) for kind in KINDS},
+        "page": page,
+        "entries": [_entry(one) for one in page.items],
+        "replayable": picture.capture.replayable,
+        "strip": histogram([(one.time, _band(one)) for one in kept], BINS),
+        "oldest": kept[-1].time if kept else None,
+        "newest": kept[0].time if kept else None,
+        "most_lines": MOST_LINES,
+    }
+
+
+def _entry(one: Decision) -> dict[str, Any]:
+    return {
+        "made": one,
+        "lines": one.explanation[:MOST_LINES],
+        "more": max(0, len(one.explanation) - MOST_LINES),
+        "parts": plan_parts(one.seats, one.victims, one.waits_for, one.costs),
+    }
+
+
+def _band(one: Decision) -> str:
+    return words.TONES.get(one.outcome, "warn")
+
+
+def _hits(one: Decision, victim: str) -> bool:
+    return any(victim in (pod.gang, pod.uid, f"{pod.namespace}/{pod.name}") for pod in one.victims)

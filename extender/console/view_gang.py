@@ -1,0 +1,151 @@
+"""One gang: why it is where it is, its plan, its life, its members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from extender.console.capture import Capture, FlightSeen
+from extender.console.gang_rows import (
+    GangReader,
+    key_of,
+    light,
+    light_decision,
+    light_flight,
+)
+from extender.console.paging import page_of
+from extender.console.picture import Picture
+from extender.console.plan_parts import PlanParts, plan_parts
+from extender.console.query import Query
+from extender.console.timeline import timeline
+from extender.gang.plan.what_if import find_gang
+from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.story import Facts, story_of_gang
+from extender.model.errors import InvalidInput
+from extender.model.gang import Gang
+
+PAGE = 50
+MOST_LINES = 24
+
+
+class Missing(Exception):  # noqa: N818 - reads as the condition it is
+    """There is no such thing; its text says what was looked for."""
+
+
+class Shown(Struct, frozen=True):
+    """A plan, and where it comes from."""
+
+    parts: PlanParts
+    title: str
+    proof: str
+    time: float
+    generation: int
+    flight: FlightSeen | None = None
+
+
+def gang(picture: Picture, reader: GangReader, query: Query) -> dict[str, Any]:
+    """Return what the page shows. Raises Missing."""
+    capture = picture.capture
+    name = _named(query.text("name"), capture)
+    found = reader.gang(name, capture)
+    decisions = [one for one in capture.decisions if _concerns(one, name)]
+    if found is None and not decisions:
+        raise Missing(f"no gang {name!r}: nothing is known of it, and nothing was decided lately")
+    flight = next((one for one in capture.flights if str(one.plan.gang) == name), None)
+    own = [one for one in decisions if one.gang == name]
+    row = next((one for one in picture.rows if one.key == name), None)
+    refusal = next((one for one in own[:1] if one.outcome is Outcome.REFUSAL), None)
+    members = page_of(found.members if found is not None else (), query.page(), PAGE)
+    return {
+        "name": name,
+        "key": key_of(name),
+        "gang": found,
+        "row": row,
+        "story": _story(found, flight, own, decisions, capture),
+        "refusal": refusal,
+        "refusal_lines": refusal.explanation[:MOST_LINES] if refusal is not None else (),
+        "plan": _plan(flight, own),
+        "moments": timeline(found, name, decisions),
+        "members": members,
+        "held": dict(flight.seats) if flight is not None else {},
+        "replayable": capture.replayable,
+        "suspended": capture.suspended.get(name, ""),
+    }
+
+
+def _named(text: str, capture: Capture) -> str:
+    """Return the full name; a short one will do while it is clear."""
+    if not text:
+        raise Missing("no gang is named")
+    if key_of(text) is not None:
+        return text
+    try:
+        return str(find_gang(text, capture.snapshot))
+    except InvalidInput as problem:
+        raise Missing(problem.message) from None
+
+
+def _concerns(decision: Decision, name: str) -> bool:
+    return decision.gang == name or any(victim.gang == name for victim in decision.victims)
+
+
+def _story(
+    found: Gang | None,
+    flight: FlightSeen | None,
+    own: Sequence[Decision],
+    decisions: Sequence[Decision],
+    capture: Capture,
+) -> Any:
+    if found is None:
+        return None
+    told: list[dict[str, Any]] = []
+    for decision in decisions:
+        light_one = light_decision(decision)
+        mine = [victim for victim in decision.victims if victim.gang == str(found.key)]
+        # One stands for all: what is told is how many there are, and why the first one goes.
+        first = msgspec.to_builtins(mine[0]) if mine else None
+        light_one["victims"] = [first] * len(mine)
+        told.append(light_one)
+    flights = []
+    if flight is not None:
+        flights.append(
+            light_flight(flight)
+            | {
+                "seats": [
+                    {
+                        "namespace": flight.members[uid].namespace,
+                        "name": flight.members[uid].name,
+                        "node": node,
+                    }
+                    for uid, node in flight.seats.items()
+                ],
+                "victimsLeft": [msgspec.to_builtins(victim) for victim in flight.victims],
+                "waitsFor": [msgspec.to_builtins(victim) for victim in flight.waits],
+            }
+        )
+    units = [{"unit": unit.name, "plan": unit.plan, "error": unit.error} for unit in capture.units]
+    return story_of_gang(str(found.key), Facts([light(found)], flights, units, told))
+
+
+def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:
+    if flight is not None:
+        plan = flight.plan
+        left = {victim.uid for victim in flight.victims}
+        parts = plan_parts(
+            plan.seats,
+            plan.victims,
+            plan.waits_for,
+            plan.costs,
+            untaken=flight.seats.keys(),
+            left=left,
+            sent=flight.sent,
+        )
+        return Shown(parts, "The plan in flight", plan.proof, 0.0, plan.generation, flight)
+    made = next((one for one in own if one.outcome is Outcome.PLAN), None)
+    if made is None:
+        return None
+    parts = plan_parts(made.seats, made.victims, made.waits_for, made.costs)
+    return Shown(parts, "Its last plan", made.proof, made.time, made.generation)

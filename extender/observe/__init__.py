@@ -1,0 +1,1 @@
+"""Observe mode: what would be done, beside what kube-scheduler did. Nothing here can write."""

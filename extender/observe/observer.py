@@ -1,0 +1,304 @@
+"""The engine in observe mode: it plans as it would, and watches what schedulers do instead.
+
+Nothing here holds a client: the cluster is read through a Source, and what is found goes into the
+ledger and the decisions. Each gang is planned for by itself, on the cluster as it was when its
+first member came, since a scheduler that asks nobody evicts for single members at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import count
+
+import structlog
+from msgspec.structs import replace
+
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.evidence import Evidence
+from extender.gang.act.heartbeats import Heartbeats
+from extender.gang.act.planner_thread import PLANNER, Masks, Overran, PlannerThread
+from extender.gang.act.rounds import run_rounds
+from extender.gang.act.source import Source
+from extender.gang.act.waiting import Version, Waiting
+from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
+from extender.gang.incremental.victims import leaves_in_time
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.schedulers import seated_by
+from extender.gang.tell.decisions import (
+    Decision,
+    Decisions,
+    Outcome,
+    Question,
+    of_plan,
+    of_refusal,
+)
+from extender.groups.resolver import Resolver
+from extender.model.gang import Gang
+from extender.model.objects import Pod
+from extender.model.plan import Plan, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from extender.observe.case import (
+    Case,
+    as_it_was,
+    broken_by,
+    forget_before,
+    take_plan,
+    take_refusal,
+)
+from extender.observe.cases import Cases
+from extender.observe.preemptions import Preemptions
+from extender.observe.sums import Ledger
+from extender.wire.preempt import Candidate
+
+log = structlog.get_logger("observe")
+
+VERB = "observe"
+"""Who asked, in decisions."""
+DEFAULT_SCHEDULER = "default-scheduler"
+PLANNING, TICK = "planning", "tick"
+LOOPS = (PLANNING, TICK, PLANNER)
+"""What has to show life."""
+OF_BEFORE = 1 << 40
+"""Generations from here on are those of clusters as they were; no cache comes so far."""
+
+
+class Observer:
+    """Implements verbs.Hears. One event loop only."""
+
+    def __init__(
+        self,
+        source: Source,
+        known: Callable[[str], Pod | None],
+        settings: Settings,
+        resolver: Resolver,
+        ledger: Ledger,
+        *,
+        clocks: Clocks,
+        heartbeats: Heartbeats,
+        decided: Callable[[Decision], None],
+    ) -> None:
+        """``known`` returns a pod by uid as the cache has it."""
+        self.decisions = Decisions()
+        self.resolver = resolver
+        self.ledger = ledger
+        self._source = source
+        self._known = known
+        self._settings = settings
+        self._clocks = clocks
+        self._heartbeats = heartbeats
+        self._decided = decided
+        self._enforcement = Enforcement(settings.enforce)
+        self._preemptions = Preemptions(clocks.monotonic)
+        self.cases = Cases(
+            resolver,
+            source.snapshot,
+            self._preemptions,
+            ledger,
+            clocks,
+            settings.scheduler_names,
+            self._case_closed,
+            self._gang_broken,
+        )
+        self._evidence = Evidence(clocks.monotonic)
+        self._waiting = Waiting(
+            clocks.monotonic,
+            settings.plan.retry_seconds,
+            settings.groups.settle_seconds,
+            settings.plan.longest_retry_seconds,
+            partial(leaves_in_time, plan=settings.plan, seats=settings.seats),
+        )
+        self._planner = PlannerThread(
+            lambda: Planner(settings, resolver),
+            settings.plan.seconds,
+            settings.plan.overrun_seconds,
+            clocks.monotonic,
+            heartbeats,
+        )
+        self._generations = count(OF_BEFORE)
+        self._begun = False
+
+    # -- what is heard ------------------------------------------------------------------
+
+    def offered(self, told: Pod, nodes: Iterable[str]) -> None:
+        """kube-scheduler would place the pod on one of these nodes."""
+        pod = self._known(told.uid)
+        if pod is not None:
+            self._evidence.accepts(pod, nodes)
+
+    def preempting(self, told: Pod, candidates: dict[str, Candidate]) -> None:
+        """kube-scheduler would evict one of these sets of pods for the pod."""
+        pod = self._known(told.uid)
+        if pod is None:
+            return
+        self._evidence.accepts(pod, candidates)
+        for candidate in candidates.values():
+            self._preemptions.asked(pod, candidate.uids)
+
+    def observe(self, old: Pod | None, new: Pod | None) -> None:
+        """Take note of one pod event (None: it did not, or does not, exist)."""
+        if not self._begun:
+            return
+        if old is None and new is not None and not new.node:
+            key = self.resolver.member_key(new)
+            if key is not None:
+                self._waiting.grown(key)
+        self.cases.observe(old, new)
+
+    # -- life ---------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take in who waits already. To be called once, when the cluster is known."""
+        snapshot = self._source.snapshot()
+        waiting = [pod for pod in snapshot.pending.values() if not (pod.gated or pod.deleting)]
+        keys = {self.resolver.member_key(pod) for pod in waiting}
+        for key in sorted(key for key in keys if key is not None):
+            self.cases.begin(key, fresh=False)
+        self._begun = True
+        for pod in waiting:
+            self.cases.observe(pod, pod)
+
+    async def run(self, stop: asyncio.Event, period: float = 0.25) -> None:
+        """Plan and look until ``stop`` is set."""
+        await run_rounds(
+            {PLANNING: self._plan_waiting, TICK: self._tick}, stop, period, self._heartbeats
+        )
+
+    def close(self) -> None:
+        """Stop planning for good."""
+        self._planner.close()
+
+    def stale(self) -> bool:
+        """Whether the cache may be behind the cluster: nothing is planned on it."""
+        return self._source.stale_for() > self._settings.cache.stale_seconds
+
+    async def _tick(self) -> None:
+        if self.stale():
+            self.cases.pause()
+        else:
+            self.cases.tick()
+
+    # -- planning -----------------------------------------------------------------------
+
+    async def _plan_waiting(self) -> None:
+        await self._planner.show(self._source.snapshot)
+        if self.stale():
+            return
+        snapshot, version = self._source.snapshot(), self._version()
+        for case in self.cases:
+            if not case.wanted or case.plan is not None:
+                continue
+            if self._waiting.kept(case.key, version) is not None:
+                continue
+            gang = self.cases.gangs.resolve(case.key, snapshot)
+            of_before = case.before is not None and (gang.complete or case.whole_since)
+            if (of_before or (gang.complete and gang.missing)) and not self.stale():
+                await self._plan(case)
+
+    def _version(self) -> Version:
+        return (self._source.generation, 0, self._evidence.version())
+
+    async def _plan(self, case: Case) -> None:
+        now, version = self._source.snapshot(), self._version()
+        present = self._ours(self.cases.gangs.resolve(case.key, now))
+        if not self._enforcement.acts_for(case.key.namespace, now):
+            why = f"{NOT_ENFORCED.format(case.key.namespace)}: it would be left to kube-scheduler"
+            self._refuse(case, Refusal(case.key, "not-enforced", why), version, 0.0)
+            return
+        waits = self._waiting.must_wait(present, now.now) or self._unseen(present)
+        if waits is not None:
+            self._refuse(case, waits, version, 0.0)
+            return
+        snapshot, gang = now, present
+        if case.before is not None:
+            snapshot = as_it_was(case, case.before, now, next(self._generations))
+            gang = self._ours(self.resolver.resolve(case.key, snapshot))
+        began = self._clocks.monotonic()
+        masks = self._evidence.masks(gang, snapshot.nodes)
+        answer = await self._search(gang, snapshot, masks)
+        seconds = self._clocks.monotonic() - began
+        if self.cases.open.get(case.key) is not case:
+            return  # it was over before the answer came
+        if isinstance(answer, Refusal):
+            if answer.code != "incomplete":
+                forget_before(case)  # what time changes is seen on the present cluster only
+            self._refuse(case, answer, version, seconds)
+            return
+        wall = self._clocks.wall()
+        self._waiting.planned(case.key)
+        take_plan(case, answer, snapshot, wall)
+        amounts = {
+            "planned": 1,
+            "would_evict_pods": len(answer.victims),
+            "would_break_gangs": len(broken_by(answer)),
+        }
+        self.ledger.count(wall, **amounts)
+        decision = of_plan(answer, time=wall, verb=VERB, seconds=seconds)
+        self._decide(replace(decision, message=f"would be done: {decision.message}"))
+
+    async def _search(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> Plan | Refusal:
+        self.decisions.searched(Question(gang.key, snapshot, (), masks, {}))
+        try:
+            return await self._planner.plan(gang, snapshot, (), masks, None)
+        except Overran:
+            why = "its search had to be stopped by force"
+            return Refusal(gang=gang.key, code="suspended", message=why)
+
+    def _ours(self, gang: Gang) -> Gang:
+        names = self._settings.scheduler_names
+        asking = frozenset(names) or self._evidence.schedulers | {DEFAULT_SCHEDULER}
+        return seated_by(gang, asking)
+
+    def _unseen(self, gang: Gang) -> Refusal | None:
+        pod = self._evidence.unseen(gang)
+        if pod is None or gang.problems or not gang.complete:
+            return None
+        kinds = ", ".join(pod.shape.unmodelled)
+        why = f"{pod.name} uses {kinds}: which nodes are fit for it only kube-scheduler can say"
+        return Refusal(gang=gang.key, code="unseen", message=why)
+
+    def _refuse(self, case: Case, refusal: Refusal, version: Version, seconds: float) -> None:
+        take_refusal(case, refusal)
+        self._waiting.refuse(refusal, version, seconds)
+        self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=VERB, seconds=seconds))
+
+    # -- telling ------------------------------------------------------------------------
+
+    def _case_closed(self, case: Case) -> None:
+        told = case.told
+        ours = "nothing was planned" if not told.answer else f"{told.answer}: {told.message}"
+        theirs = (
+            f"{told.evicted} pods evicted for it, {len(told.broke)} gangs broken, "
+            f"{len(told.half_broke)} of them left in part; {told.in_part_seconds:.0f} s in part, "
+            f"{told.seats_lost} seats lost"
+        )
+        ends = {"whole": "has its quorum", "gone": "is gone without its quorum"}
+        message = f"{ends[told.outcome]} after {told.until - told.since:.0f} s. We: {ours}. "
+        self._tell(case.told.gang, told.outcome, message + f"kube-scheduler: {theirs}")
+
+    def _gang_broken(self, preemptor: Pod | None, gang: Gang, half: bool) -> None:
+        whom = "a pod not seen any more" if preemptor is None else preemptor.key
+        rest = ", and left some of its members on their nodes" if half else ""
+        message = f"a scheduler's preemption for {whom} took its quorum{rest}"
+        self._tell(str(gang.key), "half-broken" if half else "broken", message)
+
+    def _tell(self, gang: str, code: str, message: str) -> None:
+        self._decide(
+            Decision(
+                time=self._clocks.wall(),
+                gang=gang,
+                verb=VERB,
+                outcome=Outcome.OBSERVED,
+                code=code,
+                message=message,
+            )
+        )
+
+    def _decide(self, decision: Decision) -> None:
+        if self.decisions.add(decision):
+            try:
+                self._decided(decision)
+            except Exception:
+                log.exception("decision not told", gang=decision.gang)

@@ -1,0 +1,167 @@
+"""What is counted, by day; a week is seven. Report and metrics read nothing else."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import fields
+
+DAY: Final = 86_400.0
+WEEK: Final = 7 * DAY
+MONDAY: Final = 4 * DAY
+"""1 January 1970 was a Thursday: weeks begin four days later, on Mondays, 00:00 UTC."""
+
+
+class Sums(Struct):
+    """Numbers that only grow. "We" is the extender as it would be with ``mode: enforce``."""
+
+    gangs: int = 0
+    """Gangs that began to wait for their quorum."""
+    whole: int = 0
+    """Of them, those that had their quorum on nodes in the end."""
+    gone: int = 0
+    """Those whose members went away before that."""
+    planned: int = 0
+    """Those for which we had a plan."""
+    refused: int = 0
+    """Those that ended without one, after we had said no."""
+    would_evict_pods: int = 0
+    would_break_gangs: int = 0
+    """Gangs whose quorum we would have evicted."""
+    evicted_pods: int = 0
+    """Pods that a scheduler's preemption evicted."""
+    evicted_for_gangs: int = 0
+    """Those of them that went for a member of a gang that starts whole."""
+    evicted_in_vain: int = 0
+    """Those that went for a gang whose members were gone before it had its quorum."""
+    broken_gangs: int = 0
+    """Gangs that lost their quorum by that."""
+    broken_for_gangs: int = 0
+    """Those of them that lost it to a gang that starts whole."""
+    half_broken_gangs: int = 0
+    """Those of all of them of which members were left on their nodes."""
+    in_part_gangs: int = 0
+    """Gangs of which some members sat on nodes, but not the quorum, for ten seconds or more."""
+    in_part_pod_seconds: float = 0.0
+    """Seconds that such members sat there, summed over the members."""
+    seats_lost: int = 0
+    """Seats of our plans whose room a pod of equal or lower priority took meanwhile."""
+
+    def add(self, other: Sums) -> None:
+        """Take in another's numbers."""
+        for name in NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+NAMES: Final = tuple(each.name for each in fields(Sums))
+
+
+class Told(Struct, omit_defaults=True):
+    """One gang that waited: what we would have done, and what was done. Lists are cut short."""
+
+    gang: str
+    priority: int = 0
+    quorum: int = 0
+    since: float = 0.0
+    """Wall clock, as all times here."""
+    until: float = 0.0
+    """0: it still waits."""
+    outcome: str = "waiting"
+    """waiting, whole, gone."""
+    answer: str = ""
+    """plan, refusal, or "" when nobody had asked."""
+    message: str = ""
+    planned: float = 0.0
+    """When we had the plan."""
+    seats: int = 0
+    would_evict: int = 0
+    would_evict_pods: list[str] = field(default_factory=list)
+    would_break: list[str] = field(default_factory=list)
+    evicted: int = 0
+    evicted_pods: list[str] = field(default_factory=list)
+    broke: list[str] = field(default_factory=list)
+    half_broke: list[str] = field(default_factory=list)
+    in_part_seconds: float = 0.0
+    most_bound: int = 0
+    seats_lost: int = 0
+
+    @property
+    def weight(self) -> float:
+        """How much there is to tell of it."""
+        pods = 10 * (self.evicted + self.would_evict + self.seats_lost)
+        gangs = 100 * (len(self.broke) + len(self.half_broke) + len(self.would_break))
+        return pods + gangs + min(self.in_part_seconds, 3600.0) / 60 + (self.answer != "")
+
+
+class Week(Struct):
+    """Seven days from a Monday on."""
+
+    start: float
+    days: list[Sums] = field(default_factory=lambda: [Sums() for _ in range(7)])
+    gangs: list[Told] = field(default_factory=list)
+    left_out: int = 0
+    """Gangs that are counted and not among ``gangs``."""
+
+    @property
+    def sums(self) -> Sums:
+        """Return the days' sum."""
+        total = Sums()
+        for day in self.days:
+            total.add(day)
+        return total
+
+
+def week_of(moment: float) -> float:
+    """Return when the week began in which a moment (wall clock) lies."""
+    return (moment - MONDAY) // WEEK * WEEK + MONDAY
+
+
+class Ledger:
+    """The last weeks; what it takes of memory is bounded by ``weeks`` times ``gangs``."""
+
+    def __init__(self, weeks: int, gangs: int) -> None:
+        self._most_weeks = weeks
+        self._most_gangs = gangs
+        self.weeks: list[Week] = []
+        """Oldest first."""
+        self.total = Sums()
+        """Since the start of this process."""
+
+    def count(self, wall: float, **amounts: float) -> None:
+        """Add to the sums of the day in which ``wall`` lies."""
+        week = self._week(wall)
+        day = week.days[min(6, max(0, int((wall - week.start) // DAY)))]
+        for sums in (day, self.total):
+            for name, amount in amounts.items():
+                setattr(sums, name, getattr(sums, name) + amount)
+
+    def tell(self, wall: float, told: Told) -> None:
+        """Keep what became of one gang, if there is more to tell of it than of others."""
+        week = self._week(wall)
+        week.gangs.append(told)
+        if len(week.gangs) > self._most_gangs:
+            least = min(range(len(week.gangs)), key=lambda at: week.gangs[at].weight)
+            del week.gangs[least]
+            week.left_out += 1
+
+    def adopt(self, weeks: list[Week]) -> None:
+        """Go on with what a life before has kept."""
+        for week in weeks:
+            if len(week.gangs) > self._most_gangs:
+                week.gangs.sort(key=lambda told: -told.weight)
+                week.left_out += len(week.gangs) - self._most_gangs
+                del week.gangs[self._most_gangs :]
+        self.weeks = sorted(weeks, key=lambda week: week.start)[-self._most_weeks :]
+
+    def _week(self, wall: float) -> Week:
+        start = week_of(wall)
+        for week in reversed(self.weeks):
+            if week.start == start:
+                return week
+        made = Week(start)
+        self.weeks.append(made)
+        self.weeks.sort(key=lambda week: week.start)
+        del self.weeks[: -self._most_weeks]
+        # A clock that was set back far: its week is older than all that are kept.
+        return made if made in self.weeks else self.weeks[0]

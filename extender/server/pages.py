@@ -1,0 +1,87 @@
+"""The place of the console's pages in the application, and who may see them.
+
+The console is one more way to read what /debug/ shows: the same switch turns it off, and on
+listeners that others reach the same review lets a bearer in, asked for RIGHT. A browser can send no
+bearer token by itself: it may send one as the password of HTTP Basic, with any user name.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from extender.server.answers import Headers, Receive, Scope, Send, header
+from extender.server.budget import Budget
+
+PREFIX = "/ui"
+RIGHT = "/debug/ui"
+"""What the API server is asked about a bearer: nonResourceURLs of /debug/* admit it."""
+CHALLENGE = (b"www-authenticate", b'Basic realm="podgroup-extender, password: a token"')
+MOST_HEADER = 24 * 1024
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request from somebody who may see the pages."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: Headers
+    """To go along with the answer."""
+    gone: Callable[[], Awaitable[None]]
+    """Returns when the caller has left; while it is awaited, the answer keeps nobody busy."""
+    budget: Budget
+    """Of bytes of questions."""
+
+
+class Pages(Protocol):
+    """What the console gives. Runs on the event loop."""
+
+    async def serve(self, visit: Visit) -> None:
+        """Answer a request below PREFIX."""
+
+    def stopping(self) -> None:
+        """End answers that would go on: this process stops."""
+
+
+def is_page(path: str) -> bool:
+    """Whether a path is the console's."""
+    return path == PREFIX or path.startswith(f"{PREFIX}/")
+
+
+def credential(scope: Scope) -> bytes | None:
+    """Return the Authorization header as a review reads it: a Basic password is a token."""
+    given = header(scope, b"authorization")
+    if given is None or len(given) > MOST_HEADER or given[:6].lower() != b"basic ":
+        return given
+    try:
+        _, _, token = base64.b64decode(given[6:].strip(), validate=True).partition(b":")
+    except (binascii.Error, ValueError):
+        return None
+    return b"Bearer " + token
+
+
+def misdirected(scope: Scope) -> bool:
+    """Whether the request names a host that an open listener has no name for.
+
+    A page of somebody else's, open in a browser on this machine, may let its own name point to
+    loopback and then read what is here: such a request names that host. People name an address or
+    localhost.
+    """
+    host = (header(scope, b"host") or b"").decode("latin-1")
+    if host.startswith("["):
+        name, _, _ = host[1:].partition("]")
+    else:
+        name, _, _ = host.partition(":")
+    if not name or name == "localhost" or name.endswith(".localhost"):
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return True
+    return False

@@ -1,0 +1,79 @@
+"""A real Chromium, and pages opened in it. Its packages are in the browser extra."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.console.stage import NOW
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+DESK = {"width": 1280, "height": 860}
+PHONE = {"width": 390, "height": 844}
+BUSY_MS = 15_000
+"""How long anything may take on a machine that is busy with other things."""
+
+
+def executable() -> str:
+    """Return the browser: CHROMIUM, or the first of the usual names."""
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        raise RuntimeError(f"no Chromium: install Debian's chromium, or set CHROMIUM ({NAMES})")
+    return found
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Any]:
+    """A browser for the length of a block."""
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as driver:
+        # No sandbox inside a sandbox: a container and root have none to offer.
+        flags = ["--no-sandbox", "--disable-dev-shm-usage"]
+        browser = await driver.chromium.launch(executable_path=executable(), args=flags)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+class Complaints(list[str]):
+    """What the browser has to say against a page: errors, refused loads, broken policies."""
+
+
+@asynccontextmanager
+async def opened(
+    browser: Any,
+    url: str = "about:blank",
+    *,
+    dark: bool = False,
+    size: dict[str, int] | None = None,
+    scripts: bool = True,
+) -> AsyncIterator[tuple[Any, Complaints]]:
+    """A page at the stage's time; what is wrong with it is collected."""
+    context = await browser.new_context(
+        color_scheme="dark" if dark else "light",
+        viewport=size or DESK,
+        java_script_enabled=scripts,
+        # axe is put into the page by the test; what the policy forbids is seen by its complaints.
+        bypass_csp=False,
+    )
+    context.set_default_timeout(BUSY_MS)
+    page = await context.new_page()
+    complaints = Complaints()
+    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+    page.on(
+        "console",
+        lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None,
+    )
+    if scripts:
+        await page.clock.set_fixed_time(datetime.fromtimestamp(NOW, UTC))
+    await page.goto(url)
+    try:
+        yield page, complaints
+    finally:
+        await context.close()

@@ -1,0 +1,270 @@
+"""The console in a real Chromium: accessible, quiet, alive, and its pictures for the docs.
+
+./run test-browser
+CONSOLE_PICTURES=docs/images ./run test-browser -k pictures
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from extender.console import events
+from tests.console.browser import PHONE, chromium, opened
+from tests.console.site import Site, serving
+from tests.console.stage import Stage, training_cluster
+
+# One browser for all: its start costs more than most tests.
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+
+VIEWS = {
+    "gangs": "",
+    "gang": "gang?name=pod-group:research/frontier-run",
+    "refused": "gang?name=giant-eval",
+    "decisions": "decisions",
+    "cluster": "cluster",
+    "node": "node?name=gpu-b-01",
+    "what-if": "what-if?gang=nightly-distill",
+}
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+WHOLE = "CONSOLE_SHOTS" in os.environ
+"""Screenshots that are kept show whole pages."""
+
+
+def large_cluster() -> Stage:
+    """900 nodes: a map of cells."""
+    stage = Stage()
+    names = [f"node-{index:04}" for index in range(900)]
+    for index, name in enumerate(names):
+        stage.node(name, f"eu-west-1{'abc'[index % 3]}", closed=index % 131 == 7)
+    for index in range(90):
+        least = index * 10
+        stage.gang(f"train-{index}", names[least : least + 3 + index % 7], priority=1000 + index)
+    for index in range(9, 900, 10):
+        stage.single(f"web-{index}", names[index], gpus=index % 8, priority=5000)
+    key = stage.gang("frontier", (), size=420, priority=9000)
+    stage.plan(key, "waiting", gone=30)
+    return stage
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots go: CONSOLE_PICTURES, CONSOLE_SHOTS, or a folder that nobody keeps."""
+    given = os.environ.get("CONSOLE_SHOTS")
+    folder = Path(given) if given else tmp_path_factory.mktemp("shots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Any]:
+    async with chromium() as one:
+        yield one
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def site() -> AsyncIterator[Site]:
+    async with serving(training_cluster()) as one:
+        yield one
+
+
+async def violations(page: Any) -> list[str]:
+    """Return what axe finds, as a person can act on it."""
+    from axe_playwright_python.base import AXE_FILE_PATH
+
+    # evaluate() is not under the page's policy, which allows no script but ours.
+    await page.evaluate(AXE_FILE_PATH.read_text("utf-8"))
+    found = await page.evaluate(
+        "(rules) => axe.run(document, {runOnly: {type: 'tag', values: rules}})", RULES
+    )
+    assert len(found["passes"]) > 10, "it has looked"
+    return [
+        f"{one['id']}: {one['help']} at {[node['target'] for node in one['nodes'][:5]]}"
+        for one in found["violations"]
+    ]
+
+
+async def shown(page: Any, view: str) -> None:
+    """Open what is folded, so that it is looked at too; ask what is to be asked."""
+    if view == "what-if":
+        await page.fill("[name=priority]", "6000")
+        await page.click("button:text-is('Ask')")
+        await page.wait_for_selector(".diff")
+    await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_no_view_has_a_violation(
+    browser: Any, site: Site, pictures: Path, dark: bool
+) -> None:
+    found: dict[str, list[str]] = {}
+    tone = "dark" if dark else "light"
+    async with opened(browser, dark=dark) as (page, complaints):
+        for view, address in VIEWS.items():
+            await page.goto(site.url(address))
+            await shown(page, view)
+            found[view] = await violations(page)
+            await page.screenshot(
+                path=pictures / f"{view}-{tone}.png", full_page="CONSOLE_SHOTS" in os.environ
+            )
+        assert not complaints
+    assert not {view: wrong for view, wrong in found.items() if wrong}
+
+
+async def test_every_view_fits_a_phone(browser: Any, site: Site, pictures: Path) -> None:
+    found: dict[str, list[str]] = {}
+    async with opened(browser, size=PHONE) as (page, complaints):
+        for view, address in VIEWS.items():
+            await page.goto(site.url(address))
+            await shown(page, view)
+            wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            found[view] = [f"{wide} pixels wider than the screen"] if wide > 0 else []
+            if view in ("gangs", "gang"):
+                found[view] += await violations(page)
+            await page.screenshot(
+                path=pictures / f"{view}-phone.png", full_page="CONSOLE_SHOTS" in os.environ
+            )
+        assert not complaints
+    assert not {view: wrong for view, wrong in found.items() if wrong}
+
+
+async def test_large_map_has_no_violation_and_tells_nodes(browser: Any, pictures: Path) -> None:
+    async with serving(large_cluster()) as site:
+        for dark in (False, True):
+            async with opened(browser, site.url("cluster"), dark=dark) as (page, complaints):
+                box = await page.locator("svg.map").first.bounding_box()
+                await page.mouse.move(box["x"] + 5, box["y"] + 5)
+                await page.wait_for_selector("#tip:not([hidden])")
+                assert "node-0000" in await page.text_content("#tip")
+                assert not await violations(page)
+                name = f"large-map-{'dark' if dark else 'light'}.png"
+                await page.screenshot(path=pictures / name)
+                await page.mouse.click(box["x"] + 5, box["y"] + 5)
+                await page.wait_for_url("**/node?name=node-0000")
+                assert not complaints
+
+
+async def test_page_follows_the_cluster_and_leaves_the_reader_alone(
+    browser: Any, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LOOK_SECONDS", 0.05)
+    async with opened(browser, site.url("decisions")) as (page, complaints):
+        await page.clock.resume()
+        await page.wait_for_selector("#live button")
+        await page.locator("details summary").first.click()
+        await page.fill("[name=q]", "half typed")
+        await page.evaluate("window.kept = document.querySelector('details')")
+        site.stage.generation += 1
+        site.stage.problems = ("the cache is stale",)
+        site.stage.decisions.insert(
+            0,
+            site.stage.decisions[-1].__class__(
+                time=site.stage.decisions[0].time + 9,
+                gang="pod-group:a/brand-new",
+                verb="loop",
+                outcome=site.stage.decisions[-1].outcome,
+                message="just now",
+            ),
+        )
+        await page.wait_for_selector("text=brand-new")
+        await page.wait_for_selector("text=not ready")
+        assert await page.input_value("[name=q]") == "half typed"
+        assert await page.evaluate("document.activeElement.name") == "q"
+        assert await page.evaluate("window.kept.isConnected && window.kept.open"), "kept, and open"
+        assert not complaints
+
+
+async def test_updates_stop_when_asked(
+    browser: Any, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LOOK_SECONDS", 0.05)
+    async with opened(browser, site.url("")) as (page, _):
+        await page.clock.resume()
+        button = page.locator("#live button")
+        await button.click()
+        assert await button.get_attribute("aria-pressed") == "false"
+        before = await page.evaluate("document.documentElement.dataset.updates ?? '0'")
+        made = site.console.board.made
+        site.stage.generation += 1
+        site.stage.problems = ("the cache is stale",)
+        await page.evaluate(
+            "new Promise((heard) => "
+            "new EventSource('events').addEventListener('news', heard, {once: true}))"
+        )
+        assert site.console.board.made >= made
+        assert await page.evaluate("document.documentElement.dataset.updates ?? '0'") == before
+        await button.click()
+        await page.wait_for_selector("text=not ready")
+
+
+async def test_everything_is_reached_by_keyboard(browser: Any, site: Site) -> None:
+    async with opened(browser, site.url("")) as (page, _):
+        await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.className") == "skip"
+        await page.keyboard.press("Enter")
+        assert page.url.endswith("#main")
+        # From there on: tiles, the form, then the first gang.
+        for _ in range(20):
+            await page.keyboard.press("Tab")
+            if await page.evaluate("document.activeElement.textContent") == "frontier-run":
+                break
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/gang?name=*")
+
+
+async def test_pages_read_without_scripts(browser: Any, site: Site) -> None:
+    async with opened(browser, site.url(VIEWS["gang"]), scripts=False) as (page, complaints):
+        assert "its 8 seats are held" in (await page.text_content("main"))
+        assert "2026-11-18 11:05:48" in (await page.text_content(".timeline"))
+        await page.click("text=What if …")
+        await page.fill("[name=priority]", "7")
+        await page.click("button:text-is('Ask')")
+        assert "With priority 7" in (await page.text_content("main"))
+        assert not complaints
+
+
+async def test_what_a_tenant_writes_does_not_run(browser: Any) -> None:
+    from tests.console.test_hostile import PAGES, hostile
+
+    async with serving(hostile()) as site, opened(browser) as (page, complaints):
+        ran: list[str] = []
+        page.on("dialog", lambda dialog: ran.append(dialog.message))
+        from urllib.parse import urlencode
+
+        for path, query in PAGES[:-1]:
+            await page.goto(f"{site.url(path)}?{urlencode(query)}")
+            assert await page.evaluate("document.scripts.length") <= 1
+        assert not ran
+        wrong = [one for one in complaints if "404" not in one]
+        assert not wrong
+
+
+async def test_pictures_for_the_docs(browser: Any, site: Site) -> None:
+    """Writes them where CONSOLE_PICTURES says; else looks only whether that could be done."""
+    folder = os.environ.get("CONSOLE_PICTURES")
+    wanted = {
+        "console-gangs.png": ("", False),
+        "console-gang.png": (VIEWS["gang"], True),
+        "console-what-if.png": (VIEWS["what-if"], False),
+    }
+    for name, (address, dark) in wanted.items():
+        async with opened(browser, site.url(address), dark=dark) as (page, _):
+            if "what-if" in name:
+                await shown(page, "what-if")
+            picture = await page.screenshot()
+            assert len(picture) < 250_000
+            if folder:
+                Path(folder, name).write_bytes(picture)
+    async with (
+        serving(large_cluster()) as large,
+        opened(browser, large.url("cluster")) as (page, _),
+    ):
+        picture = await page.screenshot()
+        if folder:
+            Path(folder, "console-map.png").write_bytes(picture)

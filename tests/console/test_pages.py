@@ -1,0 +1,181 @@
+"""What each page says to a reader without scripts, and what its headers allow."""
+
+from __future__ import annotations
+
+import aiohttp
+
+from tests.console.reading import Read
+from tests.console.site import Site
+
+PAGES = (
+    "",
+    "gang?name=pod-group:research/frontier-run",
+    "gang?name=giant-eval",
+    "decisions",
+    "cluster",
+    "node?name=gpu-b-01",
+    "what-if",
+    "what-if?gang=nightly-distill",
+)
+
+
+async def read(web: aiohttp.ClientSession, site: Site, page: str, status: int = 200) -> Read:
+    async with web.get(site.url(page)) as answer:
+        assert answer.status == status, await answer.text()
+        return Read(await answer.text())
+
+
+async def test_pages_are_whole_and_their_links_lead_somewhere(
+    site: Site, web: aiohttp.ClientSession
+) -> None:
+    followed: set[str] = set()
+    for page in PAGES:
+        found = await read(web, site, page)
+        assert found.tags.count("h1") == 1, page
+        assert not found.suspicious, page
+        links = {link for link in found.links if not link.startswith(("#", "../debug"))}
+        # Relative to the page, so that they hold behind a proxy's prefix.
+        assert not [link for link in links if link.startswith("/")]
+        base = page.partition("?")[0]
+        followed |= {base + link if link.startswith("?") else link for link in links}
+    kinds: dict[str, int] = {}
+    for link in sorted(followed):
+        kind = link.partition("=")[0]
+        kinds[kind] = kinds.get(kind, 0) + 1
+        if kinds[kind] <= 3:
+            async with web.get(site.url(link)) as answer:
+                assert answer.status == 200, link
+
+
+async def test_nothing_is_allowed_but_what_is_ours(site: Site, web: aiohttp.ClientSession) -> None:
+    for page in (*PAGES, "nothing", "static/console.css", "cells", "events"):
+        async with web.head(site.url(page)) as answer:
+            policy = answer.headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert "*" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["X-Frame-Options"] == "DENY"
+            assert answer.headers["Referrer-Policy"] == "no-referrer"
+            kept = "immutable" if page.startswith("static/") else "no-store"
+            assert kept in answer.headers["Cache-Control"], page
+
+
+async def test_list_of_gangs(site: Site, web: aiohttp.ClientSession) -> None:
+    found = await read(web, site, "")
+    assert "frontier-run research · pod-group ▶ victims leave" in found.words
+    assert "moe-ablation research · pod-group ▲ leaving" in found.words
+    assert "its pods are evicted for pod-group:research/frontier-run" in found.words
+    assert found.words.index("frontier-run") < found.words.index("giant-eval")
+    assert found.words.index("giant-eval") < found.words.index("llama-pretrain")
+
+
+async def test_gangs_are_filtered(site: Site, web: aiohttp.ClientSession) -> None:
+    stuck = (await read(web, site, "?show=stuck")).words
+    assert "giant-eval" in stuck
+    assert "llama-pretrain" not in stuck
+    named = (await read(web, site, "?q=LLAMA")).words
+    assert "llama-pretrain" in named
+    assert "giant-eval" not in named
+    assert "vit-sweep" in (await read(web, site, "?namespace=vision")).words
+    nothing = (await read(web, site, "?q=nobody")).words
+    assert "No gang is like that" in nothing
+
+
+async def test_gang_in_flight(site: Site, web: aiohttp.ClientSession) -> None:
+    text = (await read(web, site, "gang?name=pod-group:research/frontier-run")).words
+    assert "its 8 seats are held; 7 pods have to go first" in text
+    assert "8 seats on 8 nodes; 8 pods in 3 units to evict" in text
+    assert "pod-group:research/moe-ablation 6 pods on 6 nodes, priority 1000, goes whole" in text
+    assert "research/moe-ablation-0 on gpu-b-00: its room on gpu-b-00 is needed" in text
+    assert "gangs@1000 gangs broken of priority 1000 1 1 ● least" in text
+    assert "No other set of victims costs less at any level." in text
+    assert text.index("first pod created") < text.index("plan made")
+    assert "frontier-run-0 seat on gpu-b-00" in text
+
+
+async def test_gang_that_is_refused(site: Site, web: aiohttp.ClientSession) -> None:
+    text = (await read(web, site, "gang?name=giant-eval")).words
+    assert "cannot fit even with every allowed victim gone" in text
+    assert "21 short" in text
+    assert "Next: make room" in text
+    assert "research/llama-pretrain-0 stays on gpu-a-00: priority 5000 is not below 3000" in text
+
+
+async def test_gang_that_lost_its_pods(site: Site, web: aiohttp.ClientSession) -> None:
+    text = (await read(web, site, "gang?name=pod-group:research/moe-ablation")).words
+    assert "6 of its pods chosen as victims" in text
+    assert "for pod-group:research/frontier-run" in text
+
+
+async def test_what_is_not_there(site: Site, web: aiohttp.ClientSession) -> None:
+    assert "no gang" in (await read(web, site, "gang?name=pod-group:x/y", 404)).words
+    assert "nobody" in (await read(web, site, "gang?name=nobody", 404)).words
+    assert "no node" in (await read(web, site, "node?name=nobody", 404)).words
+    assert "no page" in (await read(web, site, "nothing", 404)).words
+    assert "whole number" in (await read(web, site, "?page=x", 400)).words
+    await read(web, site, "?q=" + "x" * 700, 400)
+    await read(web, site, "?q=%ff", 400)
+    await read(web, site, "?" + "&".join(f"a{i}=1" for i in range(40)), 400)
+
+
+async def test_decisions_are_filtered(site: Site, web: aiohttp.ClientSession) -> None:
+    text = (await read(web, site, "decisions")).words
+    assert text.index("frontier-run") < text.index("protein-fold"), "newest first"
+    assert "podgroup-extender plan snapshot.json" in text
+    refused = (await read(web, site, "decisions?outcome=refusal&q=giant")).words
+    assert "giant-eval" in refused
+    assert "frontier-run" not in refused
+    victims = (await read(web, site, "decisions?victim=batch/notebook-0")).words
+    assert "1 of the decisions kept" in victims
+    assert "frontier-run" in victims
+
+
+async def test_cluster_by_zone(site: Site, web: aiohttp.ClientSession) -> None:
+    text = (await read(web, site, "cluster")).words
+    assert "eu-west-1b 12 nodes" in text
+    assert "6 seats held" in text
+    assert "gpu-b-01 gpu 8/8" in text
+    assert "1 seat for pod-group:research/frontier-run" in text
+    racks = (await read(web, site, "cluster?group=example.com/rack&by=cpu")).words
+    assert "gpu-a 12 nodes" in racks
+    assert "of 1152 cpu" in racks
+    only = (await read(web, site, "cluster?only=seats&q=gpu-c")).words
+    assert only.count("gpu-c-08") == 2, "in the map and in the table"
+    assert only.count("gpu-c-00") == 1, "in the map alone"
+
+
+async def test_node(site: Site, web: aiohttp.ClientSession) -> None:
+    text = (await read(web, site, "node?name=gpu-b-01")).words
+    assert "frontier-run-1 of pod-group:research/frontier-run" in text
+    assert "leaves for pod-group:research/frontier-run" in text
+    assert "nvidia.com/gpu 8/8" in text
+
+
+async def test_not_ready_is_told(site: Site, web: aiohttp.ClientSession) -> None:
+    site.stage.problems = ("caches are not synced: pods",)
+    assert "Not ready: caches are not synced: pods" in (await read(web, site, "")).words
+
+
+async def test_methods_and_addresses(site: Site, web: aiohttp.ClientSession) -> None:
+    async with web.get(f"{site.server.url}/ui", allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["Location"]) == (308, "ui/")
+    for method, page in (("POST", ""), ("PUT", "what-if"), ("DELETE", "gang")):
+        async with web.request(method, site.url(page)) as answer:
+            assert answer.status == 405
+            assert "GET" in answer.headers["Allow"]
+    for page in ("static/../console.py", "static/", "static/layout.html", "templates/gang.html"):
+        async with web.get(site.url(page)) as answer:
+            assert answer.status == 404
+
+
+async def test_page_that_did_not_change_is_not_sent_again(
+    site: Site, web: aiohttp.ClientSession
+) -> None:
+    async with web.get(site.url("cluster")) as answer:
+        tag = answer.headers["ETag"]
+    async with web.get(site.url("cluster"), headers={"If-None-Match": tag}) as answer:
+        assert (answer.status, await answer.read()) == (304, b"")
+    async with web.get(site.url(""), headers={"If-None-Match": tag}) as answer:
+        assert answer.status == 200

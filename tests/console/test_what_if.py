@@ -1,0 +1,125 @@
+"""What-if questions: true answers beside each other, and nothing comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from extender.console import asking
+from extender.verbs.what_ifs import TooManyAsked
+from tests.console.reading import Read
+from tests.console.site import Site
+
+MANIFEST = """
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: new, namespace: vision}
+spec:
+  schedulingPolicy: {gang: {minCount: 2}}
+  priorityClassName: urgent
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: vision}
+spec:
+  parallelism: 2
+  completions: 2
+  completionMode: Indexed
+  template:
+    spec:
+      priorityClassName: urgent
+      schedulingGroup: {podGroupName: new}
+      containers: [{name: c, resources: {requests: {cpu: "80", nvidia.com/gpu: "8"}}}]
+"""
+
+
+async def ask(web: aiohttp.ClientSession, site: Site, **form: str) -> str:
+    async with web.post(site.url("what-if"), data=form) as answer:
+        assert answer.status == 200, await answer.text()
+        return Read(await answer.text()).words
+
+
+async def test_gang_as_it_is(site: Site, web: aiohttp.ClientSession) -> None:
+    text = await ask(web, site, gang="nightly-distill")
+    assert "The answer Refused infeasible" in text
+    assert "What the change makes of it" not in text
+
+
+async def test_another_priority(site: Site, web: aiohttp.ClientSession) -> None:
+    before = (site.stage.capture(), len(site.stage.holds))
+    text = await ask(web, site, gang="pod-group:vision/nightly-distill", priority="6000")
+    assert "It would run, and 4 pods would be evicted for it." in text
+    assert "As it is Refused infeasible" in text
+    assert "With priority 6000" in text
+    assert "gangs@1000 gangs broken of priority 1000 0 1" in text
+    assert "+ agents/rl-rollouts-0 on gpu-b-10" in text
+    assert (site.stage.capture(), len(site.stage.holds)) == before
+
+
+async def test_another_quorum(site: Site, web: aiohttp.ClientSession) -> None:
+    text = await ask(web, site, gang="nightly-distill", minCount="1")
+    assert "With minCount 1" in text
+    assert "It would run, and 1 pod would be evicted for it." in text
+    text = await ask(web, site, gang="giant-eval", minCount="90")
+    assert "Refused either way." in text
+
+
+async def test_manifest(site: Site, web: aiohttp.ClientSession) -> None:
+    text = await ask(web, site, gang="new", manifest=MANIFEST)
+    assert "The answer 4 pods evicted in 1 unit, 2 seats" in text
+    text = await ask(web, site, gang="new", manifest=MANIFEST, priority="1")
+    assert "It would not run any more." in text
+
+
+async def test_what_is_not_understood_is_told(site: Site, web: aiohttp.ClientSession) -> None:
+    assert "No answer: no gang is named 'nobody'" in await ask(web, site, gang="nobody")
+    assert "No answer: manifest" in await ask(web, site, gang="x", manifest="a: [")
+    assert "choose a gang" in await ask(web, site, priority="3")
+    for form in ({"priority": "x"}, {"priority": "9" * 30}, {"minCount": "0"}):
+        async with web.post(site.url("what-if"), data={"gang": "x", **form}) as answer:
+            assert answer.status == 400
+            assert "whole number" in await answer.text()
+
+
+async def test_too_many_questions(
+    site: Site, web: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(self: object, asked: object) -> None:
+        raise TooManyAsked("5 questions wait already")
+
+    monkeypatch.setattr(asking.Asking, "ask", full)
+    async with web.post(site.url("what-if"), data={"gang": "x"}) as answer:
+        assert answer.status == 503
+        assert "5 questions wait already" in await answer.text()
+
+
+async def test_who_leaves_ends_the_search(
+    site: Site, web: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def endless(self: object, asked: object) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(asking.Asking, "ask", endless)
+    asked = asyncio.create_task(web.post(site.url("what-if"), data={"gang": "x"}).__aenter__())
+    async with asyncio.timeout(20):
+        await begun.wait()
+        assert site.server.app.busy == 0, "it waits, and keeps nobody busy"
+        asked.cancel()
+        await ended.wait()
+        await site.server.app.idle()
+
+
+async def test_following_a_link_asks_nothing(site: Site, web: aiohttp.ClientSession) -> None:
+    async with web.get(site.url("what-if?gang=nightly-distill&priority=7")) as answer:
+        text = await answer.text()
+    assert 'value="nightly-distill"' in text
+    assert 'value="7"' in text
+    assert site.console._asking is None

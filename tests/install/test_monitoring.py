@@ -1,0 +1,157 @@
+"""Rules and dashboard ask for metrics that the process has, and every alert has its page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.cli import serve
+from extender.server.metrics import Metrics
+from tests.cli.live_bed import serving
+from tests.install.charts import CHART
+from tests.packaging.manifests import ROOT
+from tools import dashboard
+
+RULES: list[dict[str, Any]] = yaml.safe_load((CHART / "files/rules.yaml").read_text())["groups"][0][
+    "rules"
+]
+RUNBOOKS = ROOT / "docs" / "runbooks"
+BASE = "https://example.com/podgroup-extender/docs/runbooks"
+
+QUERIES = {rule["alert"]: rule["expr"] for rule in RULES} | {
+    f"{panel.title}: {query}": query
+    for _, row in dashboard.ROWS
+    for panel in row
+    for query, _ in panel.queries
+}
+
+
+@pytest.fixture
+async def exposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> dict[str, set[str]]:
+    """Series of a running ``serve`` -> labels, those without a sample yet as well."""
+    made: list[Metrics] = []
+
+    class Kept(Metrics):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(serve, "Metrics", Kept)
+    async with serving(tmp_path, capsys):
+        (metrics,) = made
+        metrics.certificate("server", lambda: 0.0)  # Only with TLS, which this server has not.
+        return {
+            name: labels
+            for collector in list(metrics.registry._collector_to_names)
+            for name, labels in series(collector)
+        }
+
+
+def series(collector: Any) -> list[tuple[str, set[str]]]:
+    """Names of one collector's samples, with its labels."""
+    families = collector.describe() if hasattr(collector, "describe") else collector.collect()
+    # A family says its labels, but for metrics made with labels, where only the metric does.
+    own = set(getattr(collector, "_labelnames", ()))
+    found: list[tuple[str, set[str]]] = []
+    for family in families:
+        labels = own | set(getattr(family, "_labelnames", ()))
+        labels |= {label for sample in family.samples for label in sample.labels}
+        endings = {
+            "counter": ("_total",),
+            "histogram": ("_bucket", "_sum", "_count"),
+        }.get(family.type, ("",))
+        found += [(family.name + ending, labels | {"le"}) for ending in endings]
+    return found
+
+
+def asked(query: str) -> set[str]:
+    """Metrics that a query names."""
+    return set(re.findall(r"\b(?:podgroup_extender|process|python)_\w+", query))
+
+
+def labels_of(query: str) -> set[str]:
+    """Labels that a query selects or sums by."""
+    matched = {
+        label
+        for inside in re.findall(r"\{([^}]*)\}", query)
+        for label in re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", inside)
+    }
+    summed = {
+        label.strip()
+        for inside in re.findall(r"by \(([^)]*)\)", query)
+        for label in inside.split(",")
+    }
+    return matched | summed
+
+
+async def test_metrics_and_labels_exist(exposed: dict[str, set[str]]) -> None:
+    assert "podgroup_extender_leader" in exposed
+    for name, query in QUERIES.items():
+        assert asked(query), name
+        assert asked(query) <= set(exposed), name
+        known = set().union(*(exposed[metric] for metric in asked(query)))
+        assert labels_of(query) <= known, name
+
+
+async def test_metrics_that_pages_name_exist(exposed: dict[str, set[str]]) -> None:
+    known = set(exposed) | {each.removesuffix("_bucket") for each in exposed}
+    for page in (*RUNBOOKS.glob("*.md"), ROOT / "docs" / "operations.md"):
+        missing = asked(page.read_text()) - known - {"podgroup_extender_"}
+        assert not missing, page.name
+
+
+def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
+    alerts = {rule["alert"] for rule in RULES}
+    assert {page.stem for page in RUNBOOKS.glob("*.md")} == alerts
+    for rule in RULES:
+        assert rule["annotations"]["runbook_url"] == f"{BASE}/{rule['alert']}.md"
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        text = (RUNBOOKS / f"{rule['alert']}.md").read_text()
+        headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        assert headings == [
+            rule["alert"],
+            "What it means",
+            "What to look at",
+            "What to do",
+        ]
+
+
+def test_links_of_the_pages_lead_somewhere() -> None:
+    for page in RUNBOOKS.glob("*.md"):
+        for file, anchor in re.findall(r"\]\(([^)#]+)(?:#([^)]*))?\)", page.read_text()):
+            target = (page.parent / file).resolve()
+            assert target.exists(), (page.name, file)
+            headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+            assert not anchor or anchor in anchors, (page.name, anchor)
+
+
+def test_dashboard_is_what_the_code_gives() -> None:
+    assert dashboard.main(["--check"]) == 0
+    document = json.loads(dashboard.FILE.read_text())
+    ids = [panel["id"] for panel in document["panels"]]
+    assert len(set(ids)) == len(ids)
+    taken: set[tuple[int, int]] = set()
+    for panel in document["panels"]:
+        grid = panel["gridPos"]
+        assert grid["x"] + grid["w"] <= dashboard.WIDTH
+        cells = {
+            (x, y)
+            for x in range(grid["x"], grid["x"] + grid["w"])
+            for y in range(grid["y"], grid["y"] + grid["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+def test_a_changed_dashboard_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dashboard.json").write_text("{}")
+    monkeypatch.setattr(dashboard, "FILE", tmp_path / "dashboard.json")
+    assert dashboard.main(["--check"]) == 1

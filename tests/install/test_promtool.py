@@ -1,0 +1,72 @@
+"""Prometheus' own checks of the rules, of every query of the dashboard, and of what fires when."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from tests.install.charts import CHART, Helm, named
+from tests.packaging.manifests import ROOT
+from tools import dashboard
+
+RULES = CHART / "files" / "rules.yaml"
+CASES = ROOT / "tests" / "install" / "rules_test.yaml"
+
+
+def ask(promtool: Path, *words: str) -> str:
+    """Run promtool; everything it says when that fails."""
+    done = subprocess.run(
+        [str(promtool), *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_rules_are_well_formed(promtool: Path) -> None:
+    assert "15 rules found" in ask(promtool, "check", "rules", "--lint-fatal", str(RULES))
+
+
+def test_alerts_fire_on_what_they_are_for(promtool: Path, tmp_path: Path) -> None:
+    cases = tmp_path / "cases.yaml"
+    cases.write_text(CASES.read_text().replace("[RULES]", f"[{RULES}]"))
+    ask(promtool, "test", "rules", str(cases))
+    alerts = {rule["alert"] for rule in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]}
+    text = CASES.read_text()
+    # Each is seen to be silent and to fire.
+    for alert in alerts:
+        assert f"alertname: {alert}}}" in text
+        assert f'alertname="{alert}"' in text
+
+
+def test_queries_of_the_dashboard_can_be_read(promtool: Path, tmp_path: Path) -> None:
+    queries = [q for _, row in dashboard.ROWS for panel in row for q, _ in panel.queries]
+    rules = [
+        {"record": f"panel:{number}", "expr": query.replace("$__rate_interval", "5m")}
+        for number, query in enumerate(queries)
+    ]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    ask(promtool, "check", "rules", str(file))
+
+
+def test_chart_carries_the_same_rules_and_dashboard(
+    promtool: Path, helm_program: Path, tmp_path: Path
+) -> None:
+    """In the operator's object, with the pages where an installation keeps them."""
+    helm = Helm(helm_program, tmp_path)
+    monitoring = {
+        "rules": {"enabled": True, "runbooks": "https://wiki/runbooks"},
+        "dashboard": {"enabled": True},
+    }
+    objects = helm.objects({"monitoring": monitoring})
+    rules = named(objects, "PrometheusRule", "podgroup-extender")["spec"]
+    urls = {r["annotations"]["runbook_url"].rpartition("/")[0] for r in rules["groups"][0]["rules"]}
+    assert urls == {"https://wiki/runbooks"}
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump(rules))
+    ask(promtool, "check", "rules", "--lint-fatal", str(file))
+    carried = named(objects, "ConfigMap", "podgroup-extender-dashboard")["data"]
+    assert json.loads(carried["podgroup-extender.json"]) == dashboard.dashboard()

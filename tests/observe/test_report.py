@@ -1,0 +1,220 @@
+"""The weekly report: its numbers, its looks, and what it does with names that tenants choose."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.cli.main import main
+from extender.model.errors import InvalidInput
+from extender.observe.charts import ceiling, chart
+from extender.observe.file import FORMAT, Report
+from extender.observe.markdown import markdown
+from extender.observe.page import page
+from extender.observe.sums import DAY, WEEK, Ledger, Told, Week, week_of
+from extender.observe.weekly import choose, read, weekly
+
+MONDAY = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
+NOW = MONDAY + 3 * DAY + 3600
+MARKUP = {"script", "img", "a", "iframe", "link", "object", "form", "input", "base"}
+
+
+def ledger() -> Ledger:
+    made = Ledger(weeks=8, gangs=10)
+    made.count(MONDAY + 10, gangs=1, evicted_pods=3, evicted_for_gangs=2)
+    made.count(
+        MONDAY + DAY, broken_gangs=2, broken_for_gangs=1, half_broken_gangs=1, evicted_pods=1
+    )
+    made.count(NOW - 5, gangs=1, planned=1, would_evict_pods=4, would_break_gangs=1)
+    made.count(NOW - 5, in_part_gangs=1, in_part_pod_seconds=7200.0, seats_lost=2)
+    made.tell(
+        NOW,
+        Told(
+            gang="pod-group:team/urgent",
+            priority=100,
+            quorum=4,
+            since=NOW - 600,
+            until=NOW,
+            outcome="whole",
+            answer="plan",
+            seats=4,
+            would_evict=4,
+            would_break=["pod-group:team/low"],
+            evicted=2,
+            broke=["pod-group:team/low"],
+            half_broke=["pod-group:team/low"],
+        ),
+    )
+    return made
+
+
+def report_of(kept: Ledger, written: float = NOW) -> Report:
+    return Report(FORMAT, written, kept.weeks, since=MONDAY - WEEK)
+
+
+def test_week_adds_up_and_says_what_stands_out() -> None:
+    kept = report_of(ledger())
+    found = weekly(kept, (), choose(kept, "this"))
+    lines = {line.what: (line.scheduler, line.extender) for line in found.lines}
+    assert lines["pods evicted for gangs"] == ("2", "4")
+    assert lines["pods evicted for others"] == ("2", "")
+    assert lines["gangs that lost their quorum to gangs"] == ("1", "1")
+    assert lines["... and to others"] == ("1", "")
+    assert lines["hours that their members sat so"] == ("2.0", "")
+    assert found.title == "Week of 2026-11-16, so far"
+    assert [series.values[0][:4] for series in found.series] == [
+        (2, 0, 0, 0),
+        (0, 1, 0, 0),
+        (0, 1, 0, 0),
+        (0, 0, 0, 2),
+    ]
+    text = " ".join(found.findings)
+    assert "1 gang lost the quorum to a preemption that left other members" in text
+    assert "2 seats of its plans" in text
+    assert "more pods for gangs than was done (4, 2)" in text
+
+
+def test_week_in_which_nothing_was_seen_says_so() -> None:
+    kept = report_of(Ledger(8, 10))
+    found = weekly(kept, (), choose(kept, "this"))
+    assert found.findings == (
+        "No gang waited for its quorum, and nobody was evicted by preemption.",
+    )
+    assert "<svg" in page(found)
+    assert markdown(found)
+
+
+def test_gangs_that_wait_are_told_of_in_the_present_week_only() -> None:
+    kept = report_of(ledger(), written=NOW)
+    waiting = [Told(gang="pod-group:team/waits", since=NOW - 60, answer="refusal", message="no")]
+    assert len(weekly(kept, waiting, choose(kept, "this")).gangs) == 2
+    kept.weeks.append(Week(MONDAY - WEEK))
+    assert weekly(kept, waiting, choose(kept, "last")).gangs == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "wrong"),
+    [("never", "none of this, last"), ("2026-01-01", "weeks kept: 2026-11-16"), ("last", "kept")],
+)
+def test_week_that_is_not_there_is_an_error(wanted: str, wrong: str) -> None:
+    kept = report_of(ledger())
+    with pytest.raises(InvalidInput, match=wrong):
+        choose(kept, wanted)
+    assert choose(kept, "2026-11-22").start == MONDAY
+
+
+class Tags(HTMLParser):
+    """Which elements and attributes a page has, and whether all are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+
+TEXTS = st.text(max_size=60) | st.sampled_from(
+    ('<script>alert("x")</script>', "a|b\n|c", "`x`", "![x](http://y)", "]]>", "'\"><img src=x>")
+)
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS, TEXTS)
+def test_names_are_shown_and_do_nothing(gang: str, message: str, broke: str) -> None:
+    kept = report_of(Ledger(8, 10))
+    told = Told(gang=gang, since=NOW, answer="refusal", message=message, evicted=1, broke=[broke])
+    found = weekly(kept, [told], choose(kept, "this"))
+    tags = Tags()
+    tags.feed(page(found))
+    assert not tags.tags & MARKUP
+    assert not {name for name in tags.attributes if name.startswith("on")}
+    assert not tags.attributes & {"src", "href", "xlink:href", "style"}
+    rows = [line for line in markdown(found).splitlines() if line.startswith("| ")]
+    assert all("<" not in row.replace("\\<", "") for row in rows)
+    assert all(row.replace("\\\\", "").replace("\\|", "").count("|") == 7 for row in rows[-1:])
+
+
+def test_page_loads_nothing() -> None:
+    kept = report_of(ledger())
+    text = page(weekly(kept, (), choose(kept, "this")))
+    for outside in ("http:", "https:", "url(", "@import", "<script", "<link", "src="):
+        assert outside not in text
+    assert "default-src 'none'" in text
+
+
+@settings(deadline=None)
+@given(st.floats(0, 1e9))
+def test_axis_is_not_below_its_bars(most: float) -> None:
+    assert ceiling(most) >= most
+    assert ceiling(most) > 0
+
+
+def test_plot_can_be_read_without_being_seen() -> None:
+    kept = report_of(ledger())
+    (first, *_) = weekly(kept, (), choose(kept, "this")).series
+    assert "schedulers 2, 0, 0, 0, 0, 0, 0; extender would 0, 0, 0, 4" in chart(first)
+
+
+def test_weeks_begin_on_mondays() -> None:
+    assert week_of(MONDAY) == week_of(MONDAY + WEEK - 1) == MONDAY
+    assert week_of(MONDAY - 1) == MONDAY - WEEK
+
+
+def test_command_writes_what_the_suffix_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "observe.json"
+    saved.write_bytes(msgspec.json.encode(report_of(ledger())))
+    for name, begins in (("r.html", "<!doctype html>"), ("r.md", "# Week of"), ("r.json", "{")):
+        out = tmp_path / name
+        assert main(["report", "--from", str(saved), "--out", str(out)]) == 0
+        assert out.read_text().startswith(begins)
+    assert main(["report", "--from", str(saved)]) == 0
+    shown = capsys.readouterr().out
+    assert "| pods evicted for gangs | 2 | 4 |" in shown
+    assert "pod-group:team/urgent | 100 | 10 min | whole | evicted 2 pods; broke" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is no report of observe mode"),
+        (b"[]", "is no report of observe mode"),
+        (b'{"format": 9, "written": 0, "weeks": []}', "format 9"),
+        (b'{"format": 1, "written": 0, "weeks": [{"start": 0, "days": []}]}', "seven days"),
+        (b"\xff\xfe", "is no report of observe mode"),
+    ],
+)
+def test_file_that_is_no_report_is_named(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "x.json"
+    saved.write_bytes(content)
+    assert main(["report", "--from", str(saved)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert str(saved) in error
+
+
+def test_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--from", str(tmp_path / "none")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_json_has_the_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "observe.json"
+    document = {**msgspec.to_builtins(report_of(ledger())), "open": [{"gang": "g"}]}
+    saved.write_text(json.dumps(document))
+    assert [gang.gang for gang in read(saved.read_bytes())[1]] == ["g"]
+    assert main(["report", "--from", str(saved), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sums"]["seats_lost"] == 2
