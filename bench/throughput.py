@@ -30,10 +30,10 @@ from bench.rival.bed import Bed
 from bench.rival.comparison import machine
 from bench.rival.serving import serving
 from bench.state import GPU, Amounts, NodeState, PodState, State, gang_of
-from tests.controlplane.build import BuildError
+from tests.controlplane.build import BuildError, ensure_plugin
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.releases import release
-from tests.controlplane.scheduler import BINDER, scheduler_config
+from tests.controlplane.scheduler import BINDER, plugin_config, scheduler_config
 from tests.controlplane.watching import Watch
 
 MINOR = "1.37"
@@ -46,6 +46,7 @@ Way = Literal[
     "extender that binds",
     "extender with prioritize",
     "extender for GPUs only",
+    "plugin",
     "none, every node",
     "extender, every node",
 ]
@@ -135,19 +136,28 @@ class Road:
         plane = self.control_plane
         with contextlib.ExitStack() as stack:
             config, extender = scheduler_config(), {}
+            program = ensure_plugin(MINOR) if way == "plugin" else None
             if not way.startswith("none"):
                 namespace = self.bed.client.namespace
                 binds = way == "extender that binds"
                 served = stack.enter_context(
-                    serving(plane.workdir, plane.extender_kubeconfig, namespace, binds=binds)
+                    serving(
+                        plane.workdir,
+                        plane.extender_kubeconfig,
+                        namespace,
+                        binds=binds,
+                        listens=way == "plugin",
+                    )
                 )
                 config = scheduler_config(served.url, **ENTRY.get(way, {}))
+                if way == "plugin":
+                    config = plugin_config(served.grpc)
                 if binds:
                     config["extenders"].append({"urlPrefix": served.url, **BINDER})
                 extender = {"extender": served.pid}
             if way.endswith("every node"):
                 config["percentageOfNodesToScore"] = 100
-            plane.restart_scheduler(config, gates=())
+            plane.restart_scheduler(config, gates=(), program=program)
             stack.callback(plane.stop_scheduler)
             yield {**plane.pids, **extender, "benchmark": os.getpid()}
 
@@ -166,12 +176,13 @@ def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
 def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, Any]:
     """Measure all ways in turns and return the document to print."""
     road = Road(control_plane, waiting(options.nodes, options.pods))
-    found: dict[Way, list[Measured]] = {way: [] for way in WAYS}
+    ways: tuple[Way, ...] = tuple(way for way in WAYS if way in options.ways)
+    found: dict[Way, list[Measured]] = {way: [] for way in ways}
     try:
         for number in range(options.rounds):
             # Who comes first changes, so that a slow drift of the machine hits all alike.
-            turn = number % len(WAYS)
-            for way in (*WAYS[turn:], *WAYS[:turn]):
+            turn = number % len(ways)
+            for way in (*ways[turn:], *ways[:turn]):
                 found[way].append(one := road.measure(way, options.timeout))
                 print(f"round {number + 1}: {way}: {one.rate:.0f} pods/s", file=sys.stderr)
     finally:
@@ -179,12 +190,13 @@ def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, A
     middle = {way: statistics.median(one.rate for one in ones) for way, ones in found.items()}
     return {
         "command": f"python -m bench.throughput --nodes {options.nodes} --pods {options.pods} "
-        f"--rounds {options.rounds}",
+        f"--rounds {options.rounds}"
+        + ("" if ways == WAYS else "".join(f" --way '{way}'" for way in ways)),
         "machine": machine(),
         "kubernetes": release(MINOR).version,
-        "pods per second": {way: [round(one.rate, 1) for one in found[way]] for way in WAYS},
-        "median": {way: round(middle[way], 1) for way in WAYS},
-        "share of none": {way: round(middle[way] / middle["none"], 3) for way in WAYS},
+        "pods per second": {way: [round(one.rate, 1) for one in found[way]] for way in ways},
+        "median": {way: round(middle[way], 1) for way in ways},
+        "share of none": {way: round(middle[way] / middle["none"], 3) for way in ways},
         "CPU ms a pod": {
             way: {
                 name: round(statistics.median(one.cpu[name] for one in ones), 2)
@@ -210,11 +222,12 @@ def table(done: dict[str, Any]) -> str:
         "| way | each round | median | share of none |",
         "| --- | --- | ---: | ---: |",
     ]
-    for way in WAYS:
+    for way in done["median"]:
         rounds = ", ".join(f"{rate:.0f}" for rate in done["pods per second"][way])
         share = done["share of none"][way]
         lines.append(f"| {way} | {rounds} | {done['median'][way]:.0f} | {share:.2f} |")
-    names = list(dict.fromkeys(name for way in WAYS for name in done["CPU ms a pod"][way]))
+    measured = done["CPU ms a pod"].values()
+    names = list(dict.fromkeys(name for cpu in measured for name in cpu))
     lines += [
         "",
         "Milliseconds of CPU a pod in that time, medians; `benchmark` is the watch that counts.",
@@ -222,7 +235,7 @@ def table(done: dict[str, Any]) -> str:
         "| way | " + " | ".join(names) + " | all |",
         "| --- |" + " ---: |" * (len(names) + 1),
     ]
-    for way in WAYS:
+    for way in done["median"]:
         spent = done["CPU ms a pod"][way]
         cells = [f"{spent[name]:.2f}" if name in spent else "" for name in names]
         lines.append(f"| {way} | " + " | ".join(cells) + f" | {sum(spent.values()):.2f} |")
@@ -235,10 +248,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--way", dest="ways", action="append", choices=WAYS, help="measure it (default: all)"
+    )
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one way")
     parser.add_argument("--out", type=Path, default=OUT, help="where the JSON goes")
     parser.add_argument("--report", type=Path, help="put the tables into this page as well")
     options = parser.parse_args(arguments)
+    options.ways = options.ways or WAYS
+    if "none" not in options.ways:
+        print("error: shares are of none: measure it too", file=sys.stderr)
+        return 2
     if options.nodes < 1 or options.rounds < 1 or not 2 <= options.pods <= options.nodes * 100:
         print("error: at least one node and round, 2 to 100 pods a node", file=sys.stderr)
         return 2

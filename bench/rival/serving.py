@@ -19,6 +19,7 @@ from msgspec import Struct
 from extender.model.settings import (
     ApiSettings,
     BindSettings,
+    GrpcSettings,
     PlanSettings,
     SeatSettings,
     ServerSettings,
@@ -33,6 +34,8 @@ class Served(Struct, frozen=True):
 
     url: str
     pid: int
+    grpc: str
+    """Where it answers gRPC."""
 
 
 @contextlib.contextmanager
@@ -43,19 +46,22 @@ def serving(
     order: str = "default",
     *,
     binds: bool = False,
+    listens: bool = False,
 ) -> Iterator[Served]:
     """Run ``serve`` and tell where once it is ready, which includes that its cache is full.
 
     ``binds``: the bind verb is served, and bindings are not limited in number a second.
+    ``listens``: gRPC is served too.
     Its log is ``extender.log`` in ``folder``. Raises RuntimeError with the end of the
     log when it does not become ready.
     """
-    port = _free_port()
+    port, grpc = _free_port(), f"127.0.0.1:{_free_port()}"
     settings = Settings(
         server=ServerSettings(port=port, log_level="info"),
         plan=PlanSettings(cost_order=order),
         seats=SeatSettings(record_namespace=record_namespace),
         bind=BindSettings(enabled=binds),
+        grpc=GrpcSettings(listen=grpc if listens else ""),
         api=ApiSettings(requests_per_second=0) if binds else ApiSettings(),
     )
     config, log = folder / "extender.yaml", folder / "extender.log"
@@ -67,7 +73,7 @@ def serving(
     url = f"http://127.0.0.1:{port}"
     try:
         _wait_ready(url, process, log)
-        yield Served(url, process.pid)
+        yield Served(url, process.pid, grpc)
     finally:
         process.terminate()
         try:

@@ -127,7 +127,7 @@ class SeatBoard:
                     gang=str(hold.gang),
                     priority=int32(hold.priority),
                     requests=amounts(hold.requests),
-                    firm=(flight := book.get(hold.gang)) is not None and flight.binding,
+                    firm=(flight := book.get(hold.gang)) is not None and flight.firm,
                 )
                 for hold in holds
             ],
@@ -152,9 +152,11 @@ class SeatBoard:
 class SeatWatch:
     """The handler of WatchSeats."""
 
-    def __init__(self, source: Source, board: SeatBoard) -> None:
+    def __init__(self, source: Source, board: SeatBoard, keys: tuple[str, ...]) -> None:
+        """``keys``: label and annotation keys that members of gangs have."""
         self._source = source
         self._board = board
+        self._keys = keys
 
     async def watch(self, data: bytes, call: Call) -> None:
         """Write the whole state, then what changes. Raises NotReady when it cannot be known."""
@@ -171,17 +173,24 @@ class SeatWatch:
             if changed or changed is None or silent >= heartbeat:
                 term, version = board.term, board.version
                 nodes = board.everything() if changed is None else changed
-                message = partial(_encoded, term, version, changed is None, nodes)
+                message = partial(self._encoded, term, version, changed is None, nodes)
                 # Returns when the caller has room for it; the board goes on meanwhile.
                 await call.write(await made(len(nodes), message))
                 told = loop.time()
                 continue
             await board.waiters.wait(min(LOOK_SECONDS, heartbeat - silent))
 
-
-def _encoded(term: str, version: int, full: bool, nodes: list[watch_pb2.NodeSeats]) -> bytes:
-    message = watch_pb2.WatchSeatsResponse(term=term, version=version, full=full, nodes=nodes)
-    return message.SerializeToString()
+    def _encoded(
+        self, term: str, version: int, full: bool, nodes: list[watch_pb2.NodeSeats]
+    ) -> bytes:
+        message = watch_pb2.WatchSeatsResponse(
+            term=term,
+            version=version,
+            full=full,
+            nodes=nodes,
+            gang_keys=self._keys if full else (),
+        )
+        return message.SerializeToString()
 
 
 def heartbeat_of(given: Duration) -> float:

@@ -12,6 +12,7 @@ from uuid import uuid4
 import grpc
 import structlog
 
+from extender.groups.markers import gang_keys
 from extender.grpc_api import health, reflecting
 from extender.grpc_api.calls import Calls, Handler
 from extender.grpc_api.credentials import Rotating
@@ -150,8 +151,9 @@ class GrpcServer:
     def _handlers(self) -> dict[str, Handlers]:
         """Return service -> method -> handler. A method without one is a KeyError here."""
         source, calls = self._source, self.calls
-        verbs, plans = VerbCalls(source.verbs, calls), PlanCalls(source, self._what_ifs)
         board = SeatBoard(source.present, uuid4().hex[:12])
+        verbs, plans = VerbCalls(source.verbs, calls, board), PlanCalls(source, self._what_ifs)
+        keys = gang_keys(source.settings.groups)
         found = {
             "Filter": calls.unary("filter", verbs.filter),
             "Prioritize": calls.unary("prioritize", verbs.prioritize),
@@ -160,7 +162,7 @@ class GrpcServer:
             "Plan": calls.unary("plan", plans.plan, "/debug/snapshot"),
             "Explain": calls.unary("explain", ExplainCalls(source).explain, "/debug/gangs"),
             # A scheduler that mirrors the seats is a caller of the verbs.
-            "WatchSeats": calls.stream("watch-seats", SeatWatch(source, board).watch),
+            "WatchSeats": calls.stream("watch-seats", SeatWatch(source, board, keys).watch),
             "WatchDecisions": calls.stream(
                 "watch-decisions", DecisionWatch(source).watch, "/debug/decisions"
             ),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Raw
 
 from extender.grpc_api.calls import Answered, Call, Calls, parsed
+from extender.grpc_api.seats import SeatBoard
 from extender.model.errors import InvalidInput, NotReady
 from extender.pb.podgroup.v1 import extender_pb2
 from extender.server.app import Verbs
@@ -19,9 +20,10 @@ from extender.wire.preempt import Candidate, PreemptArgs
 class VerbCalls:
     """The handlers of ExtenderService."""
 
-    def __init__(self, verbs: Verbs, calls: Calls) -> None:
+    def __init__(self, verbs: Verbs, calls: Calls, board: SeatBoard) -> None:
         self._verbs = verbs
         self._calls = calls
+        self._board = board
 
     async def filter(self, data: bytes, call: Call) -> Answered:
         """Say which of the nodes the pod may have."""
@@ -31,11 +33,12 @@ class VerbCalls:
         if result.error:
             # Filter's own word for an answer that would be a guess; over HTTP it travels in a 200.
             raise NotReady(result.error)
-        return (
-            filter_response(result, args.node_names),
-            len(args.node_names),
-            len(result.node_names),
-        )
+        answer = filter_response(result, args.node_names)
+        if result.seat_of:
+            await self._board.renew()
+            answer.seat.gang = result.seat_of
+            answer.seat.term, answer.seat.version = self._board.term, self._board.version
+        return answer, len(args.node_names), len(result.node_names)
 
     async def prioritize(self, data: bytes, call: Call) -> Answered:
         """Score the nodes."""
@@ -84,7 +87,11 @@ class VerbCalls:
 def filter_response(result: FilterResult, offered: list[str]) -> extender_pb2.FilterResponse:
     """Return the answer; where all of a long list is kept it need not travel back."""
     refused = result.failed or result.failed_and_unresolvable
-    if not refused and (result.node_names is offered or result.node_names == offered):
+    if (
+        not refused
+        and not result.seat_of
+        and (result.node_names is offered or result.node_names == offered)
+    ):
         return extender_pb2.FilterResponse(unchanged=True)
     return extender_pb2.FilterResponse(
         node_names=result.node_names,

@@ -8,6 +8,8 @@ kube-scheduler up to 1.37 a plain failed node would be tried for preemption.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from extender.gang.act.book import Flight, State
 from extender.gang.plan.lists import complete
 from extender.model.errors import UnknownPod
@@ -81,9 +83,8 @@ class Filter:
             if not self._context.asking.seat_given(flight, pod):
                 return hold_back(names, f"{flight.key}: {seat} does not work, another is sought")
             others = [name for name in names if name != seat]
-            result = hold_back(others, f"{flight.key}: its seat is on {seat}")
-            result.node_names.append(seat)
-            return result
+            refused = hold_back(others, f"{flight.key}: its seat is on {seat}")
+            return replace(refused, node_names=[seat], seat_of=str(flight.key))
         # The request tells what the attempt was made with: a nominated seat has just been tried.
         if not _nominated_only(names, pod, told):
             if told.nominated == seat or self._complete(names):

@@ -50,6 +50,8 @@ class FilterResult(Struct, frozen=True):
     failed: dict[str, str] = field(default_factory=dict)
     failed_and_unresolvable: dict[str, str] = field(default_factory=dict)
     error: str = ""
+    seat_of: str = ""
+    """The gang in which the one node kept is the pod's open seat; never on the wire of HTTP."""
 
 
 class HostPriority(Struct, frozen=True):

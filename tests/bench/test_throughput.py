@@ -17,6 +17,11 @@ def test_pods_that_cannot_all_fit_are_refused(capsys: pytest.CaptureFixture[str]
     assert "100 pods a node" in capsys.readouterr().err
 
 
+def test_shares_need_what_they_are_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--way", "plugin"]) == 2
+    assert "none" in capsys.readouterr().err
+
+
 def test_the_table_has_every_way() -> None:
     rates = {way: [100.0, 50.0] for way in WAYS}
     done = {

@@ -27,6 +27,8 @@ from tests.controlplane.releases import KWOK_MODULE, RELEASES, release
 
 CACHE_VARIABLE = "PODGROUP_EXTENDER_CONTROLPLANE_CACHE"
 
+PLUGIN = Path(__file__).resolve().parents[2] / "plugin"
+
 KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 Log = Callable[[str], None]
@@ -47,12 +49,17 @@ class Module:
     ldflags: str
     tags: str = ""
     """Build tags, separated by commas."""
+    sources: tuple[Path, ...] = ()
+    """Folders with code of our own that is compiled in."""
 
     def key(self) -> str:
         """Name of the cache directory: the same pins and flags give the same name."""
         digest = hashlib.sha256()
-        for name in ("go.mod", "go.sum", "tools.go"):
+        for name in ("go.mod", "go.sum", *(("tools.go",) if not self.sources else ())):
             digest.update((self.path / name).read_bytes())
+        for file in sorted(each for folder in self.sources for each in folder.rglob("*.go")):
+            if not file.name.endswith("_test.go"):
+                digest.update(file.read_bytes())
         flags = (self.packages, self.ldflags, os.uname().machine)
         digest.update(repr((*flags, self.tags) if self.tags else flags).encode())
         return f"{self.name}-{digest.hexdigest()[:12]}"
@@ -89,6 +96,26 @@ def kubernetes_module(minor: str) -> Module:
     packages = [("etcd", "go.etcd.io/etcd/server/v3")]
     packages += [(program, f"k8s.io/kubernetes/cmd/{program}") for program in KUBERNETES_PROGRAMS]
     return Module(minor, chosen.module, tuple(packages), ldflags)
+
+
+def plugin_module(minor: str) -> Module:
+    """kube-scheduler with the plugin of this repository (docs/plugin.md)."""
+    stock = kubernetes_module(minor)
+    path = PLUGIN / f"v{minor.replace('.', '_')}"
+    package = f"podgroup-extender.io/plugin/{path.name}"
+    return Module(
+        f"plugin-{minor}",
+        path,
+        (("kube-scheduler", package),),
+        stock.ldflags,
+        sources=(path, PLUGIN / "core"),
+    )
+
+
+def ensure_plugin(minor: str, cache: Path | None = None, log: Log | None = None) -> Path:
+    """Return kube-scheduler with the plugin, building it when it is missing."""
+    module = plugin_module(minor)
+    return ensure_module(module, cache or default_cache(), log or _silent) / "kube-scheduler"
 
 
 def kwok_module() -> Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.controlplane.client import ApiError, Client, Object
@@ -81,6 +82,8 @@ class Cluster:
         """Restart kube-scheduler with the documented configuration for an extender."""
         self.use_scheduler(scheduler_config(url, **overrides), gates=gates)
 
-    def use_scheduler(self, config: Object, *, gates: Sequence[str] = ()) -> None:
+    def use_scheduler(
+        self, config: Object, *, gates: Sequence[str] = (), program: Path | None = None
+    ) -> None:
         """Restart kube-scheduler with a configuration; the next test has the default again."""
-        self.control_plane.restart_scheduler(config, gates=gates)
+        self.control_plane.restart_scheduler(config, gates=gates, program=program)

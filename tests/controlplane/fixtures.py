@@ -19,6 +19,7 @@ from tests.controlplane.cleaning import Baseline
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.releases import RELEASES, release
+from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import scheduler_config
 
 VERSIONS_VARIABLE = "PODGROUP_EXTENDER_KUBE"
@@ -90,6 +91,13 @@ def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
         control_plane.ensure_servers()
         baseline.clean()
         client.close()
+
+
+@pytest.fixture
+def rights(cluster: Cluster) -> Cluster:
+    """The manifest's rules, bound to the test bed's user for the extender."""
+    grant_manifest(cluster.client)
+    return cluster
 
 
 @pytest.hookimpl(wrapper=True)

@@ -52,6 +52,8 @@ class ControlPlane:
         """Seconds each server took to become ready at the last start."""
         self.scheduler_document = scheduler if scheduler is not None else scheduler_config()
         self.scheduler_gates = tuple(scheduler_gates)
+        self.scheduler_program: Path | None = None
+        """A kube-scheduler other than the stock one."""
         self._apiserver_flags = tuple(apiserver_flags)
         self._cache = cache
         self._ports = Ports()
@@ -144,12 +146,20 @@ class ControlPlane:
         self.stop()
 
     def restart_scheduler(
-        self, config: Object | None = None, *, gates: Sequence[str] | None = None
+        self,
+        config: Object | None = None,
+        *,
+        gates: Sequence[str] | None = None,
+        program: Path | None = None,
     ) -> None:
-        """Start kube-scheduler anew with a configuration (default: the last one) and gates."""
+        """Start kube-scheduler anew with a configuration (default: the last one) and gates.
+
+        With a configuration, ``program`` takes the place of the stock kube-scheduler.
+        """
         self.stop_scheduler()
         if config is not None:
             self.scheduler_document = config
+            self.scheduler_program = program
         if gates is not None:
             self.scheduler_gates = tuple(gates)
         self._start_scheduler()
@@ -246,7 +256,7 @@ class ControlPlane:
             self.scheduler_document,
             self.layout.kubeconfig("scheduler"),
         )
-        program = self._programs["kube-scheduler"]
+        program = self.scheduler_program or self._programs["kube-scheduler"]
         return commands.scheduler(program, self.layout, config, self.scheduler_gates)
 
     def _run(self, name: str, command: list[str], ready: Callable[[], bool]) -> None:

@@ -27,6 +27,33 @@ BINDER: Object = {
 """The entry of the bind barrier without its address: every pod is bound by the extender."""
 
 
+PLUGIN = "PodGroupExtender"
+
+
+def plugin_config(address: str, **args: Any) -> Object:
+    """A KubeSchedulerConfiguration for a kube-scheduler that is built with our plugin.
+
+    ``address`` is that of the extender's gRPC; keyword arguments are further ones of the plugin.
+    """
+    plugins: Object = {
+        "multiPoint": {
+            "enabled": [{"name": PLUGIN}],
+            "disabled": [{"name": "DefaultPreemption"}],
+        }
+    }
+    if args.get("barrier") == "Bind":
+        plugins["bind"] = {"enabled": [{"name": PLUGIN}]}
+    config = scheduler_config()
+    config["profiles"] = [
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": plugins,
+            "pluginConfig": [{"name": PLUGIN, "args": {"address": address, **args}}],
+        }
+    ]
+    return config
+
+
 def scheduler_config(extender_url: str | None = None, **extender_overrides: Any) -> Object:
     """A KubeSchedulerConfiguration, with the extender at the given URL or with none.
 

@@ -10,13 +10,15 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from extender.gang.act.book import Book, Flight, State
+from extender.groups.markers import gang_keys
 from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Seat
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
-from extender.pb.podgroup.v1 import watch_pb2
+from extender.pb.podgroup.v1 import extender_pb2, watch_pb2
 from extender.verbs.context import Context
+from extender.wire.filter import FilterArgs, FilterResult
 from tests.gang.rig import Rig
 from tests.grpc_api.site import Callers, Site, calling, serving, serving_rig
 from tests.server.doubles import Echo
@@ -145,6 +147,8 @@ async def test_seats_are_firm_from_the_first_answer_on() -> None:
     assert await firm() == set()
     terms.book.seat_taken("u4")
     assert await firm() == {"n3"}
+    terms.book.keep_away(one, 1.0)
+    assert await firm() == {"n1", "n2", "n3"}, "kept clear before the first member comes"
 
 
 async def test_amounts_beyond_the_field_are_cut_and_do_not_end_the_stream() -> None:
@@ -153,6 +157,46 @@ async def test_amounts_beyond_the_field_are_cut_and_do_not_end_the_stream() -> N
     async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
         found = await next_of(watching(callers))
         assert found.nodes[0].seats[0].requests[0].amount == 2**63 - 1
+
+
+async def test_the_first_message_says_by_what_members_are_known() -> None:
+    terms = Terms()
+    terms.book.open_flight(flight("a", {"u1": "n1"}), ())
+    async with serving(Echo(), context=terms) as site, calling(site.target) as callers:
+        call = watching(callers)
+        first = await next_of(call)
+        assert tuple(first.gang_keys) == gang_keys(Settings().groups)
+        assert "jobset.sigs.k8s.io/jobset-name" in first.gang_keys
+        terms.book.seat_taken("u1")
+        assert not (await next_of(call)).gang_keys
+        call.cancel()
+
+
+async def test_an_open_seat_names_a_version_that_shows_its_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when nobody has watched before, and when only the seat was on offer."""
+    terms = Terms()
+    terms.book.open_flight(flight("a", {"u1": "n1", "u2": "n2"}), ())
+    verbs = Echo()
+
+    async def seated(args: FilterArgs) -> FilterResult:
+        return FilterResult(node_names=["n1"], seat_of="pod-group:default/a")
+
+    monkeypatch.setattr(verbs, "filter", seated)
+    async with serving(verbs, context=terms) as site, calling(site.target) as callers:
+        pod = b'{"metadata": {"name": "p", "namespace": "default", "uid": "u1"}, "spec": {}}'
+        asked = extender_pb2.FilterRequest(pod=pod, node_names=["n1"])
+        answer = await callers.extender.Filter(asked)
+        assert (answer.unchanged, list(answer.node_names)) == (False, ["n1"])
+        assert answer.seat.gang == "pod-group:default/a"
+        call = watching(callers)
+        first = await next_of(call)
+        assert (first.term, first.version) == (answer.seat.term, answer.seat.version)
+        assert {node.node_name for node in first.nodes} == {"n1", "n2"}
+        terms.book.seat_taken("u2")
+        assert (await callers.extender.Filter(asked)).seat.version > first.version
+        call.cancel()
 
 
 async def test_a_heartbeat_says_that_nothing_has_changed() -> None:

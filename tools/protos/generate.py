@@ -32,7 +32,7 @@ def descriptors() -> FileDescriptorSet:
     """Return what proto/ says, with comments. Raises SystemExit when it does not compile."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "set"
-        _compile([f"--descriptor_set_out={path}", "--include_source_info"])
+        compiled([f"--descriptor_set_out={path}", "--include_source_info"])
         return FileDescriptorSet.FromString(path.read_bytes())
 
 
@@ -58,7 +58,7 @@ def write(package: Path) -> None:
     """Generate the package anew."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
-        _compile(
+        compiled(
             [f"--{kind}_out={out}" for kind in ("python", "grpc_python")]
             + [f"--{kind}_out=quiet:{out}" for kind in ("mypy", "mypy_grpc")]
         )
@@ -80,7 +80,7 @@ def differences(fresh: Path, present: Path) -> list[str]:
     return [
         f"extender/pb/{name} is not what proto/ gives: run python -m tools.protos"
         for name in sorted(names)
-        if _read(fresh / name) != _read(present / name)
+        if content(fresh / name) != content(present / name)
     ]
 
 
@@ -92,12 +92,13 @@ def _files(folder: Path) -> set[str]:
     }
 
 
-def _read(file: Path) -> bytes | None:
+def content(file: Path) -> bytes | None:
+    """Return what a file has, None when there is none."""
     return file.read_bytes() if file.exists() else None
 
 
-def _compile(options: Iterable[str]) -> None:
-    """Run protoc over all of proto/."""
+def compiled(options: Iterable[str]) -> None:
+    """Run protoc over all of proto/. Raises SystemExit when it fails."""
     well_known = Path(grpc_tools.__file__).parent / "_proto"
     # protoc finds its plugins on PATH; those of this interpreter are meant.
     before = os.environ.get("PATH", "")

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apodgroup/v1/extender.proto\x12\x0bpodgroup.v1\"0\n\rFilterRequest\x12\x0b\n\x03pod\x18\x01 \x01(\x0c\x12\x12\n\nnode_names\x18\x02 \x03(\t\"\x9e\x01\n\x0e\x46ilterResponse\x12\x11\n\tunchanged\x18\x01 \x01(\x08\x12\x12\n\nnode_names\x18\x02 \x03(\t\x12)\n\x06\x66\x61iled\x18\x03 \x03(\x0b\x32\x19.podgroup.v1.RefusedNodes\x12:\n\x17\x66\x61iled_and_unresolvable\x18\x04 \x03(\x0b\x32\x19.podgroup.v1.RefusedNodes\"2\n\x0cRefusedNodes\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x12\n\nnode_names\x18\x02 \x03(\t\"4\n\x11PrioritizeRequest\x12\x0b\n\x03pod\x18\x01 \x01(\x0c\x12\x12\n\nnode_names\x18\x02 \x03(\t\"<\n\x12PrioritizeResponse\x12&\n\x06scores\x18\x01 \x03(\x0b\x32\x16.podgroup.v1.NodeScore\"-\n\tNodeScore\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x05\"Z\n\x0b\x42indRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\x12\x0f\n\x07pod_uid\x18\x03 \x01(\t\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x0c\x42indResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\t\"\xab\x01\n\x0ePreemptRequest\x12\x0b\n\x03pod\x18\x01 \x01(\x0c\x12?\n\ncandidates\x18\x02 \x03(\x0b\x32+.podgroup.v1.PreemptRequest.CandidatesEntry\x1aK\n\x0f\x43\x61ndidatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.podgroup.v1.NodeVictims:\x02\x38\x01\"\xa0\x01\n\x0fPreemptResponse\x12@\n\ncandidates\x18\x01 \x03(\x0b\x32,.podgroup.v1.PreemptResponse.CandidatesEntry\x1aK\n\x0f\x43\x61ndidatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.podgroup.v1.NodeVictims:\x02\x38\x01\";\n\x0bNodeVictims\x12\x10\n\x08pod_uids\x18\x01 \x03(\t\x12\x1a\n\x12num_pdb_violations\x18\x02 \x01(\x03\x32\xa6\x02\n\x0f\x45xtenderService\x12\x41\n\x06\x46ilter\x12\x1a.podgroup.v1.FilterRequest\x1a\x1b.podgroup.v1.FilterResponse\x12M\n\nPrioritize\x12\x1e.podgroup.v1.PrioritizeRequest\x1a\x1f.podgroup.v1.PrioritizeResponse\x12\x44\n\x07Preempt\x12\x1b.podgroup.v1.PreemptRequest\x1a\x1c.podgroup.v1.PreemptResponse\x12;\n\x04\x42ind\x12\x18.podgroup.v1.BindRequest\x1a\x19.podgroup.v1.BindResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apodgroup/v1/extender.proto\x12\x0bpodgroup.v1\"0\n\rFilterRequest\x12\x0b\n\x03pod\x18\x01 \x01(\x0c\x12\x12\n\nnode_names\x18\x02 \x03(\t\"\xc3\x01\n\x0e\x46ilterResponse\x12\x11\n\tunchanged\x18\x01 \x01(\x08\x12\x12\n\nnode_names\x18\x02 \x03(\t\x12)\n\x06\x66\x61iled\x18\x03 \x03(\x0b\x32\x19.podgroup.v1.RefusedNodes\x12:\n\x17\x66\x61iled_and_unresolvable\x18\x04 \x03(\x0b\x32\x19.podgroup.v1.RefusedNodes\x12#\n\x04seat\x18\x05 \x01(\x0b\x32\x15.podgroup.v1.OpenSeat\"7\n\x08OpenSeat\x12\x0c\n\x04gang\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x04\"2\n\x0cRefusedNodes\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x12\n\nnode_names\x18\x02 \x03(\t\"4\n\x11PrioritizeRequest\x12\x0b\n\x03pod\x18\x01 \x01(\x0c\x12\x12\n\nnode_names\x18\x02 \x03(\t\"<\n\x12PrioritizeResponse\x12&\n\x06scores\x18\x01 \x03(\x0b\x32\x16.podgroup.v1.NodeScore\"-\n\tNodeScore\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x05\"Z\n\x0b\x42indRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\x12\x0f\n\x07pod_uid\x18\x03 \x01(\t\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x0c\x42indResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\t\"\xab\x01\n\x0ePreemptRequest\x12\x0b\n\x03pod\x18\x01 \x01(\x0c\x12?\n\ncandidates\x18\x02 \x03(\x0b\x32+.podgroup.v1.PreemptRequest.CandidatesEntry\x1aK\n\x0f\x43\x61ndidatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.podgroup.v1.NodeVictims:\x02\x38\x01\"\xa0\x01\n\x0fPreemptResponse\x12@\n\ncandidates\x18\x01 \x03(\x0b\x32,.podgroup.v1.PreemptResponse.CandidatesEntry\x1aK\n\x0f\x43\x61ndidatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.podgroup.v1.NodeVictims:\x02\x38\x01\";\n\x0bNodeVictims\x12\x10\n\x08pod_uids\x18\x01 \x03(\t\x12\x1a\n\x12num_pdb_violations\x18\x02 \x01(\x03\x32\xa6\x02\n\x0f\x45xtenderService\x12\x41\n\x06\x46ilter\x12\x1a.podgroup.v1.FilterRequest\x1a\x1b.podgroup.v1.FilterResponse\x12M\n\nPrioritize\x12\x1e.podgroup.v1.PrioritizeRequest\x1a\x1f.podgroup.v1.PrioritizeResponse\x12\x44\n\x07Preempt\x12\x1b.podgroup.v1.PreemptRequest\x1a\x1c.podgroup.v1.PreemptResponse\x12;\n\x04\x42ind\x12\x18.podgroup.v1.BindRequest\x1a\x19.podgroup.v1.BindResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,29 +38,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FILTERREQUEST']._serialized_start=43
   _globals['_FILTERREQUEST']._serialized_end=91
   _globals['_FILTERRESPONSE']._serialized_start=94
-  _globals['_FILTERRESPONSE']._serialized_end=252
-  _globals['_REFUSEDNODES']._serialized_start=254
-  _globals['_REFUSEDNODES']._serialized_end=304
-  _globals['_PRIORITIZEREQUEST']._serialized_start=306
-  _globals['_PRIORITIZEREQUEST']._serialized_end=358
-  _globals['_PRIORITIZERESPONSE']._serialized_start=360
-  _globals['_PRIORITIZERESPONSE']._serialized_end=420
-  _globals['_NODESCORE']._serialized_start=422
-  _globals['_NODESCORE']._serialized_end=467
-  _globals['_BINDREQUEST']._serialized_start=469
-  _globals['_BINDREQUEST']._serialized_end=559
-  _globals['_BINDRESPONSE']._serialized_start=561
-  _globals['_BINDRESPONSE']._serialized_end=590
-  _globals['_PREEMPTREQUEST']._serialized_start=593
-  _globals['_PREEMPTREQUEST']._serialized_end=764
-  _globals['_PREEMPTREQUEST_CANDIDATESENTRY']._serialized_start=689
-  _globals['_PREEMPTREQUEST_CANDIDATESENTRY']._serialized_end=764
-  _globals['_PREEMPTRESPONSE']._serialized_start=767
-  _globals['_PREEMPTRESPONSE']._serialized_end=927
-  _globals['_PREEMPTRESPONSE_CANDIDATESENTRY']._serialized_start=689
-  _globals['_PREEMPTRESPONSE_CANDIDATESENTRY']._serialized_end=764
-  _globals['_NODEVICTIMS']._serialized_start=929
-  _globals['_NODEVICTIMS']._serialized_end=988
-  _globals['_EXTENDERSERVICE']._serialized_start=991
-  _globals['_EXTENDERSERVICE']._serialized_end=1285
+  _globals['_FILTERRESPONSE']._serialized_end=289
+  _globals['_OPENSEAT']._serialized_start=291
+  _globals['_OPENSEAT']._serialized_end=346
+  _globals['_REFUSEDNODES']._serialized_start=348
+  _globals['_REFUSEDNODES']._serialized_end=398
+  _globals['_PRIORITIZEREQUEST']._serialized_start=400
+  _globals['_PRIORITIZEREQUEST']._serialized_end=452
+  _globals['_PRIORITIZERESPONSE']._serialized_start=454
+  _globals['_PRIORITIZERESPONSE']._serialized_end=514
+  _globals['_NODESCORE']._serialized_start=516
+  _globals['_NODESCORE']._serialized_end=561
+  _globals['_BINDREQUEST']._serialized_start=563
+  _globals['_BINDREQUEST']._serialized_end=653
+  _globals['_BINDRESPONSE']._serialized_start=655
+  _globals['_BINDRESPONSE']._serialized_end=684
+  _globals['_PREEMPTREQUEST']._serialized_start=687
+  _globals['_PREEMPTREQUEST']._serialized_end=858
+  _globals['_PREEMPTREQUEST_CANDIDATESENTRY']._serialized_start=783
+  _globals['_PREEMPTREQUEST_CANDIDATESENTRY']._serialized_end=858
+  _globals['_PREEMPTRESPONSE']._serialized_start=861
+  _globals['_PREEMPTRESPONSE']._serialized_end=1021
+  _globals['_PREEMPTRESPONSE_CANDIDATESENTRY']._serialized_start=783
+  _globals['_PREEMPTRESPONSE_CANDIDATESENTRY']._serialized_end=858
+  _globals['_NODEVICTIMS']._serialized_start=1023
+  _globals['_NODEVICTIMS']._serialized_end=1082
+  _globals['_EXTENDERSERVICE']._serialized_start=1085
+  _globals['_EXTENDERSERVICE']._serialized_end=1379
 # @@protoc_insertion_point(module_scope)

@@ -56,6 +56,7 @@ class FilterResponse(_message.Message):
     NODE_NAMES_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     FAILED_AND_UNRESOLVABLE_FIELD_NUMBER: _builtins.int
+    SEAT_FIELD_NUMBER: _builtins.int
     unchanged: _builtins.bool
     """Every node on offer may be used; nothing else is set then. So it is for pods of no gang while
     no seat is in their way.
@@ -72,6 +73,10 @@ class FilterResponse(_message.Message):
     def failed_and_unresolvable(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedNodes]:
         """Nodes that are refused whoever goes."""
 
+    @_builtins.property
+    def seat(self) -> Global___OpenSeat:
+        """The one node kept is the pod's open seat. Then `unchanged` is not used."""
+
     def __init__(
         self,
         *,
@@ -79,14 +84,47 @@ class FilterResponse(_message.Message):
         node_names: _abc.Iterable[_builtins.str] | None = ...,
         failed: _abc.Iterable[Global___RefusedNodes] | None = ...,
         failed_and_unresolvable: _abc.Iterable[Global___RefusedNodes] | None = ...,
+        seat: Global___OpenSeat | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["seat", b"seat"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed", b"failed", "failed_and_unresolvable", b"failed_and_unresolvable", "node_names", b"node_names", "unchanged", b"unchanged"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed", b"failed", "failed_and_unresolvable", b"failed_and_unresolvable", "node_names", b"node_names", "seat", b"seat", "unchanged", b"unchanged"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FilterResponse: _TypeAlias = FilterResponse  # noqa: Y015
+
+@_typing.final
+class OpenSeat(_message.Message):
+    """A seat that its member may take. The gang starts when all members of its plan have theirs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GANG_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    gang: _builtins.str
+    """The gang (DIALECT:NAMESPACE/NAME)."""
+    term: _builtins.str
+    """The term of WatchSeats in which it is held."""
+    version: _builtins.int
+    """A version of that term which shows all seats of the plan. A mirror that is behind does not know
+    with whom the gang starts.
+    """
+    def __init__(
+        self,
+        *,
+        gang: _builtins.str = ...,
+        term: _builtins.str = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gang", b"gang", "term", b"term", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenSeat: _TypeAlias = OpenSeat  # noqa: Y015
 
 @_typing.final
 class RefusedNodes(_message.Message):

@@ -58,6 +58,7 @@ class WatchSeatsResponse(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     FULL_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
+    GANG_KEYS_FIELD_NUMBER: _builtins.int
     term: _builtins.str
     """Changes with each term of a leading replica; versions are only compared within one."""
     version: _builtins.int
@@ -68,6 +69,12 @@ class WatchSeatsResponse(_message.Message):
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeSeats]:
         """The nodes that are new or different."""
 
+    @_builtins.property
+    def gang_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keys of labels and annotations, in full messages. A pod is of no gang if it has none of them,
+        no spec.schedulingGroup, and no seat.
+        """
+
     def __init__(
         self,
         *,
@@ -75,10 +82,11 @@ class WatchSeatsResponse(_message.Message):
         version: _builtins.int = ...,
         full: _builtins.bool = ...,
         nodes: _abc.Iterable[Global___NodeSeats] | None = ...,
+        gang_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["full", b"full", "nodes", b"nodes", "term", b"term", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["full", b"full", "gang_keys", b"gang_keys", "nodes", b"nodes", "term", b"term", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -136,7 +144,9 @@ class HeldSeat(_message.Message):
     priority: _builtins.int
     """It is held against pods of this priority and below."""
     firm: _builtins.bool
-    """Its gang is being seated: it is held against pods of any priority."""
+    """Its gang is being seated, or its room is kept clear for that: it is held against pods of any
+    priority.
+    """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
         """What the member requests."""

@@ -1,0 +1,69 @@
+"""By which labels and annotations a pod shows that it may belong to a gang.
+
+For those who tell members from other pods without asking (a scheduler with a mirror of the seats).
+A pod with none of these keys and no spec.schedulingGroup is of no gang that waits for its members;
+one that has a key may still be of none, and has to be asked about.
+"""
+
+from __future__ import annotations
+
+from extender.groups import (
+    indexed_job,
+    jobset,
+    kai,
+    koordinator,
+    koordinator_pod_group,
+    kueue,
+    leader_worker_set,
+    ray_cluster,
+    scheduling_plugins,
+    scheduling_plugins_label,
+    skypilot,
+    spark,
+    training_operator,
+    volcano,
+    yunikorn,
+)
+from extender.model.custom_groups import CustomGroup
+from extender.model.settings import GroupSettings
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "pod-group": (),  # spec.schedulingGroup
+    "scheduling-plugins": (scheduling_plugins.LABEL,),
+    "scheduling-plugins-label": (scheduling_plugins_label.NAME_LABEL,),
+    "volcano": (volcano.ANNOTATION,),
+    "koordinator-pod-group": (koordinator_pod_group.LABEL,),
+    "koordinator": (koordinator.NAME,),
+    "kueue": (kueue.NAME,),
+    "kai": (kai.ANNOTATION,),
+    "yunikorn": (yunikorn.GROUP, yunikorn.GROUPS),
+    "jobset": (jobset.LABEL,),
+    "leader-worker-set": (leader_worker_set.NAME, leader_worker_set.GROUP_KEY),
+    "training-operator": (training_operator.TrainingOperatorDialect.label,),
+    "ray-cluster": (ray_cluster.RayClusterDialect.label,),
+    "spark": (spark.SparkDialect.label,),
+    "indexed-job": (indexed_job.INDEX,),
+    "skypilot": (skypilot.LABEL,),
+}
+"""By dialect: one of these is on every member."""
+
+
+def gang_keys(settings: GroupSettings) -> tuple[str, ...]:
+    """Return the keys of the dialects that are enabled, sorted.
+
+    Indexed Jobs only where groups.startsWhole makes them wait: they are many.
+    """
+    found = {
+        key for name in settings.dialects if _waits(name, settings) for key in KEYS.get(name, ())
+    }
+    return tuple(sorted(found.union(map(_custom, settings.custom))))
+
+
+def _waits(name: str, settings: GroupSettings) -> bool:
+    return name != indexed_job.IndexedJobDialect.name or settings.starts_whole.get(
+        name, indexed_job.IndexedJobDialect.starts_whole
+    )
+
+
+def _custom(group: CustomGroup) -> str:
+    return group.label or group.annotation

@@ -1,0 +1,130 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"podgroup-extender.io/plugin/core/mirror"
+)
+
+// Filter keeps a member on the nodes that the extender has named, and every other pod off the room
+// that seats of equal or higher priority, and firm ones, need. As HTTP's filter it does so for good:
+// whoever is evicted there, the room is promised.
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil // there was no seat when PreFilter looked
+	}
+	made := data.(*podState)
+	name := node.Node().Name
+	if made.asked {
+		if made.allowed == nil || made.allowed.Has(name) {
+			return nil
+		}
+		why := made.refused[name]
+		if why == "" {
+			why = "the extender does not offer the node"
+		}
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	held := made.seats.Nodes[name]
+	if held == nil {
+		return nil
+	}
+	if made.cut {
+		made.kept.Store(true)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "seats are held there, and the extender cannot be heard")
+	}
+	if why := noRoom(made.wants, made.priority, pod.UID, held, node); why != "" {
+		made.kept.Store(true)
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
+	return nil
+}
+
+// noRoom returns why a pod does not fit beside the seats of a node, "" when it does or none is in its way.
+func noRoom(wants fwk.Resource, priority int32, pod types.UID, held *mirror.Node, node fwk.NodeInfo) string {
+	var against []mirror.Seat
+	for _, seat := range held.Seats {
+		if seat.Pod != pod && (seat.Priority >= priority || seat.Firm) {
+			against = append(against, seat)
+		}
+	}
+	if len(against) == 0 {
+		return ""
+	}
+	here := make(map[types.UID]struct{}, len(node.GetPods()))
+	for _, info := range node.GetPods() {
+		here[info.GetPod().UID] = struct{}{}
+	}
+	claims, gangs := mirror.Amounts{}, []string{}
+	for _, seat := range against {
+		if _, taken := here[seat.Pod]; taken {
+			continue // assumed, or nominated here: the node's requests have it
+		}
+		add(claims, seat.Requests, 1)
+		if !slices.Contains(gangs, seat.Gang) {
+			gangs = append(gangs, seat.Gang)
+		}
+	}
+	if len(gangs) == 0 {
+		return ""
+	}
+	for uid, room := range held.Leaving {
+		if _, there := here[uid]; there {
+			add(claims, room, -1)
+		}
+	}
+	if short := short(wants, claims, node); short != "" {
+		slices.Sort(gangs)
+		return fmt.Sprintf("its room is held for %s (short of %s)", some(gangs), short)
+	}
+	return ""
+}
+
+// short returns a resource that the pod asks for and of which too little is left beside the claims.
+func short(wants fwk.Resource, claims mirror.Amounts, node fwk.NodeInfo) string {
+	has, used := node.GetAllocatable(), node.GetRequested()
+	lacks := func(name string, want, has, used int64) bool {
+		return want > 0 && want > has-used-claims[name]
+	}
+	switch {
+	case lacks("pods", 1, int64(has.GetAllowedPodNumber()), int64(len(node.GetPods()))):
+		return "pods"
+	case lacks("cpu", wants.GetMilliCPU(), has.GetMilliCPU(), used.GetMilliCPU()):
+		return "cpu"
+	case lacks("memory", wants.GetMemory(), has.GetMemory(), used.GetMemory()):
+		return "memory"
+	case lacks("ephemeral-storage", wants.GetEphemeralStorage(), has.GetEphemeralStorage(), used.GetEphemeralStorage()):
+		return "ephemeral-storage"
+	}
+	names := make([]string, 0, len(wants.GetScalarResources()))
+	for name, want := range wants.GetScalarResources() {
+		if lacks(string(name), want, has.GetScalarResources()[name], used.GetScalarResources()[name]) {
+			names = append(names, string(name))
+		}
+	}
+	slices.Sort(names) // the text of a refusal must not change from attempt to attempt
+	return strings.Join(names, ", ")
+}
+
+func add(to, what mirror.Amounts, sign int64) {
+	for name, amount := range what {
+		to[name] += sign * amount
+	}
+}
+
+// some returns a few names as text.
+func some(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

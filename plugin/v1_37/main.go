@@ -1,0 +1,12 @@
+// Command kube-scheduler is that of Kubernetes 1.37 with podgroup-extender's plugin.
+package main
+
+import (
+	"os"
+
+	"podgroup-extender.io/plugin/core"
+)
+
+func main() {
+	os.Exit(core.Main())
+}
