@@ -211,6 +211,12 @@ class Checks(Listener):
             if any(v.uid == uid for v in (*flight.plan.victims, *flight.plan.waits_for))
         ]
 
+    def _evicting(self) -> set[int]:
+        """Return the plans that have come to their evictions, by id."""
+        coordinator = self._host().coordinator
+        flights = () if coordinator is None else coordinator.book
+        return {id(each.plan) for each in flights if each.state.value == "evicting"}
+
     def _judge(self, name: str, uid: str) -> None:
         """Check one real eviction at the moment it is sent."""
         host = self._host()
@@ -244,7 +250,10 @@ class Checks(Listener):
             return
         if not self._records():
             self.broken("unrecorded", f"{name} is evicted and no plan record exists")
+        evicting = self._evicting()
         for plan in plans:
+            if id(plan) not in evicting:
+                continue  # it shares a unit with one that evicts, and has sent nothing yet
             if id(plan) not in self._judged and any(v.uid == uid for v in plan.victims):
                 self._judged.add(id(plan))
                 self._plans.append(plan)
