@@ -424,7 +424,7 @@ class Flights:
         if nodes is not self._nodes:
             self._nodes = nodes
             for flight in self.book:
-                flight.doubted = True
+                flight.doubted |= flight.recorded  # others are compared when they are recorded
         for flight in self.book:
             self._apart(flight, self._ground)
 
