@@ -69,6 +69,8 @@ class Filter:
     def _seated(self, flight: Flight, pod: Pod, told: Pod, names: list[str]) -> FilterResult:
         seat = flight.seats.get(pod.uid)
         if seat is None:
+            # kube-scheduler tries it again when something changes: bindings are no such thing.
+            self._context.notices.held_back(pod)
             return hold_back(
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )

@@ -58,7 +58,7 @@ class Notices:
         self.warnings = OwnerWarnings(clocks.monotonic)
         self._spawn = background.spawn
         self._held_back: dict[str, Pod] = {}
-        """Pods of no gang that a seat kept off a node, to be woken when a plan ends."""
+        """Pods without a seat that one kept off a node, to be woken when a plan ends."""
         self._gate = asyncio.Semaphore(CONCURRENCY)
         self.nominations = Nominations(
             notifier, book, snapshot, background, self._gate, CONCURRENCY
@@ -77,7 +77,7 @@ class Notices:
     # -- wake-ups -------------------------------------------------------------------------
 
     async def _wake_each(self, pods: Sequence[Pod]) -> None:
-        """Wake pods of no gang."""
+        """Wake pods that have no seat."""
         moment = self._clocks.wall()
 
         async def one(pod: Pod) -> None:
@@ -87,7 +87,8 @@ class Notices:
         await each(pods, CONCURRENCY, one)
 
     def held_back(self, pod: Pod) -> None:
-        """Remember a pod of no gang that a seat kept off a node."""
+        """Remember a pod without a seat that a seat kept off a node: of no gang, or beyond the
+        quorum that is being seated."""
         if len(self._held_back) < MAX_HELD_BACK:
             self._held_back[pod.uid] = pod
 
@@ -96,7 +97,7 @@ class Notices:
         self._held_back.pop(pod.uid, None)
 
     def wake_held_back(self) -> None:
-        """Wake the pods of no gang that a seat has kept waiting."""
+        """Wake the pods that a seat has kept waiting."""
         waiting, self._held_back = self._held_back, {}
         if waiting:
             self._spawn(self._wake_each(list(waiting.values())))
