@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
-from extender.cli.debug_gangs import described
 from extender.cli.debug_pods import pods_named
 from extender.gang.act.book import seats_of
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.source import Source
 from extender.gang.plan.assemble import dump
+from extender.gang.tell.standing import described
 from extender.model.settings import Settings
 
 
@@ -82,7 +82,9 @@ class DebugView:
 
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved, with problems and notes."""
-        return described(self._source, self._coordinator.resolver)
+        return [
+            described(g) for g in self._coordinator.resolver.resolve_all(self._source.snapshot())
+        ]
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""

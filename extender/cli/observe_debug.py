@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import asdict, replace
 
-from extender.cli.debug_gangs import described
 from extender.cli.debug_pods import pods_named
 from extender.gang.act.source import Source
 from extender.gang.plan.assemble import dump
+from extender.gang.tell.standing import described
 from extender.model.settings import Settings
 from extender.observe.file import LedgerFile
 from extender.observe.observer import DEFAULT_SCHEDULER, Observer
@@ -51,7 +51,7 @@ class ObserveDebug:
 
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved."""
-        return described(self._source, self._observer.resolver)
+        return [described(g) for g in self._observer.resolver.resolve_all(self._source.snapshot())]
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""

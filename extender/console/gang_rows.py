@@ -10,7 +10,7 @@ from extender.console.capture import Capture, FlightSeen
 from extender.console.pause import breathing
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.tell.decisions import Decision
-from extender.gang.tell.standing import standings
+from extender.gang.tell.standing import described, standings
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
@@ -130,24 +130,6 @@ def gang_of(flight: FlightSeen) -> Gang:
     )
 
 
-def light(gang: Gang) -> dict[str, object]:
-    """Return of a gang what a standing is told from, as the debug API names it."""
-    return {
-        "gang": str(gang.key),
-        "minCount": gang.min_count,
-        "sizeKnown": gang.size_known,
-        "members": len(gang.members),
-        "bound": len(gang.bound),
-        "pending": len(gang.pending),
-        "unit": gang.unit,
-        "startsWhole": gang.starts_whole,
-        "priorityAsPreemptor": gang.preemptor_priority,
-        "priorityAsVictim": gang.victim_priority,
-        "problems": gang.problems,
-        "notes": gang.notes,
-    }
-
-
 def light_flight(flight: FlightSeen) -> dict[str, object]:
     """Return of a plan in flight what a standing is told from."""
     return {
@@ -179,7 +161,7 @@ def _row(
     robber: str = "",
 ) -> GangRow:
     standing = standings(
-        [light(gang)],
+        [described(gang)],
         [light_flight(flight)] if flight is not None else [],
         [light_decision(decision)] if decision is not None else [],
     )[0]

@@ -12,7 +12,6 @@ from extender.console.capture import Capture, FlightSeen
 from extender.console.gang_rows import (
     GangReader,
     key_of,
-    light,
     light_decision,
     light_flight,
 )
@@ -23,6 +22,7 @@ from extender.console.query import Query
 from extender.console.timeline import timeline
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.standing import described
 from extender.gang.tell.story import Facts, story_of_gang
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
@@ -127,7 +127,7 @@ def _story(
             }
         )
     units = [{"unit": unit.name, "plan": unit.plan, "error": unit.error} for unit in capture.units]
-    return story_of_gang(str(found.key), Facts([light(found)], flights, units, told))
+    return story_of_gang(str(found.key), Facts([described(found)], flights, units, told))
 
 
 def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:

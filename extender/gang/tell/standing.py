@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from extender.model.gang import Gang
+
 Obj = Mapping[str, Any]
 
 FLIGHT_STATES = {
@@ -35,6 +37,24 @@ class Standing(Struct, frozen=True, rename="camel"):
     why: str
     since: float | None = None
     """Wall clock of the newest decision, None without one."""
+
+
+def described(gang: Gang) -> dict[str, object]:
+    """Return a gang as the debug API names it, and as ``standings`` wants it."""
+    return {
+        "gang": str(gang.key),
+        "minCount": gang.min_count,
+        "sizeKnown": gang.size_known,
+        "members": len(gang.members),
+        "bound": len(gang.bound),
+        "pending": len(gang.pending),
+        "unit": gang.unit,
+        "startsWhole": gang.starts_whole,
+        "priorityAsPreemptor": gang.preemptor_priority,
+        "priorityAsVictim": gang.victim_priority,
+        "problems": gang.problems,
+        "notes": gang.notes,
+    }
 
 
 def standings(
