@@ -30,6 +30,7 @@ from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import CalledOff, while_wanted
 from extender.model.plan import Victim
+from extender.model.reduce import PREEMPTED
 from extender.model.settings import EvictionSettings
 
 FIRST_PAUSE = 0.2
@@ -190,7 +191,7 @@ class Evictor:
         condition = {
             "type": "DisruptionTarget",
             "status": status,
-            "reason": "PreemptionByScheduler",
+            "reason": PREEMPTED,
             "message": message,
             "lastTransitionTime": rfc3339(self._wall()),
         }
