@@ -89,7 +89,7 @@ class Admission:
 
     def acts_for(self, namespace: str, snapshot: Snapshot) -> bool:
         """Whether gangs and pods of the namespace are planned for."""
-        return self._enforcement.everybody or self._enforcement.acts_for(namespace, snapshot)
+        return self._enforcement.acts_for(namespace, snapshot)
 
     def left_alone(self, key: GangKey, snapshot: Snapshot) -> Refusal | None:
         """Return the refusal to plan for a gang that is left to kube-scheduler."""
