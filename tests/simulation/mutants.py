@@ -272,7 +272,7 @@ MUTANTS = (
         "one-name-for-all-plans", 10, ("record", "unrecorded"), _one_name_for_all_plans, (381, 449)
     ),
     Mutant("backoff-without-reset", 11, ("stale",), _backoff_without_reset, (170, 202)),
-    Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock, (631, 863)),
+    Mutant("waits-under-the-lock", 12, ("deadline",), _waits_under_the_lock, (1456, 1875)),
     Mutant("one-object", 13, ("preempts", "room"), _one_object, (62, 21, 50)),
     Mutant("two-planners", 14, ("doubled", "fenced"), _two_planners, (30, 180)),
     Mutant("a-quorum-for-everybody", 0, ("half-gone",), _a_quorum_for_everybody, (343, 2323)),
