@@ -105,6 +105,8 @@ class Doings:
     def settle(self) -> None:
         """Nothing more happens: the extender comes back, what was held is let go."""
         self._over = True
+        if self._sim.scheduler.bind_verb:
+            self._sim.scheduler.bind_fails = 0.0  # one that fails keeps all others from it too
         for work in list(self._sim.state.works.values()):
             self._sim.cluster.lift(work.name)
         if not self._sim.host.alive:

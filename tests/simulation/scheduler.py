@@ -20,6 +20,7 @@ from extender.sandbox.status import Obj, StatusError
 from extender.sandbox.storage import ADDED, Change
 from extender.sandbox.wire import ExtenderFailed, Filtered, Victims
 from extender.verbs.verbs import ExtenderVerbs
+from extender.wire.bind import BindArgs
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs
 from tests.simulation.chance import Chance
@@ -30,6 +31,8 @@ from tests.simulation.server import Server
 FLUSH_SECONDS = 300.0
 """Pods that nothing has woken are tried again this often."""
 HTTP_TIMEOUT = 5.0
+BIND_TIMEOUT = 45.0
+"""httpTimeout of the entry with the bindVerb."""
 WATCHED = frozenset((NODES.key, PODS.key, NAMESPACES.key))
 
 
@@ -95,17 +98,55 @@ class Asking:
         self._told("preempt", pod, list(candidates), list(result.candidates))
         return {node: (c.uids, c.pdb_violations) for node, c in result.candidates.items()}
 
-    async def _call(self, verb: Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]]) -> Any:
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Have the pod bound. Raises ExtenderFailed when it was not, as far as one can tell.
+
+        A caller that leaves (time-out, its own end) only closes its connection.
+        """
+        left: asyncio.Future[None] = self._loop.create_future()
+
+        async def gone() -> None:
+            await asyncio.shield(left)
+
+        def leave() -> None:
+            if not left.done():
+                left.set_result(None)
+
+        args = BindArgs(pod.name, pod.namespace, pod.uid, node)
+        try:
+            result = await self._call(lambda verbs: verbs.bind(args, gone), BIND_TIMEOUT, leave)
+        finally:
+            leave()
+        if result.error:
+            raise ExtenderFailed(result.error)
+
+    async def _call(
+        self,
+        verb: Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]],
+        timeout: float = HTTP_TIMEOUT,
+        leave: Callable[[], None] | None = None,
+    ) -> Any:
+        """``leave``: how the connection is closed, where that does not end the work."""
         await asyncio.sleep(self._chance.draw("ask") * 0.005)
         verbs = self._extender.verbs
         if verbs is None:
             raise ExtenderFailed("connection refused")
         call = self._extender.serve(verb(verbs))
-        over: asyncio.Future[None] = self._loop.create_future()
-        call.add_done_callback(lambda _: None if over.done() else over.set_result(None))
-        timer = self._loop.call_later(HTTP_TIMEOUT, call.cancel)
-        await over
+        over: asyncio.Future[bool] = self._loop.create_future()
+        call.add_done_callback(lambda _: None if over.done() else over.set_result(True))
+
+        def late() -> None:
+            if leave is None:
+                call.cancel()
+            elif not over.done():
+                leave()
+                over.set_result(False)
+
+        timer = self._loop.call_later(timeout, late)
+        answered = await over
         timer.cancel()
+        if not answered:
+            raise ExtenderFailed("no answer came in time")
         if call.cancelled():
             raise ExtenderFailed("the connection was lost, or no answer came in time")
         error = call.exception()
@@ -129,6 +170,7 @@ class SimScheduler(Scheduler):
         lag: Callable[[], float],
         told: Callable[..., None],
     ) -> None:
+        self._asking = asking
         super().__init__(
             server.api,
             asking,  # type: ignore[arg-type]
@@ -147,6 +189,8 @@ class SimScheduler(Scheduler):
         self.bind_fails = 0.0
         """Share of binds that fail."""
         self.slow_binds = False
+        self.bind_verb = False
+        """The extender binds (docs/barrier.md); what fails then fails before, in PreBind."""
         for resource in (NAMESPACES, NODES, PODS):
             for obj in server.storage.all(resource.key):
                 self._apply(Change(0, resource.key, ADDED, obj, None))
@@ -193,6 +237,8 @@ class SimScheduler(Scheduler):
         pause = 0.002 + self._chance.draw("bind") ** (1 if self.slow_binds else 4) * 2.0
         if self._chance.hit("bind-fails", self.bind_fails):
             self._loop.call_later(pause, self._unbound, entry, pod, "a fault was planned here")
+        elif self.bind_verb:
+            self._loop.call_later(pause, self._hand_over, entry, pod, node)
         else:
             self._loop.call_later(pause, self._bind_now, entry, pod, node)
 
@@ -202,6 +248,18 @@ class SimScheduler(Scheduler):
             self._api.bind(pod.namespace, pod.name, target)
         except StatusError as error:
             self._unbound(entry, pod, error.message)
+            return
+        self._told("bound", pod.name, node)
+        self._queue.done(entry)
+
+    def _hand_over(self, entry: Entry, pod: Pod, node: str) -> None:
+        self._loop.create_task(self._bound_by_extender(entry, pod, node))
+
+    async def _bound_by_extender(self, entry: Entry, pod: Pod, node: str) -> None:
+        try:
+            await self._asking.bind(pod, node)
+        except ExtenderFailed as error:
+            self._unbound(entry, pod, str(error))
             return
         self._told("bound", pod.name, node)
         self._queue.done(entry)

@@ -115,6 +115,7 @@ class Simulation:
         )
         self.scheduler.bind_fails = script.bind_fails
         self.scheduler.slow_binds = script.slow_binds
+        self.scheduler.bind_verb = script.settings.bind.enabled
 
     # -- who tells ----------------------------------------------------------------------------
 
