@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
 from typing import Any, Protocol
 
 from extender.model.errors import ExtenderError
@@ -66,9 +67,17 @@ class Asking:
         self._told = told
         self._failed = failed
         self.decoded = Decoded()
+        self._leaving: dict[int, Callable[[], None]] = {}
+        """Closes the connection of each bind that is under way."""
+        self._binds = 0
 
     async def close(self) -> None:
         """Nothing is kept open."""
+
+    def die(self) -> None:
+        """Close all connections: who asked is dead."""
+        for leave in list(self._leaving.values()):
+            leave()
 
     async def filter(self, pod: Obj, nodes: Sequence[str]) -> Filtered:
         """Ask which of the nodes the pod may use."""
@@ -112,11 +121,15 @@ class Asking:
             if not left.done():
                 left.set_result(None)
 
+        self._binds += 1
+        number = self._binds
+        self._leaving[number] = leave
         args = BindArgs(pod.name, pod.namespace, pod.uid, node)
         try:
             result = await self._call(lambda verbs: verbs.bind(args, gone), BIND_TIMEOUT, leave)
         finally:
             leave()
+            del self._leaving[number]
         if result.error:
             raise ExtenderFailed(result.error)
 
@@ -184,6 +197,9 @@ class SimScheduler(Scheduler):
         self._last = 0.0
         self._busy = False
         self._coming: deque[Change] = deque()
+        self._life = 0
+        """How often it was killed."""
+        self._working: asyncio.Task[None] | None = None
         self._here = 0
         """How many of those that are coming have come."""
         self.bind_fails = 0.0
@@ -202,10 +218,12 @@ class SimScheduler(Scheduler):
             self._last = max(self._last, self._loop.time() + self._lag())
             self._coming.append(change)
             # Timers of the same moment come in no order: each takes the oldest change.
-            self._loop.call_at(self._last, self._arrives)
+            self._loop.call_at(self._last, self._arrives, self._life)
 
-    def _arrives(self) -> None:
+    def _arrives(self, life: int = 0) -> None:
         """A change has come; a cycle that is going on sees the cluster as at its beginning."""
+        if life != self._life:
+            return
         self._here += 1
         if not self._busy:
             self._catch_up()
@@ -215,8 +233,40 @@ class SimScheduler(Scheduler):
             self._here -= 1
             self._apply(self._coming.popleft())
 
+    def restart(self, down: float) -> None:
+        """Be killed, and start again after ``down`` seconds with what the API server has."""
+        self._life += 1
+        self._asking.die()
+        if self._working is not None:
+            self._working.cancel()
+        # Whoever caused it may be a request of the extender's: this is no part of its process.
+        self._loop.call_later(down, self._begin, self._life, context=Context())
+
+    def _begin(self, life: int) -> None:
+        if life != self._life:
+            return
+        self._life += 1  # what has happened meanwhile is in what is read now
+        self._state = CpuState(self._asking.decoded)
+        self._queue = SchedulingQueue(self._loop.time)
+        self._busy, self._here = False, 0
+        self._coming.clear()
+        for resource in (NAMESPACES, NODES, PODS):
+            for obj in self._api.storage.all(resource.key):
+                self._apply(Change(0, resource.key, ADDED, obj, None))
+        self._working = self._loop.create_task(self._work())
+
     async def run(self) -> None:
         """Work until cancelled."""
+        self._working = self._loop.create_task(self._work())
+        while True:
+            working = self._working
+            await asyncio.wait((working,))
+            if self._working is working:
+                if not working.cancelled():
+                    working.result()
+                await asyncio.sleep(0.01)  # killed: another one starts soon
+
+    async def _work(self) -> None:
         while True:
             entry = await self._queue.pop()
             pod = self._state.pods.get(entry.uid)
@@ -236,35 +286,44 @@ class SimScheduler(Scheduler):
         self._state.assume(pod.uid, node)
         pause = 0.002 + self._chance.draw("bind") ** (1 if self.slow_binds else 4) * 2.0
         if self._chance.hit("bind-fails", self.bind_fails):
-            self._loop.call_later(pause, self._unbound, entry, pod, "a fault was planned here")
+            why = "a fault was planned here"
+            self._loop.call_later(pause, self._unbound, entry, pod, why, self._life)
         elif self.bind_verb:
-            self._loop.call_later(pause, self._hand_over, entry, pod, node)
+            self._loop.call_later(pause, self._hand_over, entry, pod, node, self._life)
         else:
-            self._loop.call_later(pause, self._bind_now, entry, pod, node)
+            self._loop.call_later(pause, self._bind_now, entry, pod, node, self._life)
 
-    def _bind_now(self, entry: Entry, pod: Pod, node: str) -> None:
+    def _bind_now(self, entry: Entry, pod: Pod, node: str, life: int) -> None:
+        if life != self._life and self._chance.hit("bind-lost", 0.7):
+            return  # killed before the request had left
         target = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node}}
         try:
             self._api.bind(pod.namespace, pod.name, target)
         except StatusError as error:
-            self._unbound(entry, pod, error.message)
+            self._unbound(entry, pod, error.message, life)
             return
         self._told("bound", pod.name, node)
-        self._queue.done(entry)
+        if life == self._life:
+            self._queue.done(entry)
 
-    def _hand_over(self, entry: Entry, pod: Pod, node: str) -> None:
-        self._loop.create_task(self._bound_by_extender(entry, pod, node))
+    def _hand_over(self, entry: Entry, pod: Pod, node: str, life: int) -> None:
+        if life == self._life:
+            bound = self._bound_by_extender(entry, pod, node, life)
+            self._loop.create_task(bound, context=Context())
 
-    async def _bound_by_extender(self, entry: Entry, pod: Pod, node: str) -> None:
+    async def _bound_by_extender(self, entry: Entry, pod: Pod, node: str, life: int) -> None:
         try:
             await self._asking.bind(pod, node)
         except ExtenderFailed as error:
-            self._unbound(entry, pod, str(error))
+            self._unbound(entry, pod, str(error), life)
             return
         self._told("bound", pod.name, node)
-        self._queue.done(entry)
+        if life == self._life:
+            self._queue.done(entry)
 
-    def _unbound(self, entry: Entry, pod: Pod, why: str) -> None:
+    def _unbound(self, entry: Entry, pod: Pod, why: str, life: int) -> None:
+        if life != self._life:
+            return
         self._told("not bound", pod.name, why)
         self._state.forget(pod.uid)
         self._report(pod, "SchedulerError", f"binding: {why}", nominated="")
