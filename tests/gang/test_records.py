@@ -19,7 +19,7 @@ from extender.gang.act.leadership import Alone
 from extender.gang.act.record import PART_BYTES, Record, pack, unpack
 from extender.gang.act.records import Records, Superseded, documents_of
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError, Invalid
+from extender.kube.errors import ApiError, Conflict, Invalid
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
@@ -147,6 +147,19 @@ async def test_two_records_of_one_gang_are_two_objects(client: KubeClient) -> No
 async def test_a_lost_answer_is_read_back(server: ApiServer, client: KubeClient, drop: str) -> None:
     server.faults.plan(Fault(times=1, method="POST", drop=drop))  # type: ignore[arg-type]
     await Records(client, "kube-system").create(record())
+    assert await names(client) == [record().name]
+
+
+async def test_a_conflict_that_wrote_nothing_is_no_record(
+    server: ApiServer, client: KubeClient
+) -> None:
+    """A ResourceQuota that is updated at the same moment refuses a POST with 409 Conflict."""
+    server.faults.plan(Fault(times=1, method="POST", status=409, reason="Conflict"))
+    await Records(client, "kube-system").create(record())
+    assert await names(client) == [record().name]
+    server.faults.plan(Fault(times=100, method="POST", status=409, reason="Conflict"))
+    with pytest.raises(Conflict):
+        await Records(client, "kube-system").create(record(3, 3))
     assert await names(client) == [record().name]
 
 

@@ -117,9 +117,9 @@ class Records:
             try:
                 await answered(self._client.create(self._base, document), WRITE_SECONDS)
                 return
-            except Conflict:
-                return  # the name holds the plan's id: it is ours, from a try before
-            except Unavailable:
+            except (Conflict, Unavailable):
+                # A conflict: the name, which holds the plan's id, is ours from a try before; or a
+                # quota or a webhook was in the way, and nothing is written.
                 if await self._there(name):
                     return
                 if attempt == READ_BACKS:
