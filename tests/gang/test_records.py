@@ -18,6 +18,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.leadership import Alone
 from extender.gang.act.record import PART_BYTES, Record, pack, unpack
 from extender.gang.act.records import Records, Superseded, documents_of
+from extender.gang.act.signature import Signer
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError, Conflict, Invalid
 from extender.model.errors import InvalidInput
@@ -191,6 +192,23 @@ async def test_a_younger_lease_keeps_what_it_has_taken_over(client: KubeClient) 
     await old.sweep(set, 0)
     assert await names(client) == [written.name]
     assert (await young.load()).records == [claimed]
+
+
+async def test_a_record_changed_since_it_was_read_is_not_claimed(client: KubeClient) -> None:
+    """What a life before wrote late was put under a signature of what it had written earlier."""
+    signer = Signer(b"k" * 32)
+    old, young = (Records(client, "kube-system", signer) for _ in range(2))
+    written = record()
+    await old.create(written)
+    loaded = (await young.load()).records
+    late = replace(written, finishing=("x",))
+    await old.update(late)
+    with pytest.raises(Conflict):
+        await young.claim(loaded[0], 3)
+    assert (await Records(client, "kube-system", signer).load()).records == [late]
+    (again,) = (await young.load()).records
+    await young.claim(again, 3)
+    assert (await Records(client, "kube-system", signer).load()).records == [replace(late, epoch=3)]
 
 
 async def test_an_update_meets_a_change_in_between(server: ApiServer, client: KubeClient) -> None:
