@@ -144,6 +144,27 @@ async def test_two_records_of_one_gang_are_two_objects(client: KubeClient) -> No
     assert await names(client) == [second.name]
 
 
+async def test_a_plan_that_is_over_says_so_however_large_it_was(client: KubeClient) -> None:
+    """A record in two parts stayed as it was: a life after that went on with the ended plan."""
+    signer = Signer(b"k" * 32)
+    records = Records(client, "kube-system", signer)
+    written = record(10_000, 10_000)
+    singles = tuple(replace(v, unit="") for v in written.plan.victims[:-9])
+    unit = written.plan.victims[-9:]
+    written = replace(written, plan=replace(written.plan, victims=(*singles, *unit)))
+    await records.create(written)
+    assert len(await names(client)) > 1
+    owed = tuple(victim.uid for victim in unit[3:])
+    await records.update(replace(written, finishing=owed))
+    life = Records(client, "kube-system", signer)
+    (loaded,) = (await life.load()).records
+    assert loaded.finishing == owed
+    assert loaded.plan.victims == unit, "its extent tells how many have gone"
+    await life.drop(loaded)
+    await life.sweep(set, 0)
+    assert await names(client) == []
+
+
 @pytest.mark.parametrize("drop", ["before", "after"])
 async def test_a_lost_answer_is_read_back(server: ApiServer, client: KubeClient, drop: str) -> None:
     server.faults.plan(Fault(times=1, method="POST", drop=drop))  # type: ignore[arg-type]
@@ -201,14 +222,16 @@ async def test_a_record_changed_since_it_was_read_is_not_claimed(client: KubeCli
     written = record()
     await old.create(written)
     loaded = (await young.load()).records
-    late = replace(written, finishing=("x",))
+    late = replace(written, finishing=tuple(victim.uid for victim in written.plan.victims))
     await old.update(late)
     with pytest.raises(Conflict):
         await young.claim(loaded[0], 3)
-    assert (await Records(client, "kube-system", signer).load()).records == [late]
+    (found,) = (await Records(client, "kube-system", signer).load()).records
+    assert (found.epoch, found.finishing) == (0, late.finishing)
     (again,) = (await young.load()).records
     await young.claim(again, 3)
-    assert (await Records(client, "kube-system", signer).load()).records == [replace(late, epoch=3)]
+    (found,) = (await Records(client, "kube-system", signer).load()).records
+    assert (found.epoch, found.finishing) == (3, late.finishing)
 
 
 async def test_an_update_meets_a_change_in_between(server: ApiServer, client: KubeClient) -> None:

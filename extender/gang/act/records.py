@@ -139,8 +139,8 @@ class Records:
         """Replace a record by a later, smaller form of it. Raises ApiError, Superseded.
 
         A form of several parts is not written: the change would not be atomic. The earlier
-        form stays then, which a later life compares with the cluster anyway. A record that is
-        gone is written anew.
+        form stays then, which a later life compares with the cluster anyway: that takes a unit
+        of some nine thousand pods. A record that is gone is written anew.
         """
         documents = self._documents(record)
         if len(documents) == 1:
