@@ -59,7 +59,7 @@ def test_names_add_up_and_are_forgotten_after_a_minute() -> None:
     now[0] = MEMORY_SECONDS / 2
     accepted.add(one, ["n2"])
     now[0] = MEMORY_SECONDS
-    assert accepted.get(one.uid) == {"n0", "n1", "n2"}
+    assert accepted.get(one.uid) == frozenset({"n0", "n1", "n2"})
     now[0] = MEMORY_SECONDS * 1.5
     assert accepted.get(one.uid) is None
     accepted.add(claiming("b"), ["n3"])

@@ -1,7 +1,7 @@
 """Nodes that kube-scheduler has named for pods, for a while: bounded by names, shared by namespace.
 
-A list has every node of the cluster in it, and there may be one for each pod that waits. What a pod
-is, and how many of them wait, is a tenant's to choose, so whoever has most in here loses its oldest.
+A list may have every node of the cluster in it, and each pod that waits has one. What a pod is, and
+how many wait, is a tenant's to choose: whoever has most in here loses its oldest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from extender.model.objects import Pod
 
 MEMORY_SECONDS = 60.0
 MOST_NAMES = 500_000
-"""Of all pods together. One takes some hundred bytes of a set at most; equal ones are one string."""
+"""Of all pods together. One takes a hundred bytes of a set at most; equal ones are one string."""
 NOTHING: frozenset[str] = frozenset()
 
 
