@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from extender.gang.act.pending_gangs import PendingGangs
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, Pod
@@ -18,7 +20,7 @@ def test_a_pod_that_is_labelled_anew_is_of_its_new_gang() -> None:
     pending = PendingGangs(Resolver(GroupSettings()).member_key, ())
     steps = [None, member("one"), member("two"), member(""), member("one"), member("one", on="n0")]
     found = []
-    for old, new in zip(steps, steps[1:], strict=False):
+    for old, new in pairwise(steps):
         pending.observe(old, new)
         found.append(pending.keys())
     one, two = (GangKey("skypilot", "default", name) for name in ("one", "two"))
