@@ -112,6 +112,7 @@ def unit(name: str, count: int, *, touched: bool = False) -> Unit:
         size=count,
         victims=victims,
         fates=dict.fromkeys(victims, Fate.WAITING),
+        beside=frozenset(),
         budgeted=frozenset(),
         message="",
         must_go=set(victims) if touched else set(),
