@@ -103,7 +103,7 @@ class Road:
                 return self._bound(watch, pids, timeout)
         finally:
             watch.stop()
-            client.delete_all("Pod", grace=0)
+            self.bed.remove_pods()
             client.wait_for(lambda: not client.list("Pod"), timeout, "pods removed")
 
     def _bound(self, watch: Watch, pids: Mapping[str, int], timeout: float) -> Measured:

@@ -93,6 +93,12 @@ class Bed:
         for _ in self._pool.map(self.client.create, documents):
             pass
 
+    def remove_pods(self) -> None:
+        """Delete all pods at once, one by one: a whole collection can take more than a call may."""
+        names = [pod["metadata"]["name"] for pod in self.client.list("Pod")]
+        for _ in self._pool.map(lambda name: self.client.delete("Pod", name, grace=0), names):
+            pass
+
     def wait_nodes(self) -> None:
         """Wait until every node is Ready."""
         self.client.wait_for(
