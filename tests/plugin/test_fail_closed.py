@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
-from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
+from tests.plugin.telling import ENDED, told
 from tests.scenarios.ways import Plugin
 
 pytestmark = pytest.mark.real
@@ -62,11 +61,10 @@ class Stage:
     async def killed(self) -> None:
         """Kill the extender; return when the plugin has noticed."""
         log = self.cluster.control_plane.layout.log("kube-scheduler")
-        ended = "The stream of seats ended"
-        before = log.read_text().count(ended)
+        before = log.read_text().count(ENDED)
         await self.extender.kill_extender()
         await asyncio.to_thread(
-            self.client.wait_for, lambda: log.read_text().count(ended) > before, SECONDS, ended
+            self.client.wait_for, lambda: log.read_text().count(ENDED) > before, SECONDS, ENDED
         )
 
     async def refused(self, name: str, why: str) -> None:
@@ -74,14 +72,6 @@ class Stage:
         await asyncio.to_thread(
             self.client.wait_for, lambda: why in told(self.client, name), SECONDS, f"{name}: {why}"
         )
-
-
-def told(client: Client, name: str) -> str:
-    """What kube-scheduler says of a pod; "" when it has a node."""
-    pod: dict[str, Any] = client.get("Pod", name)
-    conditions = pod["status"].get("conditions", ())
-    found = [each for each in conditions if each["type"] == "PodScheduled"]
-    return str(found[0].get("message", "")) if found else ""
 
 
 @pytest.fixture
