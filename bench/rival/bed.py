@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -96,7 +97,8 @@ class Bed:
     def remove_pods(self) -> None:
         """Delete all pods at once, one by one: a whole collection can take more than a call may."""
         names = [pod["metadata"]["name"] for pod in self.client.list("Pod")]
-        for _ in self._pool.map(lambda name: self.client.delete("Pod", name, grace=0), names):
+        delete = partial(self.client.delete, "Pod", grace=0, missing_ok=True)
+        for _ in self._pool.map(delete, names):
             pass
 
     def wait_nodes(self) -> None:
