@@ -59,8 +59,8 @@ def read(
 ) -> Manifest:
     """Return what the documents of a manifest add to a cluster with these classes, by name.
 
-    Its Jobs may have ``max_pods`` together, of ``max_bytes``, and be as many. ``going_on`` is called
-    before each Job and pod, and may raise. Raises InvalidInput that names object and field.
+    Its Jobs may have ``max_pods`` together, of ``max_bytes``, and be as many. ``going_on`` is
+    called before each Job and pod, and may raise. Raises InvalidInput that names object and field.
     """
     left, bytes_left = max_pods, max_bytes
     items = [item for value in values for item in _objects(value, "")]
