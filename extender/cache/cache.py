@@ -40,6 +40,7 @@ class Cache:
 
     ``member_key`` tells the gang of a pod, from the pod alone. ``on_synced`` is called
     once when everything has been read for the first time, a good moment for gc.freeze().
+    ``all_jobs``: where Jobs may be read, those that belong to no JobSet count too.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Cache:
         random: Random | None = None,
         discovery_seconds: float = 30.0,
         probe_seconds: float = PROBE_SECONDS,
+        all_jobs: bool = False,
         on_synced: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
@@ -60,6 +62,7 @@ class Cache:
         self._random = (random or Random()).random
         self._discovery_seconds = discovery_seconds
         self._on_synced = on_synced
+        self._all_jobs = all_jobs
         self._probe = Probe(client, self._clock, probe_seconds)
         self.stats = CacheStats()
         self.store = Store(member_key, self._clock.wall, self.stats)
@@ -304,15 +307,15 @@ class Cache:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if path is not None:
-            log.info("PodGroups are served", source=source, path=path)
-            resource = resources.groups(source, path)
+            log.info("group objects are served", source=source, path=path)
+            resource = resources.groups(source, path, all_jobs=self._all_jobs)
             table = self.store.groups[source]
             self._optional[source] = (
                 path,
                 self._follow(resource, table, optional=source in OPTIONAL),
             )
         elif old is not None:
-            log.info("PodGroups are no longer served", source=source)
+            log.info("group objects are no longer served", source=source)
             del self.stats.watches[resources.groups(source, old).name]
             self._tell_group_sources()
             self.store.groups[source].clear()

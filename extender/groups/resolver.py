@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
@@ -87,6 +89,8 @@ class Resolver:
             preempts=said.preempts and all(pod.preempts for pod in members),
             topology_key=topology.required,
             preferred_topology_key=topology.preferred,
+            followers=tuple(replace(pod, priority=low) for pod in said.followers),
+            whole_from=said.whole_from,
             problems=(
                 said.problems
                 + topology.problems
