@@ -24,6 +24,7 @@ from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import Pod
+from extender.model.owner_kinds import PRIORITY_KINDS
 from extender.model.settings import CacheSettings
 from extender.model.snapshot import Snapshot
 
@@ -41,6 +42,7 @@ class Cache:
     ``member_key`` tells the gang of a pod, from the pod alone. ``on_synced`` is called
     once when everything has been read for the first time, a good moment for gc.freeze().
     ``all_jobs``: where Jobs may be read, those that belong to no JobSet count too.
+    ``workload_priority``: Kueue's Workloads and their priority classes are read too.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Cache:
         discovery_seconds: float = 30.0,
         probe_seconds: float = PROBE_SECONDS,
         all_jobs: bool = False,
+        workload_priority: bool = False,
         on_synced: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
@@ -63,6 +66,9 @@ class Cache:
         self._discovery_seconds = discovery_seconds
         self._on_synced = on_synced
         self._all_jobs = all_jobs
+        self._sources = [
+            source for source in CANDIDATES if workload_priority or source not in PRIORITY_KINDS
+        ]
         self._probe = Probe(client, self._clock, probe_seconds)
         self.stats = CacheStats()
         self.store = Store(member_key, self._clock.wall, self.stats)
@@ -262,7 +268,7 @@ class Cache:
             self._look_again.clear()
             learning = self._spawn(self._learn_version(), "version")
             answered = True
-            for source in CANDIDATES:
+            for source in self._sources:
                 try:
                     await self._serve(source, await served(self._client, source))
                 except ApiError as error:

@@ -12,7 +12,7 @@ from typing import Any
 from extender.kube.api import KubeApi
 from extender.kube.errors import Forbidden, NotFound
 from extender.model.group_sources import OPTIONAL
-from extender.model.owner_kinds import OWNER_KINDS
+from extender.model.owner_kinds import OTHER_KINDS
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
     "core": (
@@ -26,7 +26,7 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "kai": ("/apis/scheduling.run.ai/v2alpha2",),
     **{
         source: tuple(f"/apis/{kind.group}/{version}" for version in kind.versions)
-        for source, kind in OWNER_KINDS.items()
+        for source, kind in OTHER_KINDS.items()
     },
 }
 """Source -> group versions that may serve its objects, best first."""
@@ -37,7 +37,7 @@ async def served(client: KubeApi, source: str) -> str | None:
 
     Raises ApiError when that cannot be known now (an unanswered question is not a no).
     """
-    owner = OWNER_KINDS.get(source)
+    owner = OTHER_KINDS.get(source)
     plural = "podgroups" if owner is None else owner.plural
     for version in CANDIDATES[source]:
         try:

@@ -26,7 +26,7 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
-from extender.model.owner_kinds import OWNER_KINDS
+from extender.model.owner_kinds import OTHER_KINDS
 from extender.model.owners import OWNER_SHAPES
 from extender.model.reduce import (
     member_group_of,
@@ -155,8 +155,8 @@ def groups(source: str, path: str, *, all_jobs: bool = False) -> Resource[GroupO
     """
     if source == "core":
         return Resource("podgroups-core", "PodGroup", path, RawPodGroup, reduce_core_group)
-    if source in OWNER_KINDS:
-        kind = OWNER_KINDS[source]
+    if source in OTHER_KINDS:
+        kind = OTHER_KINDS[source]
         shape, reduce_owner = OWNER_SHAPES[source]
         chosen = "" if all_jobs else kind.selector
         return Resource(kind.plural, kind.kind, path, shape, reduce_owner, label_selector=chosen)

@@ -78,7 +78,11 @@ class Watching:
         resolver = Resolver(settings.groups)
         self.heartbeats = Heartbeats(BOUNDS)
         self.cache = Cache(
-            client, settings.cache, resolver.member_key, all_jobs=waits_for_jobs(settings.groups)
+            client,
+            settings.cache,
+            resolver.member_key,
+            all_jobs=waits_for_jobs(settings.groups),
+            workload_priority=settings.groups.workload_priority,
         )
         ledger = Ledger(settings.observe.weeks, settings.observe.gangs_per_week)
         self.file = LedgerFile(settings.observe.file, ledger, clocks.wall)

@@ -10,7 +10,7 @@ from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import at, items, name_of, namespace_of, workloads
 from extender.model.group_sources import API_GROUPS, OTHER_GROUPS
-from extender.model.owner_kinds import OWNER_KINDS
+from extender.model.owner_kinds import OTHER_KINDS
 
 Rights = Mapping[tuple[str, str], frozenset[str]]
 """(API group, resource) -> verbs."""
@@ -39,7 +39,7 @@ OPTIONAL_RIGHTS: Rights = {
     (group, plural): frozenset(("list", "watch"))
     for group, plural in (
         *((API_GROUPS[source], "podgroups") for source in OTHER_GROUPS),
-        *((kind.group, kind.plural) for kind in OWNER_KINDS.values()),
+        *((kind.group, kind.plural) for kind in OTHER_KINDS.values()),
     )
 }
 """Used where they are given: manifests/rbac-other-groups.yaml."""

@@ -127,7 +127,11 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         keep_annotations(custom_annotations(settings.groups.custom))
         resolver = Resolver(settings.groups)
         cache = Cache(
-            client, settings.cache, resolver.member_key, all_jobs=waits_for_jobs(settings.groups)
+            client,
+            settings.cache,
+            resolver.member_key,
+            all_jobs=waits_for_jobs(settings.groups),
+            workload_priority=settings.groups.workload_priority,
         )
         namespace = settings.seats.record_namespace or client.namespace or "kube-system"
         grpc = GrpcSide(settings)

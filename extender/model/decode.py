@@ -32,7 +32,7 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
-from extender.model.owner_kinds import OWNER_KINDS
+from extender.model.owner_kinds import OTHER_KINDS
 from extender.model.owners import OWNER_SHAPES
 from extender.model.reduce import (
     member_group_of,
@@ -46,7 +46,7 @@ from extender.model.reduce import (
 
 Source = bytes | str | Raw | Mapping[str, Any]
 _GROUP_SOURCES = {group: source for source, group in API_GROUPS.items()}
-_OWNER_SOURCES = {(kind.group, kind.kind): source for source, kind in OWNER_KINDS.items()}
+_OWNER_SOURCES = {(kind.group, kind.kind): source for source, kind in OTHER_KINDS.items()}
 
 Record = Pod | Node | PriorityClass | DisruptionBudget | Namespace | GroupObject
 Shape = TypeVar("Shape")
@@ -82,9 +82,9 @@ def decode_group(source: str, document: Source) -> GroupObject:
     """Return an object of one of SOURCES: a PodGroup, or an owner of pods."""
     if source == CORE:
         return _decode("PodGroup", RawPodGroup, reduce_core_group, document)
-    if source in OWNER_KINDS:
+    if source in OTHER_KINDS:
         shape, reduce = OWNER_SHAPES[source]
-        return _decode(OWNER_KINDS[source].kind, shape, reduce, document)
+        return _decode(OTHER_KINDS[source].kind, shape, reduce, document)
     return _decode("PodGroup", RawMemberGroup, member_group_of(source), document)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.model.owner_kinds import OWNER_KINDS
+from extender.model.owner_kinds import OTHER_KINDS
 
 CORE = "core"
 SCHEDULING_PLUGINS = "scheduling-plugins"
@@ -17,7 +17,7 @@ API_GROUPS = {
 like their dialect, and optional: without the right to read them, gangs are what their pods say."""
 OTHER_GROUPS = frozenset(API_GROUPS) - {CORE, SCHEDULING_PLUGINS}
 """PodGroups of other schedulers."""
-OPTIONAL = OTHER_GROUPS | OWNER_KINDS.keys()
-"""Sources that may be read or not; so may the owners of pods."""
-SOURCES = (*API_GROUPS, *OWNER_KINDS)
+OPTIONAL = OTHER_GROUPS | OTHER_KINDS.keys()
+"""Sources that may be read or not."""
+SOURCES = (*API_GROUPS, *OTHER_KINDS)
 """Every source."""

@@ -16,9 +16,16 @@ from msgspec import Raw
 from extender.model.apishape import NO_RAW, RawMeta, RawPodSpec, raw_bytes
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
-from extender.model.metadata import named, string_mapping, version_of
+from extender.model.metadata import controller_of, named, string_mapping, version_of
 from extender.model.objects import GroupObject, Part
-from extender.model.owner_kinds import JOB, JOBSET_NAME, OWNER_KINDS, TRAINING_JOBS
+from extender.model.owner_kinds import (
+    JOB,
+    JOBSET_NAME,
+    OTHER_KINDS,
+    TRAINING_JOBS,
+    WORKLOAD,
+    WORKLOAD_CLASS,
+)
 from extender.model.ownershape import (
     RawJob,
     RawJobSet,
@@ -29,11 +36,17 @@ from extender.model.ownershape import (
     RawTemplate,
     RawTemplateMeta,
     RawTrainingJob,
+    RawWorkload,
+    RawWorkloadPriorityClass,
 )
 from extender.model.podrequests import pod_requests
 from extender.model.podshape import pod_shape
 
 MOST_PARTS = 256
+HIGHEST_USER = 1_000_000_000
+"""The most that a PriorityClass of users can have (scheduling.HighestUserDefinablePriority)."""
+OF_KUEUE = "kueue.x-k8s.io/workloadpriorityclass"
+"""priorityClassSource of a Workload whose class is Kueue's own."""
 MOST_PODS = 2**31 - 1
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 BY_NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
@@ -159,6 +172,45 @@ def reduce_training_job(source: str, raw: RawTrainingJob) -> GroupObject:
     return _owner(source, meta, tuple(parts), least=least)
 
 
+def reduce_workload(raw: RawWorkload) -> GroupObject:
+    """Return the record of a Kueue Workload: the WorkloadPriorityClass that it has, if any.
+
+    It is called after what it stands for: kind and name of its controlling owner, or, of a pod
+    group, by its own name, which is the group's. Its own number, spec.priority, is not read:
+    who may write a Workload need not be who may say how urgent it is.
+    """
+    meta, spec = named(raw.metadata), raw.spec
+    found = ""
+    if spec is not None and spec.priority_class_ref is not None:
+        if spec.priority_class_ref.kind == OTHER_KINDS[WORKLOAD_CLASS].kind:
+            found = spec.priority_class_ref.name or ""
+    elif spec is not None and spec.priority_class_source == OF_KUEUE:
+        found = spec.priority_class_name or ""
+    owner = controller_of(meta.owner_references, "metadata.ownerReferences")
+    return GroupObject(
+        source=WORKLOAD,
+        uid=meta.uid or "",
+        namespace=sys.intern(meta.namespace or "default"),
+        name=f"{owner.kind}/{owner.name}" if owner is not None else meta.name or "",
+        priority_class=named_text(found),
+        version=version_of(meta),
+        of=owner.name if owner is not None else "",
+    )
+
+
+def reduce_workload_priority_class(raw: RawWorkloadPriorityClass) -> GroupObject:
+    """Return the record of a WorkloadPriorityClass; above what a user's class may have, that."""
+    meta = named(raw.metadata)
+    return GroupObject(
+        source=WORKLOAD_CLASS,
+        uid=meta.uid or "",
+        namespace="",
+        name=meta.name or "",
+        priority=min(raw.value, HIGHEST_USER),
+        version=version_of(meta),
+    )
+
+
 OwnerReduce = Callable[[Any], GroupObject]
 OWNER_SHAPES: dict[str, tuple[Any, OwnerReduce]] = {
     "jobset": (RawJobSet, reduce_jobset),
@@ -166,9 +218,11 @@ OWNER_SHAPES: dict[str, tuple[Any, OwnerReduce]] = {
     "leader-worker-set": (RawLeaderWorkerSet, reduce_leader_worker_set),
     "ray-cluster": (RawRayCluster, reduce_ray_cluster),
     **{source: (RawTrainingJob, training_job_of(source)) for source in TRAINING_JOBS},
+    WORKLOAD: (RawWorkload, reduce_workload),
+    WORKLOAD_CLASS: (RawWorkloadPriorityClass, reduce_workload_priority_class),
 }
 """Source -> its shape (of ownershape) and the way to a record."""
-if OWNER_SHAPES.keys() != OWNER_KINDS.keys():  # pragma: no cover
+if OWNER_SHAPES.keys() != OTHER_KINDS.keys():  # pragma: no cover
     raise AssertionError("a kind of owner has no shape, or a shape no kind")
 
 

@@ -1,7 +1,8 @@
 """The API's own shape of the objects that make pods: only what tells how many, and of which kind.
 
 Sources: jobset.x-k8s.io/v1alpha2 (JobSet), batch/v1 (Job), leaderworkerset.x-k8s.io/v1,
-ray.io/v1 (RayCluster), kubeflow.org/v1 and v2beta1 (training jobs). Templates stay raw JSON.
+ray.io/v1 (RayCluster), kubeflow.org/v1 and v2beta1 (training jobs), kueue.x-k8s.io/v1beta1 and
+v1beta2 (Workload, WorkloadPriorityClass). Templates stay raw JSON.
 """
 
 from __future__ import annotations
@@ -203,6 +204,35 @@ class RawTrainingJobStatus(Shape, gc=False):
     """JobStatus of a training job."""
 
     replica_statuses: dict[str, RawReplicaStatus] | None = None
+
+
+class RawPriorityClassRef(Shape, gc=False):
+    """PriorityClassRef of a Kueue Workload (v1beta2)."""
+
+    kind: str | None = None
+    name: str | None = None
+
+
+class RawWorkloadSpec(Shape, gc=False):
+    """WorkloadSpec of Kueue; v1beta1 names the class in two fields of its own."""
+
+    priority_class_ref: RawPriorityClassRef | None = None
+    priority_class_name: str | None = None
+    priority_class_source: str | None = None
+
+
+class RawWorkload(Shape, gc=False):
+    """Workload of Kueue."""
+
+    metadata: RawMeta | None = None
+    spec: RawWorkloadSpec | None = None
+
+
+class RawWorkloadPriorityClass(Shape, gc=False):
+    """WorkloadPriorityClass of Kueue."""
+
+    value: int
+    metadata: RawMeta | None = None
 
 
 class RawTrainingJob(Shape, gc=False):

@@ -36,8 +36,11 @@ class Gangs:
         elif members is not old or snapshot.groups is not before.groups:
             changed = {key[1:] for key, pods in members.items() if old.get(key) is not pods}
             changed |= {key[1:] for key in old if key not in members}
-            changed |= _told_of(before.groups, snapshot.groups)
-            if changed:
+            told_of = _told_of(before.groups, snapshot.groups)
+            changed |= told_of
+            if any(not namespace for namespace, _ in told_of):
+                self._kept = {}  # what has no namespace concerns them all
+            elif changed:
                 self._kept = {
                     key: gang
                     for key, gang in self._kept.items()
