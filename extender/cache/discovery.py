@@ -55,7 +55,7 @@ async def served(client: KubeApi, source: str) -> str | None:
 async def _may_list(client: KubeApi, path: str) -> bool:
     try:
         await client.get(f"{path}?limit=1")
-    except Forbidden:
+    except (Forbidden, NotFound):
         return False
     return True
 
