@@ -26,7 +26,7 @@ def test_links_that_lead_somewhere_are_not_told(tmp_path: Path) -> None:
     written(
         tmp_path,
         README="# Top\n\n[a](docs/a.md#two-words-and-code) [b](x.yaml) [c](#top) [d](docs)\n",
-        docs__a="# A\n\n## Two words, and `code`\n\n[up](../README.md 'title')\n\n![x](../x.yaml)\n",
+        docs__a="# A\n\n## Two words, and `code`\n\n[u](../README.md 'x')\n\n![x](../x.yaml)\n",
     )
     assert told(tmp_path) == []
 
