@@ -113,7 +113,6 @@ def unit(name: str, count: int, *, touched: bool = False) -> Unit:
         beside=frozenset(),
         victims=victims,
         fates=dict.fromkeys(victims, Fate.WAITING),
-        beside=frozenset(),
         budgeted=frozenset(),
         message="",
         must_go=set(victims) if touched else set(),
