@@ -204,13 +204,8 @@ class Checks(Listener):
                 del self.units[name]
 
     def _whole_again(self, unit: Unit) -> bool:
-        """Whether others have come in the place of those who went: what is left may stay.
-
-        Not while a plan in flight counts on its going.
-        """
+        """Whether others have come in the place of those who went: what is left may stay."""
         work = unit.work
-        if any(self._naming(uid) for uid in unit.left):
-            return False
         running = {pod.uid for pod in self._state.of_work(work.name) if pod.runs}
         enough = work.quorum if work.quorum and not work.sizeless else len(unit.had)
         return len(running) >= enough and not running <= unit.had

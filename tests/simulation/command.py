@@ -159,4 +159,6 @@ def _many(args: argparse.Namespace) -> int:
             if args.minutes and time.perf_counter() - began > args.minutes * 60:
                 break
     tally.tell(time.perf_counter() - began)
+    if tally.failed and not until:
+        _tell(min(map(min, tally.failed.values())), story=True, smaller=True)
     return 1 if tally.failed else 0
