@@ -160,5 +160,6 @@ def _many(args: argparse.Namespace) -> int:
                 break
     tally.tell(time.perf_counter() - began)
     if tally.failed and not until:
-        _tell(min(map(min, tally.failed.values())), story=True, smaller=True)
+        first = min(map(min, tally.failed.values()))
+        _tell(first, args.more, story=True, smaller=True)
     return 1 if tally.failed else 0
