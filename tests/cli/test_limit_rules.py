@@ -13,6 +13,7 @@ CASES = {
     "plan: {seconds: 20, overrunSeconds: 40}": "warning overrun-late f: plan.overrunSeconds",
     "plan: {namespaceShare: 1}": "hint share-whole f: plan.namespaceShare",
     "seats: {giveUps: 0}": "warning never-suspended f: seats.giveUps",
+    "seats: {giveUps: 101}": "warning limit-wide f: seats.giveUps",
     "eviction: {longestGraceSeconds: 604800}": "warning grace-endless "
     "f: eviction.longestGraceSeconds",
 }
