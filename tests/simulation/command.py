@@ -160,6 +160,5 @@ def _many(args: argparse.Namespace) -> int:
                 break
     tally.tell(time.perf_counter() - began)
     if tally.failed and not until:
-        first = min(map(min, tally.failed.values()))
-        _tell(first, args.more, story=True, smaller=True)
+        _tell(min(map(min, tally.failed.values())), args.more, story=True, smaller=True)
     return 1 if tally.failed else 0
