@@ -7,6 +7,7 @@ here, but for what the system itself would have written by then: nodes, start ti
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -27,6 +28,26 @@ GANG_LABELS = (
     "skypilot-cluster-name",
 )
 HOSTNAME = "kubernetes.io/hostname"
+
+DEEP = '[{"name":"a","minMember":1,"x":' + "[" * 1500 + "]" * 1500 + "}]"
+STATED = ("1", "2", "3", "0", "-1", "many", "9" * 10, "2147483648")
+OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "ray": (("ray.io/cluster", "ray.io/node-type"), ()),
+    "spark": (("spark-app-selector", "spark-role"), ()),
+    "lws": (
+        ("leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"),
+        ("leaderworkerset.sigs.k8s.io/size",),
+    ),
+    "kueue": (
+        ("kueue.x-k8s.io/pod-group-name",),
+        ("kueue.x-k8s.io/pod-group-total-count",),
+    ),
+    "koordinator": ((), ("gang.scheduling.koordinator.sh/min-available",)),
+    "yunikorn": (("applicationId",), ()),
+    "volcano": ((), ()),
+    "kai": ((), ()),
+}
+"""Another system -> labels that name a gang, annotations that state its size."""
 
 texts = st.one_of(
     st.sampled_from(("", "true", "false", "non-preemptible", "rack", HOSTNAME, "a b", "ä" * 50)),
@@ -61,6 +82,31 @@ def labels(draw: st.DrawFn) -> Obj:
     if draw(st.integers(0, 19)) == 0:
         found.update((f"l{i}", "") for i in range(draw(st.sampled_from((100, 3000)))))
     return found
+
+
+@st.composite
+def marks_of_others(draw: st.DrawFn) -> tuple[Obj, Obj]:
+    """Labels and annotations by which another system names a gang and states its size."""
+    system = draw(st.sampled_from(tuple(OTHERS)))
+    named, sized = OTHERS[system]
+    name = draw(st.sampled_from(NAMES))
+    labels: Obj = dict.fromkeys(named, name)
+    notes: Obj = {key: draw(st.sampled_from(STATED)) for key in sized}
+    if draw(st.booleans()):
+        notes["podgroup-extender.io/gang-size"] = draw(st.sampled_from(STATED))
+    if system == "koordinator":
+        notes["gang.scheduling.koordinator.sh/name"] = name
+        listed = [f"{space}/{each}" for space in (TENANT, "honest") for each in NAMES]
+        lists = ("[" * 4000, json.dumps(listed), json.dumps(listed * 20), "[1e999]")
+        notes["gang.scheduling.koordinator.sh/groups"] = draw(st.sampled_from(lists))
+    elif system == "yunikorn":
+        groups = (DEEP, '[{"name":"a","minMember":2}]', '[{"name":"a","minMember":1e99}]')
+        notes["yunikorn.apache.org/task-groups"] = draw(st.sampled_from(groups))
+    elif system == "volcano":
+        notes["scheduling.k8s.io/group-name"] = name
+    elif system == "kai":
+        notes["pod-group-name"] = name
+    return labels, notes
 
 
 annotation_sets = st.dictionaries(
@@ -158,10 +204,19 @@ def pods(draw: st.DrawFn) -> Obj:
     if draw(st.booleans()):
         requests["cpu"] = draw(st.sampled_from(("3", "7", "9")))
     container: Obj = {"name": "c", "resources": {"requests": requests}}
+    sidecars = [
+        {
+            "name": f"s{number}",
+            "restartPolicy": "Always",
+            "resources": {"requests": {f"example.com/r{number}": "1"}},
+        }
+        for number in range(draw(st.sampled_from((0,) * 18 + (2, 300))))
+    ]
     if draw(st.integers(0, 5)) == 0:
         container["ports"] = [{"containerPort": 80, "hostPort": draw(st.sampled_from((80, 443)))}]
     spec: Obj = {
         "containers": [container],
+        "initContainers": sidecars,
         "priority": CLASSES[cls],
         "priorityClassName": cls,
         "preemptionPolicy": draw(st.sampled_from(("PreemptLowerPriority",) * 3 + ("Never",))),
@@ -174,6 +229,10 @@ def pods(draw: st.DrawFn) -> Obj:
     if draw(st.integers(0, 2)) == 0:
         spec["schedulingGroup"] = {"podGroupName": draw(st.sampled_from(NAMES))}
     meta: Obj = {"labels": draw(labels()), "annotations": draw(annotation_sets)}
+    if draw(st.integers(0, 2)) == 0:
+        of_others, notes = draw(marks_of_others())
+        meta["labels"] |= of_others
+        meta["annotations"] |= notes
     if draw(st.integers(0, 4)) == 0:
         meta["ownerReferences"] = draw(owners)
     if draw(st.integers(0, 9)) == 0:
