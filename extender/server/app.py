@@ -8,6 +8,7 @@ Every listener has a door of its own into it, with rules on who is shown what.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -311,7 +312,8 @@ class App:
         else:
             await respond(send, status, answer, headers=headers)
         metrics.answered(status, perf_counter() - started, size, len(answer))
-        log.debug("answered", status=status, bytes_in=size, bytes_out=len(answer))
+        if logging.root.isEnabledFor(logging.DEBUG):  # making a logger costs 15 us
+            log.debug("answered", status=status, bytes_in=size, bytes_out=len(answer))
 
     async def _unknown_name(
         self, path: str, metrics: VerbMetrics, scope: Scope, receive: Receive, send: Send

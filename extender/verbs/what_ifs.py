@@ -61,6 +61,8 @@ class WhatIf(Struct, frozen=True):
     """In place of the gang's own."""
     min_count: int | None = None
     """In place of the gang's own."""
+    cost_order: str = ""
+    """Name of the order to plan by; "" for the configured one."""
 
 
 class WhatIfs:
@@ -75,7 +77,8 @@ class WhatIfs:
         self._settings = settings
         self._resolver = resolver
         self._read_manifest = read_manifest
-        self._planner: Planner | None = None
+        self._planners: dict[str, Planner] = {}
+        """Cost order -> planner: of the configured order, and of one other at most."""
         self._asked = 0
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREAD)
         self._dropping: asyncio.TimerHandle | None = None
@@ -126,7 +129,7 @@ class WhatIfs:
         gang = _changed(
             self._resolver.resolve(find_gang(question.gang, snapshot), snapshot), question
         )
-        planner = self._planner = self._planner or Planner(self._settings, self._resolver)
+        planner = self._planner(question.cost_order)
         planner.see(snapshot)
         return planner.plan(
             gang,
@@ -137,6 +140,17 @@ class WhatIfs:
             cancel=cancel,
         )
 
+    def _planner(self, order: str) -> Planner:
+        own = self._settings.plan.cost_order
+        order = order or own
+        planner = self._planners.get(order)
+        if planner is None:
+            settings = replace(self._settings, plan=replace(self._settings.plan, cost_order=order))
+            planner = Planner(settings, self._resolver)
+            kept = {own: self._planners[own]} if own in self._planners else {}
+            self._planners = {**kept, order: planner}
+        return planner
+
     def _answered(self, cancel: array[int]) -> None:
         self._asked -= 1
         self._flags = [each for each in self._flags if each is not cancel]
@@ -145,7 +159,7 @@ class WhatIfs:
             self._dropping = loop.call_later(KEPT_SECONDS, self._drop)
 
     def _drop(self) -> None:
-        self._planner = None
+        self._planners = {}
 
     def close(self) -> None:
         """Take no more questions; what runs is told to stop, and not waited for."""

@@ -27,27 +27,22 @@ GANG_LABELS = (
     "jobset.sigs.k8s.io/jobset-name",
     "skypilot-cluster-name",
 )
-HOSTNAME = "kubernetes.io/hostname"
-
-DEEP = '[{"name":"a","minMember":1,"x":' + "[" * 1500 + "]" * 1500 + "}]"
-STATED = ("1", "2", "3", "0", "-1", "many", "9" * 10, "2147483648")
-OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "ray": (("ray.io/cluster", "ray.io/node-type"), ()),
-    "spark": (("spark-app-selector", "spark-role"), ()),
-    "lws": (
-        ("leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"),
-        ("leaderworkerset.sigs.k8s.io/size",),
-    ),
-    "kueue": (
-        ("kueue.x-k8s.io/pod-group-name",),
-        ("kueue.x-k8s.io/pod-group-total-count",),
-    ),
-    "koordinator": ((), ("gang.scheduling.koordinator.sh/min-available",)),
-    "yunikorn": (("applicationId",), ()),
-    "volcano": ((), ()),
-    "kai": ((), ()),
+OTHER_LABELS = {
+    "kueue.x-k8s.io/pod-group-name": "",
+    "pod-group.scheduling.sigs.k8s.io": "",
+    "leaderworkerset.sigs.k8s.io/group-key": "",
+    "training.kubeflow.org/job-name": "training.kubeflow.org/operator-name",
+    "ray.io/cluster": "ray.io/node-type",
+    "spark-app-selector": "spark-role",
+    "yunikorn.apache.org/app-id": "",
 }
-"""Another system -> labels that name a gang, annotations that state its size."""
+"""Label that names a gang of another system -> the label that has to vouch for it, if any."""
+SIZES = ("1", "2", "3", "4", "0", "-1", "many", "2147483647", "9" * 4000, "4.0", " 4")
+TASK_GROUPS = "yunikorn.apache.org/task-groups"
+GANG_GROUPS = "gang.scheduling.koordinator.sh/groups"
+HOSTNAME = "kubernetes.io/hostname"
+DEEP = '[{"name":"a","minMember":1,"x":' + "[" * 1500 + "]" * 1500 + "}]"
+"""Task groups with more levels, in a field of no meaning, than the interpreter's stack takes."""
 
 texts = st.one_of(
     st.sampled_from(("", "true", "false", "non-preemptible", "rack", HOSTNAME, "a b", "ä" * 50)),
@@ -65,6 +60,10 @@ def labels(draw: st.DrawFn) -> Obj:
     found: Obj = {}
     for key in draw(st.lists(st.sampled_from(GANG_LABELS), max_size=2, unique=True)):
         found[key] = draw(st.sampled_from(NAMES))
+    for key in draw(st.lists(st.sampled_from(tuple(OTHER_LABELS)), max_size=1)):
+        found[key] = draw(st.sampled_from(NAMES))
+        if OTHER_LABELS[key] and draw(st.integers(0, 3)):
+            found[OTHER_LABELS[key]] = draw(st.sampled_from(("mpi-operator", "driver", "a")))
     if "pod-group.scheduling.sigs.k8s.io/name" in found and draw(st.booleans()):
         found["pod-group.scheduling.sigs.k8s.io/min-available"] = draw(
             st.sampled_from(("1", "2", "3", "0", "-1", "many", "9" * 63))
@@ -84,32 +83,7 @@ def labels(draw: st.DrawFn) -> Obj:
     return found
 
 
-@st.composite
-def marks_of_others(draw: st.DrawFn) -> tuple[Obj, Obj]:
-    """Labels and annotations by which another system names a gang and states its size."""
-    system = draw(st.sampled_from(tuple(OTHERS)))
-    named, sized = OTHERS[system]
-    name = draw(st.sampled_from(NAMES))
-    labels: Obj = dict.fromkeys(named, name)
-    notes: Obj = {key: draw(st.sampled_from(STATED)) for key in sized}
-    if draw(st.booleans()):
-        notes["podgroup-extender.io/gang-size"] = draw(st.sampled_from(STATED))
-    if system == "koordinator":
-        notes["gang.scheduling.koordinator.sh/name"] = name
-        listed = [f"{space}/{each}" for space in (TENANT, "honest") for each in NAMES]
-        lists = ("[" * 4000, json.dumps(listed), json.dumps(listed * 20), "[1e999]")
-        notes["gang.scheduling.koordinator.sh/groups"] = draw(st.sampled_from(lists))
-    elif system == "yunikorn":
-        groups = (DEEP, '[{"name":"a","minMember":2}]', '[{"name":"a","minMember":1e99}]')
-        notes["yunikorn.apache.org/task-groups"] = draw(st.sampled_from(groups))
-    elif system == "volcano":
-        notes["scheduling.k8s.io/group-name"] = name
-    elif system == "kai":
-        notes["pod-group-name"] = name
-    return labels, notes
-
-
-annotation_sets = st.dictionaries(
+plain_annotations = st.dictionaries(
     st.sampled_from(
         (
             "podgroup-extender.io/protected",
@@ -124,6 +98,61 @@ annotation_sets = st.dictionaries(
     ),
     texts,
     max_size=3,
+)
+task_groups = st.one_of(
+    st.lists(
+        st.builds(
+            lambda name, least: {"name": name, "minMember": least},
+            st.sampled_from(NAMES),
+            st.sampled_from((1, 2, 3, 0, -1, 2**31, 10**30, "2", None)),
+        ),
+        max_size=3,
+    ).map(json.dumps),
+    st.integers(1, 3000).map(lambda n: json.dumps([{"name": "a", "minMember": 1}] * n)),
+    st.just(DEEP),
+    texts,
+)
+gang_groups = st.one_of(
+    st.lists(
+        st.sampled_from(("tenant/a", "tenant/b", "tenant/work", "other/a", "a", "/", "tenant/")),
+        max_size=5,
+    ).map(json.dumps),
+    st.integers(1, 3000).map(lambda n: json.dumps([f"tenant/a{i}" for i in range(n)])),
+    texts,
+)
+names_or_texts = st.one_of(st.sampled_from(NAMES), st.sampled_from(NAMES), texts)
+sizes = st.one_of(st.sampled_from(SIZES), texts)
+GANG_ANNOTATIONS: dict[str, st.SearchStrategy[str]] = {
+    "scheduling.k8s.io/group-name": names_or_texts,
+    "pod-group-name": names_or_texts,
+    "kueue.x-k8s.io/pod-group-name": names_or_texts,
+    "kueue.x-k8s.io/pod-group-total-count": sizes,
+    "kueue.x-k8s.io/pod-group-fast-admission": label_values,
+    "kueue.x-k8s.io/pod-group-serving": label_values,
+    "gang.scheduling.koordinator.sh/name": names_or_texts,
+    "gang.scheduling.koordinator.sh/min-available": sizes,
+    GANG_GROUPS: gang_groups,
+    "yunikorn.apache.org/app-id": names_or_texts,
+    "yunikorn.apache.org/task-group-name": names_or_texts,
+    TASK_GROUPS: task_groups,
+    "leaderworkerset.sigs.k8s.io/size": sizes,
+    "leaderworkerset.sigs.k8s.io/exclusive-topology": label_values,
+    "podgroup-extender.io/gang-size": sizes,
+}
+"""Annotations that name or size a gang of some system -> what a tenant writes there."""
+
+
+@st.composite
+def gang_annotations(draw: st.DrawFn) -> Obj:
+    """Some of them, of one system or of several at once."""
+    keys = draw(st.lists(st.sampled_from(tuple(GANG_ANNOTATIONS)), max_size=4, unique=True))
+    return {key: draw(GANG_ANNOTATIONS[key]) for key in keys}
+
+
+annotation_sets = st.builds(
+    lambda plain, gang: {**plain, **gang},
+    plain_annotations,
+    st.one_of(st.just({}), gang_annotations()),
 )
 quantities = st.sampled_from(
     ("0", "1m", "100m", "999m", "1", "1.5", "3", "7001m", "16", "1e3", "1Ki", "0.5Gi", "7E", "1n")
@@ -229,10 +258,6 @@ def pods(draw: st.DrawFn) -> Obj:
     if draw(st.integers(0, 2)) == 0:
         spec["schedulingGroup"] = {"podGroupName": draw(st.sampled_from(NAMES))}
     meta: Obj = {"labels": draw(labels()), "annotations": draw(annotation_sets)}
-    if draw(st.integers(0, 2)) == 0:
-        of_others, notes = draw(marks_of_others())
-        meta["labels"] |= of_others
-        meta["annotations"] |= notes
     if draw(st.integers(0, 4)) == 0:
         meta["ownerReferences"] = draw(owners)
     if draw(st.integers(0, 9)) == 0:

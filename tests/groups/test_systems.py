@@ -209,7 +209,11 @@ class TestLeaderWorkerSet:
         pod = recorded.leader_worker_set(0, 4, "g-0")
         pod["annotations"]["leaderworkerset.sigs.k8s.io/exclusive-topology"] = "rack"
         gang = only([made(**pod)])
-        assert (gang.min_count, gang.size_known) == (1, False)
+        assert (gang.min_count, gang.size_known) == (1, True)
+        (note,) = gang.notes
+        assert "3 workers come after their leader" in note
+        worker = recorded.leader_worker_set(1, 4, "g-0")
+        assert only([made(**pod), made(**{**worker, "uid": "b"})]).min_count == 4
 
     def test_a_worker_without_an_index_is_found_by_the_hash(self) -> None:
         pod = recorded.leader_worker_set(1, 4, "g-0")
