@@ -96,11 +96,18 @@ class Bed:
             plans = (await answer.json())["reservations"]
         return {seat["name"]: seat["node"] for plan in plans for seat in plan["seats"]}
 
+    async def settled(self) -> dict[str, str]:
+        """Return the seats when all others wait on theirs: a changing plan has moved them."""
+        async with asyncio.timeout(SECONDS):
+            while True:
+                seats = await self.seats()
+                if LATE in seats and dict(self.waits()).items() <= seats.items():
+                    return seats
+                await asyncio.sleep(0.1)
+
     async def finish(self) -> None:
         """Bind the last member to its seat: all run, on nodes of their own, and none did before."""
-        # A plan that is changing has seats on which nobody waits yet.
-        seats = await self.seats()
-        await self.until(lambda: dict(self.waits()).items() <= seats.items(), "they wait there")
+        seats = await self.settled()
         assert self.bound() == {}
         since = time.monotonic()
         await asyncio.to_thread(self._bind, LATE, seats[LATE])
