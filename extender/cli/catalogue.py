@@ -379,6 +379,11 @@ LIMIT_RULES = {
         "a gang whose members never start has pods evicted for it again and again",
         "write giveUps: 3",
     ),
+    "limit-wide": Rule(
+        "warning",
+        "a limit that nothing reaches protects nobody",
+        "leave it out, or stay within {most}",
+    ),
     "grace-endless": Rule(
         "warning",
         "seats are held as long as a victim's owner likes",

@@ -68,7 +68,12 @@ class Rig:
         settings = self.settings
         self.own = await KubeClient.connect(server=self.server.url)
         resolver = Resolver(settings.groups)
-        self.cache = Cache(self.own, settings.cache, resolver.member_key)
+        self.cache = Cache(
+            self.own,
+            settings.cache,
+            resolver.member_key,
+            workload_priority=settings.groups.workload_priority,
+        )
 
         async def no_sleep(seconds: float) -> None:
             await asyncio.sleep(0)
