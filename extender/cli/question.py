@@ -23,7 +23,7 @@ from extender.groups.resolver import Resolver
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
 from extender.model.cost_order import ORDERS
 from extender.model.errors import InvalidInput
-from extender.model.group_sources import OPTIONAL
+from extender.model.group_sources import OTHER_GROUPS
 from extender.model.objects import (
     DisruptionBudget,
     GangKey,
@@ -39,7 +39,7 @@ from extender.model.snapshot import EMPTY, Snapshot
 
 OBJECT_DIALECTS = {
     "core": PodGroupDialect.name,
-    **{source: source for source in OPTIONAL},
+    **{source: source for source in OTHER_GROUPS},
     "scheduling-plugins": SchedulingPluginsDialect.name,
 }
 """GroupObject.source -> the dialect whose gangs such objects are."""
@@ -144,6 +144,7 @@ def find_gang(name: str | None, question: Question) -> GangKey:
     empty = {
         GangKey(OBJECT_DIALECTS[source], namespace, group)
         for source, namespace, group in snapshot.groups
+        if source in OBJECT_DIALECTS
     }
     ended = sorted((set(question.finished) | empty) - set(living))
     dialect, _, rest = name.rpartition(":")

@@ -48,6 +48,7 @@ from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
+from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.custom_groups import custom_annotations
@@ -127,7 +128,13 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         metrics.search_backend(BACKEND)
         keep_annotations(custom_annotations(settings.groups.custom))
         resolver = Resolver(settings.groups)
-        cache = Cache(client, settings.cache, resolver.member_key)
+        cache = Cache(
+            client,
+            settings.cache,
+            resolver.member_key,
+            all_jobs=waits_for_jobs(settings.groups),
+            workload_priority=settings.groups.workload_priority,
+        )
         namespace = settings.seats.record_namespace or client.namespace or "kube-system"
         grpc = GrpcSide(settings)
         days = Days(time.time())

@@ -32,6 +32,10 @@ MOST_WAITING = 4
 KEPT_SECONDS = 60.0
 MOST_PODS = 10_000
 """How many pods the Jobs of one manifest may have together."""
+MOST_BYTES = 64 * 1024 * 1024
+"""How large they may be together: a template is copied for each."""
+READ_SECONDS = 10.0
+"""For what a manifest says to be made into pods."""
 THREAD = "search-what-if"
 """The end of the process waits a moment, and no longer, for threads of searches: by this name."""
 MANIFEST = "manifest"
@@ -110,8 +114,15 @@ class WhatIfs:
         snapshot = question.snapshot
         if question.manifest:
             values = self._read_manifest(question.manifest, MANIFEST)
+            until = time.monotonic() + READ_SECONDS
             try:
-                added = manifest.read(values, snapshot.priority_classes, MOST_PODS)
+                added = manifest.read(
+                    values,
+                    snapshot.priority_classes,
+                    MOST_PODS,
+                    MOST_BYTES,
+                    partial(_going_on, cancel, until),
+                )
             except InvalidInput as problem:
                 raise InvalidInput(f"{MANIFEST}: {problem}") from problem
             snapshot = with_added(snapshot, added, self._resolver.member_key)
@@ -158,6 +169,14 @@ class WhatIfs:
         if self._dropping is not None:
             self._dropping.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _going_on(cancel: array[int], until: float) -> None:
+    """Raises InvalidInput once nobody waits for the answer, or it took too long to begin."""
+    if cancel[0]:
+        raise InvalidInput("nobody waits for the answer any more")
+    if time.monotonic() > until:
+        raise InvalidInput(f"it takes more than {READ_SECONDS:g} s to make its pods")
 
 
 def _changed(gang: Gang, question: WhatIf) -> Gang:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -19,6 +20,8 @@ from extender.model.snapshot import Snapshot
 JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 MOST = 4
 """Jobs, and JobSets, of one gang that are told: all of them wait for the same."""
+LOOKED_AT = 64
+"""Members whose makers are looked for: a refusal is told often, and a gang may be of thousands."""
 
 
 class GangObject(Struct, frozen=True):
@@ -40,7 +43,7 @@ def objects_of(key: GangKey, members: Iterable[Pod], snapshot: Snapshot) -> list
     if group is not None:
         found[group.uid] = GangObject("PodGroup", "", key.namespace, key.name, group.uid)
     count: Counter[str] = Counter()
-    for pod in members:
+    for pod in islice(members, LOOKED_AT):
         for one in _makers(pod):
             if one.uid not in found and count[one.kind] < MOST:
                 count[one.kind] += 1
