@@ -60,6 +60,7 @@ class Bar(Struct, frozen=True):
     known: bool
     """False: it was over before anything was counted."""
     counts: Mapping[Outcome, int]
+    """Outcome -> decisions."""
     bands: Mapping[str, int]
     """Tone -> decisions."""
 
