@@ -21,6 +21,7 @@ from extender.gang.plan.what_if import with_added
 from extender.groups.pod_group import PodGroupDialect
 from extender.groups.resolver import Resolver
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
+from extender.model.cost_order import ORDERS
 from extender.model.errors import InvalidInput
 from extender.model.group_sources import OTHER_GROUPS
 from extender.model.objects import (
@@ -93,6 +94,16 @@ def with_manifest(question: Question, manifest: Manifest) -> Question:
         independent=manifest.independent,
         added=frozenset(key for pod in fresh if (key := member_key(pod)) is not None),
     )
+
+
+def ordered(question: Question, order: str) -> Question:
+    """Return the question asked by another cost order. Raises InvalidInput for one unknown."""
+    plan = question.settings.plan
+    known = (*ORDERS, *plan.cost_orders)
+    if order not in known:
+        raise InvalidInput(f"--cost-order {order!r} does not exist (known: {', '.join(known)})")
+    settings = replace(question.settings, plan=replace(plan, cost_order=order))
+    return replace(question, settings=settings)
 
 
 def _snapshot(records: Iterable[object], member_key: Callable[[Pod], GangKey | None]) -> Snapshot:

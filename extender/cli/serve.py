@@ -12,8 +12,9 @@ import argparse
 import asyncio
 import socket
 import sys
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate
+from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
@@ -135,12 +137,12 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         )
         namespace = settings.seats.record_namespace or client.namespace or "kube-system"
         grpc = GrpcSide(settings)
+        days = Days(time.time())
+        told = (grpc.decided, days.add)
         replica = Replica(
             cache,
             settings,
-            _coordinators(
-                client, cache, settings, resolver, namespace, metrics, record_key, grpc.decided
-            ),
+            _coordinators(client, cache, settings, resolver, namespace, metrics, record_key, told),
             _elector(client, settings.leadership, namespace),
             _label(client, settings.leadership),
         )
@@ -158,7 +160,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             tokens=tokens,
             load=load,
             binds=settings.bind.enabled,
-            pages=Console(console_source(cache, replica, resolver, settings)),
+            pages=Console(console_source(cache, replica, resolver, settings, days)),
         )
         metrics.source(
             "api_writes_waiting",
@@ -182,12 +184,13 @@ def _coordinators(
     namespace: str,
     metrics: Metrics,
     record_key: bytes,
-    told: Callable[[Decision], None],
+    told: Iterable[Callable[[Decision], None]],
 ) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
         log_decision(decision)
-        told(decision)
+        for tell in told:
+            tell(decision)
 
     def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
         return coordinate(

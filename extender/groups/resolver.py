@@ -67,7 +67,7 @@ class Resolver:
                 min_count=max(1, len(members)),
                 problems=(f"dialect {key.dialect!r} is not enabled",),
             )
-        said = dialect.declare(key, members, snapshot)
+        said = _declared(dialect, key, members, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in members)
@@ -146,6 +146,21 @@ class Resolver:
                     f"some of its pods name it as {first}, others as {second}"
                 )
         return tuple(problems)
+
+
+def _declared(
+    dialect: Dialect, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot
+) -> Declaration:
+    """Return what the dialect states; a mistake of ours about one gang is that gang's problem.
+
+    Every round resolves all gangs, and tenants write what is read here.
+    """
+    try:
+        return dialect.declare(key, members, snapshot)
+    except Exception as error:
+        kind = type(error).__name__
+        text = f"what it states cannot be understood ({kind}); please report this"
+        return Declaration(problems=(text,))
 
 
 def _priorities(

@@ -124,8 +124,8 @@ class Rig:
 
     # -- the cluster ----------------------------------------------------------------------
 
-    async def nodes(self, count: int, cpu: int = 4) -> None:
-        for i in range(count):
+    async def nodes(self, count: int, cpu: int = 4, *, first: int = 0) -> None:
+        for i in range(first, first + count):
             await self.client.create(
                 "/api/v1/nodes",
                 {

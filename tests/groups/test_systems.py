@@ -188,6 +188,14 @@ class TestYuniKorn:
         (problem,) = only([made(**pod)]).problems
         assert "is no list of groups" in problem
 
+    @pytest.mark.parametrize("inner", ["[" * 1500 + "]" * 1500, '{"a":' * 1500 + "1" + "}" * 1500])
+    def test_depth_in_what_is_not_read(self, inner: str) -> None:
+        """Fields of no meaning are skipped, and to skip them takes the interpreter's stack."""
+        pod = recorded.yunikorn(0, 4, "g-0")
+        pod["annotations"][self.GROUPS] = f'[{{"name":"a","minMember":1,"x":{inner}}}]'
+        (problem,) = only([made(**pod)]).problems
+        assert "is no list of groups" in problem
+
     def test_a_spark_driver_starts_before_its_executors_exist(self) -> None:
         pod = recorded.yunikorn(0, 4, "g-0")
         pod["labels"] = recorded.spark(0, 4, "g-0")["labels"]
