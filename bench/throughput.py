@@ -1,8 +1,10 @@
-"""Pods of no gang scheduled per second, with the extender and without it.
+"""Pods scheduled per second, with the extender and without it.
 
     python -m bench.throughput --nodes 500 --pods 2000 --rounds 3
+    python -m bench.throughput --gangs 10
 
-On a real control plane of the newest release. All pods wait before kube-scheduler
+On a real control plane of the newest release. Pods are of no gang; with ``--gangs`` a share of
+them is in gangs, and seats are held all the time. All pods wait before kube-scheduler
 starts; the rate is taken between the first and the last binding a watch sees, so
 start-up does not count. Ways take turns within a round, and the ratio is to
 ``none`` of the same run. Everything, kwok's status updates and the watch included,
@@ -19,7 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -29,8 +31,10 @@ from bench.report import write_json, write_section
 from bench.rival.bed import Bed
 from bench.rival.comparison import machine
 from bench.rival.serving import serving
-from bench.state import GPU, Amounts, NodeState, PodState, State, gang_of
+from bench.state import GPU
+from bench.throughput_inputs import GANG, GRACE, HELD_SHARE, HIGH, LOW, PRIORITY, Input, waiting
 from tests.controlplane.build import BuildError, ensure_plugin
+from tests.controlplane.cleaning import Baseline
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.releases import release
 from tests.controlplane.scheduler import BINDER, plugin_config, scheduler_config
@@ -38,7 +42,6 @@ from tests.controlplane.watching import Watch
 
 MINOR = "1.37"
 OUT = Path(__file__).parent / "out" / "throughput.json"
-PRIORITY = 100
 
 Way = Literal[
     "none",
@@ -68,54 +71,64 @@ class Measured(Struct, frozen=True):
     """Process -> milliseconds of CPU a pod, from the first binding seen to the last."""
 
 
-def waiting(nodes: int, pods: int) -> State:
-    """Empty nodes and pods of no gang, which all fit."""
-    gang, _ = gang_of("nobody", 1, Amounts(1, 1), PRIORITY)
-    return State(
-        name="plain",
-        nodes=tuple(NodeState(f"n{i:05}", Amounts(96_000, 393_216, 8)) for i in range(nodes)),
-        pods=tuple(PodState(f"pod-{i:05}", Amounts(500, 512), PRIORITY) for i in range(pods)),
-        groups=(),
-        gang=gang,
-        members=(),
-    )
-
-
 class Road:
-    """A control plane on which plain pods wait to be scheduled, again and again."""
+    """A control plane on which pods wait to be scheduled, again and again."""
 
-    def __init__(self, control_plane: ControlPlane, state: State) -> None:
+    def __init__(self, control_plane: ControlPlane, given: Input) -> None:
         """Make the nodes, which stay."""
         self.control_plane = control_plane
-        self.state = state
+        self.given = given
+        self.state = given.state
         control_plane.stop_scheduler()
-        self.bed = Bed(control_plane, [PRIORITY])
-        self.bed.create(state.node_documents())
+        self.bed = Bed(control_plane, [LOW, PRIORITY, HIGH])
+        self.bed.create(self.state.node_documents())
         self.bed.wait_nodes()
+        self._baseline = Baseline(control_plane.client())
 
     def measure(self, way: Way, timeout: float) -> Measured:
         """Schedule all pods once. Raises TimeoutError."""
-        client = self.bed.client
-        self.bed.create(self.state.pod_documents())
-        watch = Watch(client)
         try:
-            with self._scheduler(way) as pids:
-                return self._bound(watch, pids, timeout)
+            with self._joined(way) as start:
+                self._hold_seats(start, timeout)
+                self.bed.create(self.state.group_documents(self.control_plane.release))
+                self.bed.create(self.state.pod_documents())
+                watch = Watch(self.bed.client)
+                try:
+                    return self._bound(watch, start(), timeout)
+                finally:
+                    watch.stop()
         finally:
-            watch.stop()
-            client.delete_all("Pod", grace=0)
-            client.wait_for(lambda: not client.list("Pod"), timeout, "pods removed")
+            self.bed.remove_pods()
+            self._baseline.clean(timeout)
+
+    def _hold_seats(self, start: Callable[[], object], timeout: float) -> None:
+        """Have pods evicted that do not go. kube-scheduler is stopped then, and seats are held."""
+        if not self.given.staying:
+            return
+        client, names = self.bed.client, [pod.name for pod in self.given.staying]
+        self.bed.create(self.given.staying_documents())
+        client.wait_running(*names, timeout=timeout)
+        group, *members = self.state.gang_documents(self.control_plane.release)
+        client.create(group)
+        self.bed.create(members)
+        start()
+        client.wait_for(lambda: all(map(self._leaves, names)), timeout, "room is being made")
+        self.control_plane.stop_scheduler()
+
+    def _leaves(self, name: str) -> bool:
+        return "deletionTimestamp" in self.bed.client.get("Pod", name)["metadata"]
 
     def _bound(self, watch: Watch, pids: Mapping[str, int], timeout: float) -> Measured:
         """Wait until every pod has been seen with a node."""
         first: dict[str, float] = {}
         seen = before = 0
         began: dict[str, float] = {}
+        wanted = self.given.measured
         end = time.monotonic() + timeout
-        while len(first) < len(self.state.pods):
+        while len(first) < len(wanted):
             events = watch.events
             for event in events[seen:]:
-                if event.object["spec"].get("nodeName"):
+                if event.name in wanted and event.object["spec"].get("nodeName"):
                     first.setdefault(event.name, event.at)
             seen = len(events)
             if first and not began:
@@ -131,8 +144,11 @@ class Road:
         )
 
     @contextlib.contextmanager
-    def _scheduler(self, way: Way) -> Iterator[Mapping[str, int]]:
-        """Run kube-scheduler, with the extender unless the way is none; give process ids."""
+    def _joined(self, way: Way) -> Iterator[Callable[[], Mapping[str, int]]]:
+        """Run the extender, unless the way is none; give what starts kube-scheduler.
+
+        That returns process ids, and may be called again.
+        """
         plane = self.control_plane
         with contextlib.ExitStack() as stack:
             config, extender = scheduler_config(), {}
@@ -147,6 +163,7 @@ class Road:
                         namespace,
                         binds=binds,
                         listens=way == "plugin",
+                        slack=GRACE,
                     )
                 )
                 config = scheduler_config(served.url, **ENTRY.get(way, {}))
@@ -157,9 +174,13 @@ class Road:
                 extender = {"extender": served.pid}
             if way.endswith("every node"):
                 config["percentageOfNodesToScore"] = 100
-            plane.restart_scheduler(config, gates=(), program=program)
             stack.callback(plane.stop_scheduler)
-            yield {**plane.pids, **extender, "benchmark": os.getpid()}
+
+            def start() -> Mapping[str, int]:
+                plane.restart_scheduler(config, gates=(), program=program)
+                return {**plane.pids, **extender, "benchmark": os.getpid()}
+
+            yield start
 
 
 def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
@@ -175,7 +196,7 @@ def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
 
 def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, Any]:
     """Measure all ways in turns and return the document to print."""
-    road = Road(control_plane, waiting(options.nodes, options.pods))
+    road = Road(control_plane, waiting(options.nodes, options.pods, options.gangs / 100))
     ways: tuple[Way, ...] = tuple(way for way in WAYS if way in options.ways)
     found: dict[Way, list[Measured]] = {way: [] for way in ways}
     try:
@@ -191,8 +212,10 @@ def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, A
     return {
         "command": f"python -m bench.throughput --nodes {options.nodes} --pods {options.pods} "
         f"--rounds {options.rounds}"
+        + (f" --gangs {options.gangs:g}" if options.gangs else "")
         + ("" if ways == WAYS else "".join(f" --way '{way}'" for way in ways)),
         "machine": machine(),
+        "gangs": options.gangs,
         "kubernetes": release(MINOR).version,
         "pods per second": {way: [round(one.rate, 1) for one in found[way]] for way in ways},
         "median": {way: round(middle[way], 1) for way in ways},
@@ -209,11 +232,18 @@ def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, A
 
 def table(done: dict[str, Any]) -> str:
     """The document as Markdown."""
+    held = [
+        f"{done['gangs']:g} % of the pods are in gangs of {GANG}. To each {HELD_SHARE} nodes comes",
+        "one with a seat that is held all the time, and with room for other pods.",
+        "",
+    ]
+    held = held if done["gangs"] else []
     lines = [
         f"- Machine: {done['machine']}",
         f"- Kubernetes {done['kubernetes']}, kwok instead of kubelets, gates of kube-scheduler off",
         f"- Command: `{done['command']}`",
         "",
+        *held,
         "Pods per second between the first and the last binding that a watch sees. `none` is a",
         "stock kube-scheduler with its default sampling of nodes, and so is each way with the",
         "extender; `every node` is percentageOfNodesToScore: 100. All ways share this machine's",
@@ -247,6 +277,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Schedule plain pods, with and without.")
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument(
+        "--gangs", type=float, default=0.0, metavar="PERCENT", help="of the pods are in gangs"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--way", dest="ways", action="append", choices=WAYS, help="measure it (default: all)"
@@ -254,6 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one way")
     parser.add_argument("--out", type=Path, default=OUT, help="where the JSON goes")
     parser.add_argument("--report", type=Path, help="put the tables into this page as well")
+    parser.add_argument("--section", default="throughput", help="where on the page")
     options = parser.parse_args(arguments)
     options.ways = options.ways or WAYS
     if "none" not in options.ways:
@@ -261,6 +295,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.nodes < 1 or options.rounds < 1 or not 2 <= options.pods <= options.nodes * 100:
         print("error: at least one node and round, 2 to 100 pods a node", file=sys.stderr)
+        return 2
+    if not 0 <= options.gangs <= 100:
+        print("error: 0 to 100 percent of the pods are in gangs", file=sys.stderr)
         return 2
     try:
         with (
@@ -273,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     write_json(done, options.out)
     if options.report is not None:
-        write_section("throughput", table(done), options.report)
+        write_section(options.section, table(done), options.report)
     return 0
 
 

@@ -53,6 +53,7 @@ def sets() -> tuple[Set, ...]:
         ),
         Set("lint", "The static checks", extras=("lint",), base=("build", "runtime", "test")),
         Set("audit", "./run audit", extras=("audit",), base=("build", "runtime", "test", "lint")),
+        Set("docs", "The site", extras=("docs",), base=("build", "runtime", "test")),
         Set("virtualenv", "For a Python without ensurepip", requirements=("virtualenv",)),
         Set("uv", "./run lock itself", requirements=("uv",)),
     )

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -91,6 +92,13 @@ class Bed:
     def create(self, documents: Iterable[Object]) -> None:
         """Create objects of which the order does not matter, several at a time."""
         for _ in self._pool.map(self.client.create, documents):
+            pass
+
+    def remove_pods(self) -> None:
+        """Delete all pods at once, one by one: a whole collection can take more than a call may."""
+        names = [pod["metadata"]["name"] for pod in self.client.list("Pod")]
+        delete = partial(self.client.delete, "Pod", grace=0, missing_ok=True)
+        for _ in self._pool.map(delete, names):
             pass
 
     def wait_nodes(self) -> None:

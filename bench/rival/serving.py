@@ -47,11 +47,12 @@ def serving(
     *,
     binds: bool = False,
     listens: bool = False,
+    slack: float = SeatSettings().victim_slack_seconds,
 ) -> Iterator[Served]:
     """Run ``serve`` and tell where once it is ready, which includes that its cache is full.
 
     ``binds``: the bind verb is served, and bindings are not limited in number a second.
-    ``listens``: gRPC is served too.
+    ``listens``: gRPC is served too. ``slack``: seconds that victims may take beyond their grace.
     Its log is ``extender.log`` in ``folder``. Raises RuntimeError with the end of the
     log when it does not become ready.
     """
@@ -59,7 +60,7 @@ def serving(
     settings = Settings(
         server=ServerSettings(port=port, log_level="info"),
         plan=PlanSettings(cost_order=order),
-        seats=SeatSettings(record_namespace=record_namespace),
+        seats=SeatSettings(record_namespace=record_namespace, victim_slack_seconds=slack),
         bind=BindSettings(enabled=binds),
         grpc=GrpcSettings(listen=grpc if listens else ""),
         api=ApiSettings(requests_per_second=0) if binds else ApiSettings(),

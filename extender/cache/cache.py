@@ -24,6 +24,7 @@ from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import Pod
+from extender.model.owner_kinds import PRIORITY_KINDS
 from extender.model.settings import CacheSettings
 from extender.model.snapshot import Snapshot
 
@@ -31,6 +32,8 @@ log = structlog.get_logger("cache")
 
 VERSION_SECONDS = 1.0
 """How long the server's version is waited for."""
+OPTIONAL_TRIES = 10
+"""Rounds of discovery, a second apart, for which an optional source is waited for at the start."""
 PROBE_SECONDS = 3.0
 """A server that hangs counts as silent after 7.5 s, before staleSeconds are over."""
 
@@ -40,6 +43,8 @@ class Cache:
 
     ``member_key`` tells the gang of a pod, from the pod alone. ``on_synced`` is called
     once when everything has been read for the first time, a good moment for gc.freeze().
+    ``all_jobs``: where Jobs may be read, those that belong to no JobSet count too.
+    ``workload_priority``: Kueue's Workloads and their priority classes are read too.
     """
 
     def __init__(
@@ -52,6 +57,8 @@ class Cache:
         random: Random | None = None,
         discovery_seconds: float = 30.0,
         probe_seconds: float = PROBE_SECONDS,
+        all_jobs: bool = False,
+        workload_priority: bool = False,
         on_synced: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
@@ -60,6 +67,10 @@ class Cache:
         self._random = (random or Random()).random
         self._discovery_seconds = discovery_seconds
         self._on_synced = on_synced
+        self._all_jobs = all_jobs
+        self._sources = [
+            source for source in CANDIDATES if workload_priority or source not in PRIORITY_KINDS
+        ]
         self._probe = Probe(client, self._clock, probe_seconds)
         self.stats = CacheStats()
         self.store = Store(member_key, self._clock.wall, self.stats)
@@ -136,9 +147,10 @@ class Cache:
         """Return for how many seconds changes may have been missed, 0 while all is well.
 
         That is how long some watch has been down, or how long the server has answered nothing.
+        An optional one does not count: what others may break must not stop every gang.
         """
         now = self._clock.monotonic()
-        down = (watch.silent_for(now) for watch in self.stats.watches.values())
+        down = (watch.silent_for(now) for watch in self._needed_watches())
         return max((self._probe.silent_for(), *down))
 
     def problem(self) -> str:
@@ -152,7 +164,7 @@ class Cache:
         now = self._clock.monotonic()
         texts = [
             f"{watch.resource}: watch down for {watch.silent_for(now):.0f} s: {watch.last_error}"
-            for watch in self.stats.watches.values()
+            for watch in self._needed_watches()
             if not watch.up
         ]
         silent = self._probe.silent_for()
@@ -228,10 +240,21 @@ class Cache:
         self._tell_group_sources()
         if self._synced.is_set() or not self._discovered:
             return
-        if all(watch.synced for watch in self.stats.watches.values()):
+        late = self.stats.discoveries >= OPTIONAL_TRIES
+        watches = self._needed_watches() if late else self.stats.watches.values()
+        if all(watch.synced for watch in watches):
             self._synced.set()
             log.info("caches synced", generation=self.generation)
             self._on_synced()
+
+    def _needed_watches(self) -> list[WatchStats]:
+        """Those without which nothing is decided."""
+        optional = {
+            resources.groups(source, path).name
+            for source, (path, _) in self._optional.items()
+            if source in OPTIONAL
+        }
+        return [watch for watch in self.stats.watches.values() if watch.resource not in optional]
 
     def _tell_group_sources(self) -> None:
         watches = self.stats.watches
@@ -258,25 +281,19 @@ class Cache:
         while True:
             self._look_again.clear()
             learning = self._spawn(self._learn_version(), "version")
-            answered = True
-            for source in CANDIDATES:
-                try:
-                    await self._serve(source, await served(self._client, source))
-                except ApiError as error:
-                    self.stats.discovery_errors += 1
-                    log.warning("discovery failed", source=source, error=str(error))
-                    answered = False
-                except Exception:
-                    # A mistake of ours must not end the loop, with PodGroups unseen for ever.
-                    self.stats.discovery_errors += 1
-                    log.exception("discovery failed", source=source)
-                    answered = False
+            # Side by side: on a slow server one after the other would take long.
+            answers = await asyncio.gather(*map(self._discover_one, self._sources))
             await asyncio.wait((learning,), timeout=VERSION_SECONDS)
             self.stats.discoveries += 1
-            if answered and not self._discovered:
+            silent = {
+                source
+                for source, known in zip(self._sources, answers, strict=True)
+                if not known and not self._done_without(source)
+            }
+            if not silent:
                 self._discovered = True
-                self._check_synced()
-            pause = self._discovery_seconds if self._discovered else 1.0
+            self._check_synced()
+            pause = self._discovery_seconds if self.synced else min(1.0, self._discovery_seconds)
             try:
                 async with asyncio.timeout(pause):
                     await self._look_again.wait()
@@ -284,6 +301,29 @@ class Cache:
                 continue
             # Asked by a reflector that got a 404; it asks again as long as it does.
             await self._clock.sleep(min(1.0, pause))
+
+    async def _discover_one(self, source: str) -> bool:
+        """Return whether it is known, and acted upon, where the source is served."""
+        try:
+            await self._serve(source, await served(self._client, source))
+        except ApiError as error:
+            self.stats.discovery_errors += 1
+            log.warning("discovery failed", source=source, error=str(error))
+            return False
+        except Exception:
+            # A mistake of ours must not end the loop, with PodGroups unseen for ever.
+            self.stats.discovery_errors += 1
+            log.exception("discovery failed", source=source)
+            return False
+        return True
+
+    def _done_without(self, source: str) -> bool:
+        """Whether nothing waits for a source any more, although it is not known or not read.
+
+        What is optional may be broken by others (a CRD's webhook, an aggregated API): for a few
+        tries it is waited for, since gangs are larger with it than without.
+        """
+        return source in OPTIONAL and self.stats.discoveries >= OPTIONAL_TRIES
 
     async def _learn_version(self) -> None:
         try:
@@ -304,15 +344,15 @@ class Cache:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if path is not None:
-            log.info("PodGroups are served", source=source, path=path)
-            resource = resources.groups(source, path)
+            log.info("group objects are served", source=source, path=path)
+            resource = resources.groups(source, path, all_jobs=self._all_jobs)
             table = self.store.groups[source]
             self._optional[source] = (
                 path,
                 self._follow(resource, table, optional=source in OPTIONAL),
             )
         elif old is not None:
-            log.info("PodGroups are no longer served", source=source)
+            log.info("group objects are no longer served", source=source)
             del self.stats.watches[resources.groups(source, old).name]
             self._tell_group_sources()
             self.store.groups[source].clear()

@@ -1,4 +1,4 @@
-"""Which PodGroup resources the API server serves at the moment.
+"""Which PodGroups, and which owners of pods, the API server serves at the moment.
 
 Core PodGroups (scheduling.k8s.io) come in one version per Kubernetes minor and are
 off by default; all others are CRDs. Any may appear or vanish while we run. Those of other
@@ -12,6 +12,7 @@ from typing import Any
 from extender.kube.api import KubeApi
 from extender.kube.errors import Forbidden, NotFound
 from extender.model.group_sources import OPTIONAL
+from extender.model.owner_kinds import OTHER_KINDS
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
     "core": (
@@ -23,22 +24,28 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "volcano": ("/apis/scheduling.volcano.sh/v1beta1",),
     "koordinator-pod-group": ("/apis/scheduling.sigs.k8s.io/v1alpha1",),
     "kai": ("/apis/scheduling.run.ai/v2alpha2",),
+    **{
+        source: tuple(f"/apis/{kind.group}/{version}" for version in kind.versions)
+        for source, kind in OTHER_KINDS.items()
+    },
 }
-"""Source -> group versions that may serve podgroups, best first."""
+"""Source -> group versions that may serve its objects, best first."""
 
 
 async def served(client: KubeApi, source: str) -> str | None:
-    """Return the path at which ``source``'s PodGroups can be watched, None when at none.
+    """Return the path at which ``source``'s objects can be watched, None when at none.
 
     Raises ApiError when that cannot be known now (an unanswered question is not a no).
     """
+    owner = OTHER_KINDS.get(source)
+    plural = "podgroups" if owner is None else owner.plural
     for version in CANDIDATES[source]:
         try:
             document = await client.get(version)
         except NotFound:
             continue
-        if _watchable(document):
-            path = f"{version}/podgroups"
+        if _watchable(document, plural):
+            path = f"{version}/{plural}"
             if source in OPTIONAL and not await _may_list(client, path):
                 return None
             return path
@@ -48,17 +55,17 @@ async def served(client: KubeApi, source: str) -> str | None:
 async def _may_list(client: KubeApi, path: str) -> bool:
     try:
         await client.get(f"{path}?limit=1")
-    except Forbidden:
+    except (Forbidden, NotFound):
         return False
     return True
 
 
-def _watchable(document: dict[str, Any]) -> bool:
+def _watchable(document: dict[str, Any], plural: str) -> bool:
     resources = document.get("resources")
     if not isinstance(resources, list):
         return False
     for entry in resources:
-        if isinstance(entry, dict) and entry.get("name") == "podgroups":
+        if isinstance(entry, dict) and entry.get("name") == plural:
             verbs = entry.get("verbs")
             return isinstance(verbs, list) and "list" in verbs and "watch" in verbs
     return False

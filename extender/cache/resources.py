@@ -26,6 +26,8 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
+from extender.model.owner_kinds import OTHER_KINDS
+from extender.model.owners import OWNER_SHAPES
 from extender.model.reduce import (
     member_group_of,
     reduce_budget,
@@ -89,11 +91,13 @@ class Resource(Generic[Row]):
         shape: type[Typed],
         reduce: Callable[[Typed], Row],
         field_selector: str = "",
+        label_selector: str = "",
     ) -> None:
         self.name = name
         self.kind = kind
         self.path = path
-        self.params = {"fieldSelector": field_selector} if field_selector else {}
+        selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
+        self.params = {name: text for name, text in selectors.items() if text}
         self.reduce: Callable[[Any], Row] = reduce
         # mypy cannot follow a type held in a variable into a subscription.
         generic_event: Any = Event
@@ -144,9 +148,17 @@ def priority_classes() -> Resource[PriorityClass]:
     )
 
 
-def groups(source: str, path: str) -> Resource[GroupObject]:
-    """Return the PodGroups of one API group, served at ``path``."""
+def groups(source: str, path: str, *, all_jobs: bool = False) -> Resource[GroupObject]:
+    """Return the PodGroups of one API group, or the owners of one kind, served at ``path``.
+
+    ``all_jobs``: Jobs that belong to no JobSet as well.
+    """
     if source == "core":
         return Resource("podgroups-core", "PodGroup", path, RawPodGroup, reduce_core_group)
+    if source in OTHER_KINDS:
+        kind = OTHER_KINDS[source]
+        shape, reduce_owner = OWNER_SHAPES[source]
+        chosen = "" if all_jobs else kind.selector
+        return Resource(kind.plural, kind.kind, path, shape, reduce_owner, label_selector=chosen)
     reduce = member_group_of(source)
     return Resource(f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce)

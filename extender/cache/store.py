@@ -11,7 +11,7 @@ from extender.cache.feed import Feed
 from extender.cache.pods import MemberKey, PodTable
 from extender.cache.stats import CacheStats
 from extender.cache.tables import Table
-from extender.model.group_sources import API_GROUPS
+from extender.model.group_sources import SOURCES
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,
@@ -41,7 +41,7 @@ class Store:
             "priority-class", _name, self.feed, stats
         )
         self.groups: dict[str, Table[tuple[str, str, str], GroupObject]] = {
-            source: Table("group", _group_name, self.feed, stats) for source in API_GROUPS
+            source: Table("group", _group_name, self.feed, stats) for source in SOURCES
         }
         self.group_sources: frozenset[str] = frozenset()
         """Sources that are followed and have been read once."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from extender.cli.findings import Finding, Severity
 from extender.cli.manifest_catalogue import MANIFEST_RULES
 from extender.cli.mode_catalogue import MODE_RULES
+from extender.cli.plugin_catalogue import PLUGIN_RULES
 from extender.cli.rule import Rule
 
 
@@ -210,8 +211,8 @@ SCHEDULER_RULES = {
         "hint",
         "above 100 nodes a preempting pod shows us a random part of the candidates; for a single "
         "pod the node that breaks no gang may not be among them",
-        "set DefaultPreemption's minCandidateNodesPercentage: 100, at the price of a dry run on "
-        "every node for each preempting pod",
+        "set minCandidateNodesPercentage: 100 there, at the price of a dry run on every node for "
+        "each preempting pod",
     ),
     "scheduler-name": Rule(
         "warning",
@@ -378,6 +379,11 @@ LIMIT_RULES = {
         "a gang whose members never start has pods evicted for it again and again",
         "write giveUps: 3",
     ),
+    "limit-wide": Rule(
+        "warning",
+        "a limit that nothing reaches protects nobody",
+        "leave it out, or stay within {most}",
+    ),
     "grace-endless": Rule(
         "warning",
         "seats are held as long as a victim's owner likes",
@@ -425,6 +431,7 @@ RULES = (
     ENTRY_RULES
     | SCHEDULER_RULES
     | BIND_RULES
+    | PLUGIN_RULES
     | SETTINGS_RULES
     | POLICY_RULES
     | LIMIT_RULES

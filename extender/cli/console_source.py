@@ -10,6 +10,7 @@ from extender.cli import documents
 from extender.cli.replica import Replica
 from extender.console.capture import Capture, FlightSeen, Source, UnitSeen
 from extender.gang.act.book import Flight, State
+from extender.gang.tell.days import Days
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.plan import Hold
@@ -18,10 +19,10 @@ from extender.model.snapshot import Snapshot
 
 
 def console_source(
-    cache: Cache, replica: Replica, resolver: Resolver, settings: Settings
+    cache: Cache, replica: Replica, resolver: Resolver, settings: Settings, days: Days
 ) -> Source:
     """Return what the console asks; of whichever coordinator is present."""
-    view = _View(cache, replica)
+    view = _View(cache, replica, days)
     return Source(
         settings=settings,
         resolver=resolver,
@@ -37,9 +38,10 @@ def console_source(
 
 
 class _View:
-    def __init__(self, cache: Cache, replica: Replica) -> None:
+    def __init__(self, cache: Cache, replica: Replica, days: Days) -> None:
         self._cache = cache
         self._replica = replica
+        self._days = days
 
     def mark(self) -> object:
         coordinator = self._replica.coordinator
@@ -74,6 +76,8 @@ class _View:
                 for unit in coordinator.flights.evictions.unfinished()
             ),
             decisions=tuple(coordinator.decisions),
+            days=tuple(self._days.until(wall)),
+            counted_since=self._days.since,
             replayable=frozenset(coordinator.decisions.generations()),
             suspended={
                 str(held.gang): f"{held.why}, until {_clock(held.until)}"

@@ -18,6 +18,12 @@ from extender.model.errors import InvalidInput
 
 MAX_BYTES = 4 * 1024 * 1024
 """Far above any configuration; keeps a mistaken path from being parsed for minutes."""
+MOST_VALUES = 100_000
+"""Of a stranger's text, keys among them: a megabyte of pods written out has fewer."""
+MOST_DEPTH = 64
+"""Of a stranger's text; a pod has some fifteen."""
+MOST_SCALAR = 128
+"""Characters of a number, a time or a truth value."""
 
 
 class Document(Struct, frozen=True):
@@ -32,16 +38,38 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 class _PlainLoader(_StrictLoader):
-    """Refuses aliases as well: a few lines of them can stand for gigabytes."""
+    """Refuses aliases as well: a few lines of them can stand for gigabytes.
+
+    And what takes long to read: a megabyte of commas is half a million values, which took 12 s of
+    processor and 350 MiB.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._values += 1
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "aliases are not taken here", mark)
-        return super().compose_node(parent, index)
+            raise self._refused("aliases are not taken here")
+        if self._values > MOST_VALUES:
+            raise self._refused(f"more than {MOST_VALUES} values")
+        if self._depth >= MOST_DEPTH:
+            raise self._refused(f"more than {MOST_DEPTH} lists and mappings in one another")
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+    def _refused(self, why: str) -> yaml.YAMLError:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        return yaml.composer.ComposerError(None, None, why, mark)
 
 
 def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, Any]:
+    if not isinstance(node, yaml.MappingNode):
+        raise yaml.constructor.ConstructorError(None, None, "is no mapping", node.start_mark)
     loader.flatten_mapping(node)
     seen: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
@@ -58,7 +86,32 @@ def _mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Hashable, An
     return seen
 
 
+def _scalar(kind: str) -> None:
+    """Make a wrong or endless value of a kind an error with a place.
+
+    PyYAML's own constructors raise whatever comes of it, and 1:1:1 (a number to the base of 60 in
+    YAML 1.1) took 70 s with a megabyte of digits.
+    """
+    tag = f"tag:yaml.org,2002:{kind}"
+    construct = yaml.SafeLoader.yaml_constructors[tag]
+
+    def constructed(loader: _StrictLoader, node: yaml.Node) -> Any:
+        what = f"is no {kind}"
+        if isinstance(node, yaml.ScalarNode) and len(node.value) > MOST_SCALAR:
+            what = f"{kind} of more than {MOST_SCALAR} characters"
+        else:
+            try:
+                return construct(loader, node)
+            except (ValueError, LookupError, AttributeError, ArithmeticError):
+                pass
+        raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+
+    _StrictLoader.add_constructor(tag, constructed)
+
+
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+for _kind in ("bool", "int", "float", "timestamp"):
+    _scalar(_kind)
 
 
 def read(path: Path) -> list[Document]:
@@ -79,7 +132,8 @@ def read(path: Path) -> list[Document]:
 def parse(text: str, source: str, aliases: bool = True) -> list[Document]:
     """Every non-empty document of a text; ``source`` is what errors call it.
 
-    Without ``aliases`` a text that uses them is an error: for texts of strangers.
+    Without ``aliases`` a text that uses them, or that would take long, is an error: for texts of
+    strangers.
     """
     loader = _StrictLoader if aliases else _PlainLoader
     try:

@@ -38,6 +38,11 @@ POD_RULES = {
         "every system call of the kernel is open to whoever gets code to run",
         "write seccompProfile: {{type: RuntimeDefault}}",
     ),
+    "unconfined": Rule(
+        "error",
+        "what the node's kernel keeps from containers is open to whoever gets code to run",
+        "remove it: the container runtime's own profile is the default",
+    ),
     "host-namespaces": Rule(
         "error",
         "the container sees, and may signal, the processes of its node",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from ipaddress import collapse_addresses, ip_network
 from typing import Any
 
 from extender.cli.catalogue import broken
@@ -10,7 +11,10 @@ from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import Workload, at, items, name_of, namespace_of, selects, workloads
 
-EVERYWHERE = ("0.0.0.0/0", "::/0")
+NARROW = {4: 8, 6: 7}
+"""Address family -> shortest prefix that can be somebody's own (10.0.0.0/8, fc00::/7)."""
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""The API server gives it to every namespace."""
 
 EXAMPLES = ("192.0.2.", "198.51.100.", "203.0.113.", "2001:db8:")
 """Addresses that are nobody's (RFC 5737, RFC 3849), as the manifests have them to be replaced."""
@@ -48,7 +52,7 @@ def _ingress(place: str, spec: dict[str, Any]) -> Iterator[Finding]:
     for position, rule in enumerate(items(spec, "ingress")):
         where = f"{place}: ingress[{position}]"
         peers = items(rule, "from")
-        if not peers or any(_is_everybody(peer) for peer in peers):
+        if not peers or _reach_everybody(peers):
             yield broken("policy-open", where, "admits everybody")
         yield from _example(where, peers)
 
@@ -57,7 +61,7 @@ def _egress(place: str, spec: dict[str, Any]) -> Iterator[Finding]:
     for position, rule in enumerate(items(spec, "egress")):
         where = f"{place}: egress[{position}]"
         peers = items(rule, "to")
-        anywhere = not peers or any(_is_everybody(peer) for peer in peers)
+        anywhere = not peers or _reach_everybody(peers)
         if anywhere and not items(rule, "ports"):
             yield broken("egress-open", where, "leads everywhere, on every port")
         elif anywhere:
@@ -66,10 +70,42 @@ def _egress(place: str, spec: dict[str, Any]) -> Iterator[Finding]:
         yield from _example(where, peers)
 
 
-def _is_everybody(peer: dict[str, Any]) -> bool:
-    if "ipBlock" in peer:
-        return at(peer, "ipBlock").get("cidr") in EVERYWHERE
-    return not any(at(peer, key) for key in ("podSelector", "namespaceSelector"))
+def _reach_everybody(peers: list[dict[str, Any]]) -> bool:
+    """Whether these peers together are whoever comes: all addresses, or every namespace's pods.
+
+    Pods of every namespace that have some label are everybody too: tenants label their pods.
+    """
+    blocks = [str(at(peer, "ipBlock").get("cidr", "")) for peer in peers if "ipBlock" in peer]
+    return _wide(blocks) or any(_every_namespace(peer) for peer in peers if "ipBlock" not in peer)
+
+
+def _wide(blocks: list[str]) -> bool:
+    """Whether the addresses are more than anybody's own; halves of everything are everything."""
+    for family, shortest in NARROW.items():
+        networks: list[Any] = []
+        for block in blocks:
+            try:
+                network = ip_network(block, strict=False)  # 1.2.3.4/0 is 0.0.0.0/0
+            except ValueError:
+                continue  # the API server refuses it
+            if network.version == family:
+                networks.append(network)
+        if any(network.prefixlen < shortest for network in collapse_addresses(networks)):
+            return True
+    return False
+
+
+def _every_namespace(peer: dict[str, Any]) -> bool:
+    if "namespaceSelector" not in peer:
+        return not at(peer, "podSelector")  # {}: the API server refuses it, or takes it for all
+    selector = at(peer, "namespaceSelector")
+    asked = [
+        each
+        for each in items(selector, "matchExpressions")
+        if each.get("operator") == "In"
+        or (each.get("operator") == "Exists" and each.get("key") != NAME_LABEL)
+    ]
+    return not at(selector, "matchLabels") and not asked
 
 
 def _example(where: str, peers: list[dict[str, Any]]) -> Iterator[Finding]:

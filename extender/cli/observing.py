@@ -21,6 +21,7 @@ from extender.cli.observe_debug import ObserveDebug
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.tell.decisions import Decision
+from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
 from extender.kube.read_only import ReadOnlyClient
 from extender.model.custom_groups import custom_annotations
@@ -76,7 +77,13 @@ class Watching:
         clocks = Clocks()
         resolver = Resolver(settings.groups)
         self.heartbeats = Heartbeats(BOUNDS)
-        self.cache = Cache(client, settings.cache, resolver.member_key)
+        self.cache = Cache(
+            client,
+            settings.cache,
+            resolver.member_key,
+            all_jobs=waits_for_jobs(settings.groups),
+            workload_priority=settings.groups.workload_priority,
+        )
         ledger = Ledger(settings.observe.weeks, settings.observe.gangs_per_week)
         self.file = LedgerFile(settings.observe.file, ledger, clocks.wall)
         self.file.read()

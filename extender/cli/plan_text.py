@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from extender.cli.question import Question
+from extender.gang.tell import difference
+from extender.model.cost_order import order_of
 from extender.model.plan import Plan, Refusal
 
 
@@ -32,3 +37,25 @@ def told(answer: Plan | Refusal) -> list[str]:
     lines.append("cost (level: value, proved lower bound):" if costs else "cost: nothing")
     lines += [f"  {cost.level}: {cost.value}, {cost.bound}" for cost in costs]
     return lines
+
+
+def compared(
+    question: Question, found: Plan | Refusal, other: Question, changed: Plan | Refusal
+) -> tuple[list[str], dict[str, Any]]:
+    """Return, as lines and for programs, an answer beside the one by another cost order."""
+    plan = question.settings.plan
+    name = other.settings.plan.cost_order
+    made = difference.difference(
+        found,
+        changed,
+        order_of(plan.cost_order, plan.cost_orders),
+        order_of(name, plan.cost_orders),
+    )
+    lines = [f"as it is, cost order {plan.cost_order}:", *(f"  {line}" for line in told(found))]
+    lines += [f"with cost order {name}:", *(f"  {line}" for line in told(changed))]
+    values = {
+        **document(found),
+        "changed": {"cost_order": name, **document(changed)},
+        "difference": made,
+    }
+    return lines + difference.told(made), values

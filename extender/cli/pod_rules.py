@@ -15,6 +15,9 @@ from extender.server.addresses import is_loopback
 ADMIN_KUBECONFIGS = ("admin.conf", "super-admin.conf")
 """What kubeadm writes for people; both are cluster-admin or above."""
 
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io"
+"""Annotation of old, which kubelet still obeys."""
+
 SCHEDULER_KUBECONFIGS = (
     "--kubeconfig",
     "--authentication-kubeconfig",
@@ -86,6 +89,20 @@ def _confinement(each: Workload, ours: dict[str, Any]) -> Iterator[Finding]:
     kind = seccomp.get("type") if isinstance(seccomp, dict) else None
     if kind not in ("RuntimeDefault", "Localhost"):
         yield broken("seccomp", f"{place}.seccompProfile", f"is {kind or 'missing'}")
+    yield from _kernel(each, ours, place)
+
+
+def _kernel(each: Workload, ours: dict[str, Any], place: str) -> Iterator[Finding]:
+    """What the node's kernel keeps from a container is not given up."""
+    pod, own = at(each.pod, "securityContext"), at(ours, "securityContext")
+    profile = own.get("appArmorProfile", pod.get("appArmorProfile"))
+    if isinstance(profile, dict) and profile.get("type") == "Unconfined":
+        yield broken("unconfined", f"{place}.appArmorProfile", "is Unconfined")
+    marked = f"{APP_ARMOR}/{ours.get('name', '')}"
+    if each.annotations.get(marked) == "unconfined":
+        yield broken("unconfined", f"{each.place}: annotation {marked}", "is unconfined")
+    if own.get("procMount") == "Unmasked":
+        yield broken("unconfined", f"{place}.procMount", "is Unmasked")
 
 
 def _upkeep(each: Workload, ours: dict[str, Any]) -> Iterator[Finding]:

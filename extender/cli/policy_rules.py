@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from extender.cli.catalogue import broken
 from extender.cli.documents import Document
 from extender.cli.findings import Finding
+from extender.cli.network_rules import NAME_LABEL
 from extender.cli.workloads import workloads
 from extender.model.policy import BUDGET, DAEMON_SET, NamespaceSelector
 from extender.model.settings import Settings
@@ -20,7 +21,11 @@ SHARED_NAMESPACES = ("default", "kube-public", "kube-system")
 def _everybody(chosen: NamespaceSelector | None) -> bool:
     """Whether a new namespace is selected as it is: no label is asked for that somebody sets."""
     return chosen is not None and not (
-        chosen.match_labels or any(e.operator in ("In", "Exists") for e in chosen.match_expressions)
+        chosen.match_labels
+        or any(
+            e.operator == "In" or (e.operator == "Exists" and e.key != NAME_LABEL)
+            for e in chosen.match_expressions
+        )
     )
 
 

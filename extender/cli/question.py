@@ -21,8 +21,9 @@ from extender.gang.plan.what_if import with_added
 from extender.groups.pod_group import PodGroupDialect
 from extender.groups.resolver import Resolver
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
+from extender.model.cost_order import ORDERS
 from extender.model.errors import InvalidInput
-from extender.model.group_sources import OPTIONAL
+from extender.model.group_sources import OTHER_GROUPS
 from extender.model.objects import (
     DisruptionBudget,
     GangKey,
@@ -38,7 +39,7 @@ from extender.model.snapshot import EMPTY, Snapshot
 
 OBJECT_DIALECTS = {
     "core": PodGroupDialect.name,
-    **{source: source for source in OPTIONAL},
+    **{source: source for source in OTHER_GROUPS},
     "scheduling-plugins": SchedulingPluginsDialect.name,
 }
 """GroupObject.source -> the dialect whose gangs such objects are."""
@@ -95,6 +96,16 @@ def with_manifest(question: Question, manifest: Manifest) -> Question:
     )
 
 
+def ordered(question: Question, order: str) -> Question:
+    """Return the question asked by another cost order. Raises InvalidInput for one unknown."""
+    plan = question.settings.plan
+    known = (*ORDERS, *plan.cost_orders)
+    if order not in known:
+        raise InvalidInput(f"--cost-order {order!r} does not exist (known: {', '.join(known)})")
+    settings = replace(question.settings, plan=replace(plan, cost_order=order))
+    return replace(question, settings=settings)
+
+
 def _snapshot(records: Iterable[object], member_key: Callable[[Pod], GangKey | None]) -> Snapshot:
     by_type: dict[type, list[Any]] = {}
     for record in records:
@@ -133,6 +144,7 @@ def find_gang(name: str | None, question: Question) -> GangKey:
     empty = {
         GangKey(OBJECT_DIALECTS[source], namespace, group)
         for source, namespace, group in snapshot.groups
+        if source in OBJECT_DIALECTS
     }
     ended = sorted((set(question.finished) | empty) - set(living))
     dialect, _, rest = name.rpartition(":")

@@ -9,7 +9,8 @@ from extender.cli.catalogue import broken
 from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import at, items, name_of, namespace_of, workloads
-from extender.model.group_sources import API_GROUPS, OPTIONAL
+from extender.model.group_sources import API_GROUPS, OTHER_GROUPS
+from extender.model.owner_kinds import OTHER_KINDS
 
 Rights = Mapping[tuple[str, str], frozenset[str]]
 """(API group, resource) -> verbs."""
@@ -35,7 +36,11 @@ CLUSTER_RIGHTS = _rights(
 """In every namespace. tests/packaging compares manifests/rbac.yaml with this."""
 
 OPTIONAL_RIGHTS: Rights = {
-    (API_GROUPS[source], "podgroups"): frozenset(("list", "watch")) for source in OPTIONAL
+    (group, plural): frozenset(("list", "watch"))
+    for group, plural in (
+        *((API_GROUPS[source], "podgroups") for source in OTHER_GROUPS),
+        *((kind.group, kind.plural) for kind in OTHER_KINDS.values()),
+    )
 }
 """Used where they are given: manifests/rbac-other-groups.yaml."""
 BIND_RIGHTS = _rights(("", "pods/binding", "create"))

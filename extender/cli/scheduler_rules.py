@@ -9,6 +9,8 @@ from extender.cli.catalogue import broken
 from extender.cli.entry_rules import entry_findings
 from extender.cli.findings import Finding, Severity
 from extender.cli.kubescheduler import CommandLine, Configuration, ExtenderEntry, Profile
+from extender.cli.plugin_profile import mentions
+from extender.cli.plugin_rules import neighbour_findings, plugged, plugin_findings
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 
@@ -24,8 +26,12 @@ def configuration_findings(
 ) -> Iterator[Finding]:
     """Everything the configuration file tells."""
     entries = {f"extenders[{i}]": entry for i, entry in enumerate(configuration.extenders)}
-    own = own_entries(entries, settings, url)
-    if own:
+    plugin = plugged(configuration)
+    own = own_entries(entries, settings, url, alone=not plugin)
+    if plugin:
+        yield from plugin_findings(configuration, settings, source)
+        yield from neighbour_findings(configuration, own, source)
+    elif own:
         yield from entry_findings(own, settings, source)
         full = configuration.percentage_of_nodes_to_score == 100
         yield from _neighbours(entries, own, source, full=full)
@@ -41,13 +47,16 @@ def configuration_findings(
 
 
 def own_entries(
-    entries: dict[str, ExtenderEntry], settings: Settings, url: str | None
+    entries: dict[str, ExtenderEntry], settings: Settings, url: str | None, *, alone: bool = True
 ) -> dict[str, ExtenderEntry]:
-    """The entries that lead to us: by address when given, else by port, else the only one."""
+    """The entries that lead to us: by address when given, else by port, else the only one.
+
+    ``alone``: the only entry is ours wherever it leads.
+    """
     if url is not None:
         wanted = url.rstrip("/")
         return {p: e for p, e in entries.items() if e.url_prefix.rstrip("/") == wanted}
-    if len(entries) == 1:
+    if len(entries) == 1 and alone:
         return dict(entries)
     return {p: e for p, e in entries.items() if _port(e) == settings.server.port}
 
@@ -110,7 +119,8 @@ def _profiles(configuration: Configuration, settings: Settings, source: str) -> 
                 problem += f" (profile {profile.scheduler_name})"
             place = source + ": " if own is None else path + "."
             yield broken("percentage-of-nodes", f"{place}percentageOfNodesToScore", problem)
-        yield from _preemption(profile, path)
+        if not mentions(profile):
+            yield from _preemption(profile, path)
     names = {profile.scheduler_name for profile in profiles}
     wanted = set(settings.scheduler_names)
     if wanted:

@@ -12,8 +12,9 @@ import argparse
 import asyncio
 import socket
 import sys
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate
+from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
+from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.custom_groups import custom_annotations
@@ -125,15 +128,21 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         metrics.search_backend(BACKEND)
         keep_annotations(custom_annotations(settings.groups.custom))
         resolver = Resolver(settings.groups)
-        cache = Cache(client, settings.cache, resolver.member_key)
+        cache = Cache(
+            client,
+            settings.cache,
+            resolver.member_key,
+            all_jobs=waits_for_jobs(settings.groups),
+            workload_priority=settings.groups.workload_priority,
+        )
         namespace = settings.seats.record_namespace or client.namespace or "kube-system"
         grpc = GrpcSide(settings)
+        days = Days(time.time())
+        told = (grpc.decided, days.add)
         replica = Replica(
             cache,
             settings,
-            _coordinators(
-                client, cache, settings, resolver, namespace, metrics, record_key, grpc.decided
-            ),
+            _coordinators(client, cache, settings, resolver, namespace, metrics, record_key, told),
             _elector(client, settings.leadership, namespace),
             _label(client, settings.leadership),
         )
@@ -151,7 +160,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             tokens=tokens,
             load=load,
             binds=settings.bind.enabled,
-            pages=Console(console_source(cache, replica, resolver, settings)),
+            pages=Console(console_source(cache, replica, resolver, settings, days)),
         )
         metrics.source(
             "api_writes_waiting",
@@ -175,12 +184,13 @@ def _coordinators(
     namespace: str,
     metrics: Metrics,
     record_key: bytes,
-    told: Callable[[Decision], None],
+    told: Iterable[Callable[[Decision], None]],
 ) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
         log_decision(decision)
-        told(decision)
+        for tell in told:
+            tell(decision)
 
     def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
         return coordinate(

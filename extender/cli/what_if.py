@@ -18,8 +18,8 @@ from extender.cli import manifest
 from extender.cli.live import NoAnswer, Server
 from extender.cli.live_command import add_live, answered
 from extender.cli.output import note, progress, show
-from extender.cli.plan_text import document, told
-from extender.cli.question import Question, answer, find_gang, of_dump, with_manifest
+from extender.cli.plan_text import compared, document, told
+from extender.cli.question import Question, answer, find_gang, of_dump, ordered, with_manifest
 from extender.gang.plan.assemble import Dump
 from extender.model.errors import InvalidInput
 from extender.model.plan import Plan
@@ -43,6 +43,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--gang", help="of several, or one that is there already: NAME, NAMESPACE/NAME or its key"
+    )
+    parser.add_argument(
+        "--cost-order",
+        metavar="NAME",
+        help="plan by this cost order too, and tell what it makes of the answer",
     )
     parser.add_argument(
         "--seconds",
@@ -74,11 +79,17 @@ def run(args: argparse.Namespace) -> int:
                 note(f"{args.manifest}: {what} is not read, it decides nothing here")
             question = with_manifest(question, added)
         key = find_gang(args.gang, question)
+        other = None if args.cost_order is None else ordered(question, args.cost_order)
         with progress(f"planning for {key}"):
             found = answer(question, key, args.seconds)
+            changed = None if other is None else answer(other, key, args.seconds)
     except InvalidInput as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
+    if other is not None and changed is not None:
+        lines, values = compared(question, found, other, changed)
+        show(lines, values, args.output)
+        return PLANNED if isinstance(changed, Plan) else REFUSED
     show(told(found), document(found), args.output)
     return PLANNED if isinstance(found, Plan) else REFUSED
 

@@ -24,6 +24,8 @@ class Workload(Struct, frozen=True):
     namespace: str
     labels: dict[str, Any]
     """Of the pods."""
+    annotations: dict[str, Any]
+    """Of the pods."""
     spec: dict[str, Any]
     """Of the object."""
     pod: dict[str, Any]
@@ -59,6 +61,7 @@ def workloads(documents: Sequence[Document]) -> Iterator[Workload]:
             kind=kind,
             namespace=namespace_of(value),
             labels=at(template, "metadata", "labels"),
+            annotations=at(template, "metadata", "annotations"),
             spec=at(value, "spec"),
             pod=at(template, "spec"),
         )

@@ -24,11 +24,13 @@ class Asked(Struct, frozen=True):
     manifest: str = ""
     priority: int | None = None
     min_count: int | None = None
+    cost_order: str = ""
+    """In place of the configured one; "" for that."""
 
     @property
     def changed(self) -> bool:
         """Whether the gang is to be taken for another than it is."""
-        return self.priority is not None or self.min_count is not None
+        return self.priority is not None or self.min_count is not None or bool(self.cost_order)
 
 
 class Answered(Struct, frozen=True):
@@ -74,7 +76,12 @@ class Asking:
         changed = None
         if asked.changed:
             changed = await self._what_ifs.ask(
-                replace(question, priority=asked.priority, min_count=asked.min_count)
+                replace(
+                    question,
+                    priority=asked.priority,
+                    min_count=asked.min_count,
+                    cost_order=asked.cost_order,
+                )
             )
         return Answered(plain, changed, snapshot.generation)
 

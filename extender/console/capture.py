@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
+from extender.gang.tell.days import Day
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
@@ -64,6 +65,10 @@ class Capture(Struct, frozen=True, kw_only=True):
     units: tuple[UnitSeen, ...] = ()
     decisions: tuple[Decision, ...] = ()
     """Newest first."""
+    days: tuple[Day, ...] = ()
+    """The last month, oldest first."""
+    counted_since: float = 0.0
+    """Wall clock before which ``days`` know nothing: the start of the process."""
     replayable: frozenset[int] = frozenset()
     """Generations whose questions are kept whole, to be downloaded."""
     suspended: Mapping[str, str] = {}

@@ -188,7 +188,7 @@ class Console:
         reading = Body(visit.budget, MOST_BODY)
         try:
             raw = await reading.read(visit.scope, visit.receive)
-            asked = await self.worker.run(lambda: _asked(Query(raw)))
+            asked = await self.worker.run(lambda: self._asked(Query(raw)))
         finally:
             reading.release()
         if self._asking is None:
@@ -205,7 +205,7 @@ class Console:
                 "what_if.html",
                 "what-if",
                 picture,
-                view_what_if.what_if(picture, asked, answered, problem),
+                view_what_if.what_if(picture, self._source.settings.plan, asked, answered, problem),
             )
 
         return await self.worker.run(lambda: rendering(picture.version, make()))
@@ -237,7 +237,20 @@ class Console:
         return view_cluster.node(picture, self._source.resolver, query)
 
     def _form(self, picture: Picture, query: Query) -> Mapping[str, Any]:
-        return view_what_if.what_if(picture, _asked(query))
+        return view_what_if.what_if(picture, self._source.settings.plan, self._asked(query))
+
+    def _asked(self, query: Query) -> Asked:
+        order, settings = query.text("costOrder"), self._source.settings.plan
+        known = view_what_if.orders(settings)
+        if order and order not in known:
+            raise InvalidInput(f"{order!r} does not exist (known: {', '.join(known)})", "costOrder")
+        return Asked(
+            gang=query.text("gang"),
+            manifest=query.text("manifest", MOST_MANIFEST),
+            priority=query.number("priority", LEAST_PRIORITY, MOST_PRIORITY),
+            min_count=query.number("minCount", 1, MOST_COUNT),
+            cost_order="" if order == settings.cost_order else order,
+        )
 
     def _cells(self, picture: Picture, query: Query) -> bytes:
         return msgspec.json.encode(view_cluster.cells(picture, query))
@@ -261,15 +274,6 @@ def _escaped(text: str) -> str:
     from extender.console.templating import visible
 
     return str(escape(visible(text)))
-
-
-def _asked(query: Query) -> Asked:
-    return Asked(
-        gang=query.text("gang"),
-        manifest=query.text("manifest", MOST_MANIFEST),
-        priority=query.number("priority", LEAST_PRIORITY, MOST_PRIORITY),
-        min_count=query.number("minCount", 1, MOST_COUNT),
-    )
 
 
 def _foreign(visit: Visit) -> bool:

@@ -10,7 +10,10 @@ from msgspec import Struct
 from extender.console.asking import Answered, Asked
 from extender.console.picture import Picture
 from extender.console.plan_parts import PlanParts, plan_parts
+from extender.gang.tell.difference import LevelDifference, difference
+from extender.model.cost_order import ORDERS, order_of
 from extender.model.plan import Plan, Refusal, Victim
+from extender.model.settings import PlanSettings
 
 MOST_GANGS = 200
 MOST_LINES = 24
@@ -27,14 +30,6 @@ class Answer(Struct, frozen=True):
     lines: Sequence[str]
 
 
-class LevelDiff(Struct, frozen=True):
-    """A cost level of both plans."""
-
-    level: str
-    before: int
-    after: int
-
-
 class Diff(Struct, frozen=True):
     """What the changes make of a plan."""
 
@@ -44,11 +39,12 @@ class Diff(Struct, frozen=True):
     spared_count: int
     added: Sequence[Victim]
     added_count: int
-    levels: Sequence[LevelDiff]
+    levels: Sequence[LevelDifference]
 
 
 def what_if(
     picture: Picture,
+    settings: PlanSettings,
     asked: Asked,
     answered: Answered | None = None,
     problem: str = "",
@@ -62,9 +58,11 @@ def what_if(
         answers.append(_answer(answered.plain, "As it is" if answered.changed else "The answer"))
         if answered.changed is not None:
             answers.append(_answer(answered.changed, _changes(asked)))
-            diff = _diff(answered.plain, answered.changed)
+            diff = _diff(answered.plain, answered.changed, settings, asked.cost_order)
     return {
         "asked": asked,
+        "orders": orders(settings),
+        "own_order": settings.cost_order,
         "row": row,
         "waiting": waiting[:MOST_GANGS],
         "waiting_count": len(waiting),
@@ -81,6 +79,8 @@ def _changes(asked: Asked) -> str:
         changes.append(f"priority {asked.priority}")
     if asked.min_count is not None:
         changes.append(f"minCount {asked.min_count}")
+    if asked.cost_order:
+        changes.append(f"cost order {asked.cost_order}")
     return "With " + " and ".join(changes)
 
 
@@ -91,48 +91,25 @@ def _answer(found: Plan | Refusal, title: str) -> Answer:
     return Answer(title, found, None, parts, found.explanation[:MOST_LINES])
 
 
-def _diff(before: Plan | Refusal, after: Plan | Refusal) -> Diff:
-    was = before.victims if isinstance(before, Plan) else ()
-    now = after.victims if isinstance(after, Plan) else ()
-    spared = _without(was, now)
-    added = _without(now, was)
-    costs = {cost.level: cost.value for cost in before.costs} if isinstance(before, Plan) else {}
-    then = {cost.level: cost.value for cost in after.costs} if isinstance(after, Plan) else {}
-    levels = [
-        LevelDiff(level, costs.get(level, 0), then.get(level, 0))
-        for level in dict.fromkeys((*costs, *then))
-        if costs.get(level, 0) != then.get(level, 0)
-    ]
+def _diff(
+    before: Plan | Refusal, after: Plan | Refusal, settings: PlanSettings, order: str
+) -> Diff:
+    found = difference(
+        before,
+        after,
+        order_of(settings.cost_order, settings.cost_orders),
+        order_of(order or settings.cost_order, settings.cost_orders),
+    )
     return Diff(
-        words=_words(before, after, len(spared), len(added)),
-        spared=spared[:MOST_DIFFERENT],
-        spared_count=len(spared),
-        added=added[:MOST_DIFFERENT],
-        added_count=len(added),
-        levels=levels,
+        words=found.words,
+        spared=found.spared[:MOST_DIFFERENT],
+        spared_count=len(found.spared),
+        added=found.added[:MOST_DIFFERENT],
+        added_count=len(found.added),
+        levels=found.levels,
     )
 
 
-def _without(some: Sequence[Victim], others: Sequence[Victim]) -> list[Victim]:
-    names = {victim.uid for victim in others}
-    return [victim for victim in some if victim.uid not in names]
-
-
-def _words(before: Plan | Refusal, after: Plan | Refusal, spared: int, added: int) -> str:
-    if isinstance(before, Refusal) and isinstance(after, Refusal):
-        return "Refused either way."
-    if isinstance(before, Refusal):
-        return f"It would run, and {_pods(added)} would be evicted for it."
-    if isinstance(after, Refusal):
-        return "It would not run any more."
-    if not spared and not added:
-        return f"The same {_pods(len(before.victims))} would be evicted."
-    return f"{_pods(added)} more and {spared} fewer would be evicted: {_total(before, after)}."
-
-
-def _total(before: Plan, after: Plan) -> str:
-    return f"{len(after.victims)} instead of {len(before.victims)}"
-
-
-def _pods(count: int) -> str:
-    return f"{count} pod" if count == 1 else f"{count} pods"
+def orders(settings: PlanSettings) -> tuple[str, ...]:
+    """Return the names of the cost orders that may be asked for: built in and configured."""
+    return (*ORDERS, *settings.cost_orders)

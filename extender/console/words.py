@@ -63,6 +63,7 @@ OUTCOMES = {
     "gave-up": "given up",
     "broken": "went in part",
     "in-part": "bound in part",
+    "observed": "observed",
 }
 
 

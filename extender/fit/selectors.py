@@ -21,6 +21,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _INT64 = range(-(2**63), 2**63)
 _NAME_FIELD = "metadata.name"
+_SHORT = 64
+"""Values of a requirement up to which it is remembered for long whether they are well-formed."""
 
 
 def parse_int64(text: str) -> int | None:
@@ -81,13 +83,21 @@ def _field_matches(requirement: Requirement, node: Node) -> bool:
     return requirement.operator == "NotIn" and node.name != requirement.values[0]
 
 
-@lru_cache(maxsize=4096)
 def _parsable(values: tuple[str, ...]) -> bool:
     """Tell whether all values could be label values; upstream drops the term otherwise.
 
     API validation refuses such values in new pods, pods from before keep them.
     """
+    return _short_parsable(values) if len(values) <= _SHORT else _long_parsable(values)
+
+
+def _all_parsable(values: tuple[str, ...]) -> bool:
     return all(_LABEL_VALUE.fullmatch(value) for value in values)
+
+
+_short_parsable = lru_cache(maxsize=4096)(_all_parsable)
+_long_parsable = lru_cache(maxsize=2)(_all_parsable)
+"""It is asked for node after node, but a list may take megabytes, and its pod may be gone."""
 
 
 def node_term_matches(term: NodeSelectorTerm, node: Node) -> bool:

@@ -26,6 +26,10 @@ class Declaration(Struct, frozen=True, gc=False):
     priority_class: str = ""
     preempts: bool = True
     topology_key: str = ""
+    followers: tuple[Pod, ...] = ()
+    """As in Gang."""
+    whole_from: int | None = None
+    """As in Gang."""
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -9,9 +9,11 @@ owner names the Job; label batch.kubernetes.io/job-name only repeats it.
 from __future__ import annotations
 
 from extender.groups.dialect import Declaration
+from extender.groups.owned import owner_size
 from extender.groups.sizes import made_by
 from extender.model.gang import UNIT_ALL
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import GangKey, Part, Pod
+from extender.model.owner_kinds import JOB
 from extender.model.snapshot import Snapshot
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -40,5 +42,14 @@ class IndexedJobDialect:
         return GangKey(self.name, pod.namespace, owner.name)
 
     def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
-        """Return the size annotated, else an unknown one: parallelism is on the Job alone."""
+        """Return what the Job still wants, where all Jobs are read, else the size annotated.
+
+        They are where groups.startsWhole makes such gangs wait: for nothing else the size counts.
+        """
+        if (JOB, key.namespace, key.name) in snapshot.groups:
+            return owner_size(JOB, key, key.name, members, snapshot, _none_comes_later)
         return made_by(members, f"Indexed Job {key.namespace}/{key.name}")
+
+
+def _none_comes_later(part: Part, pod: Pod) -> bool:
+    return True

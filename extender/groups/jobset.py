@@ -2,18 +2,21 @@
 
 Source: labels of sigs.k8s.io/jobset. The pods are owned by Jobs and carry the
 Jobs' labels as well; the JobSet is what restarts as a whole when a Job fails,
-so it is what goes as a whole. The size is on no label.
+so it is what goes as a whole. The size is on no label: the JobSet has it, where it may be
+read, and its Jobs tell which of its pods have finished.
 """
 
 from __future__ import annotations
 
 from extender.groups.dialect import Declaration
-from extender.groups.sizes import made_by
+from extender.groups.owned import owner_size
 from extender.model.gang import UNIT_ALL
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import GangKey, Part, Pod
 from extender.model.snapshot import Snapshot
 
 LABEL = "jobset.sigs.k8s.io/jobset-name"
+REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 class JobSetDialect:
@@ -31,5 +34,12 @@ class JobSetDialect:
         return GangKey(self.name, pod.namespace, name) if name else None
 
     def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
-        """Return the size annotated, else an unknown one."""
-        return made_by(members, f"JobSet {key.namespace}/{key.name}")
+        """Return the size of the JobSet, else the one annotated, else an unknown one."""
+        return owner_size(self.name, key, key.name, members, snapshot, _belongs)
+
+
+def _belongs(part: Part, pod: Pod) -> bool:
+    if pod.labels.get(REPLICATED_JOB) != part.name:
+        return False
+    first = (pod.annotations.get(INDEX) or pod.labels.get(INDEX)) == "0"
+    return not part.index or first is (part.index == "first")

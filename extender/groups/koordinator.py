@@ -97,7 +97,7 @@ def _listed(text: str) -> tuple[tuple[str, str], ...]:
     """Return (namespace, name) of each gang listed; nothing of what is no such list."""
     try:
         found = msgspec.json.decode(text, type=list[str])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     pairs = [each.partition("/") for each in found[: MOST_GROUPS + 1]]
     if len(pairs) > MOST_GROUPS or not all(is_name(ns) and is_name(name) for ns, _, name in pairs):

@@ -1,11 +1,15 @@
-"""Gangs that an operator launches and of whose pods only labels tell: no size is on them."""
+"""Gangs that an operator launches and of whose pods only labels tell: no size is on them.
+
+It is in the object they were launched by, where such objects may be read.
+"""
 
 from __future__ import annotations
 
 from extender.groups.dialect import Declaration
+from extender.groups.owned import owner_size
 from extender.groups.sizes import made_by
 from extender.model.gang import UNIT_ALL
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import GangKey, Part, Pod
 from extender.model.snapshot import Snapshot
 
 
@@ -31,5 +35,16 @@ class LaunchedDialect:
         return GangKey(self.name, pod.namespace, name)
 
     def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
-        """Return the size annotated, else an unknown one."""
-        return made_by(members, f"{self.what} {key.namespace}/{key.name}")
+        """Return the size of the owner, else the one annotated, else an unknown one."""
+        source = self.source(members)
+        if source is None:
+            return made_by(members, f"{self.what} {key.namespace}/{key.name}")
+        return owner_size(source, key, key.name, members, snapshot, self.belongs)
+
+    def source(self, members: tuple[Pod, ...]) -> str | None:
+        """Return what the owner's kind is called in OWNER_KINDS; None: none is read."""
+        return None
+
+    def belongs(self, part: Part, pod: Pod) -> bool:
+        """Return whether a pod is of a part of the owner that comes later."""
+        return False

@@ -7,17 +7,21 @@ which the webhook refuses a pod, is the number of pods of the group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from extender.groups.dialect import Declaration
-from extender.groups.sizes import SIZE, made_by, stated_size
+from extender.groups.owned import foreseen
+from extender.groups.sizes import SIZE, made_by, stated_size, staying
 from extender.model.gang import UNIT_ALL
 from extender.model.names import is_name
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import GangKey, Part, Pod
 from extender.model.snapshot import Snapshot
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 NAME = PREFIX + "name"
 INDEX = PREFIX + "group-index"
 GROUP_KEY = PREFIX + "group-key"
+WORKER = PREFIX + "worker-index"
 COUNT = PREFIX + "size"
 EXCLUSIVE = PREFIX + "exclusive-topology"
 
@@ -43,14 +47,37 @@ class LeaderWorkerSetDialect:
     def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
         """Return the size annotated.
 
-        With exclusive topology the workers are made once the leader has a node, so the
-        leader does not wait for them.
+        With exclusive topology, or startupPolicy LeaderReady, the workers are made once the
+        leader has a node, or is ready: the leader does not wait for them. The policy is on the
+        LeaderWorkerSet alone.
         """
         what = f"LeaderWorkerSet group {key.namespace}/{key.name}"
         if any(SIZE in pod.annotations for pod in members):
             return stated_size(members, "annotation", SIZE)
-        if any(EXCLUSIVE in pod.annotations for pod in members):
-            return made_by(members, f"exclusive topology: workers come after their leader: {what}")
         if not any(COUNT in pod.annotations for pod in members):
             return made_by(members, what)
-        return stated_size(members, "annotation", COUNT)
+        said = stated_size(members, "annotation", COUNT)
+        here = staying(members)
+        if said.min_count is None or any(pod.labels.get(WORKER, "0") != "0" for pod in here):
+            return said
+        workers = _workers(here, snapshot)
+        exclusive = any(EXCLUSIVE in pod.annotations for pod in here)
+        if not exclusive and (workers is None or not workers.later):
+            return said
+        why = "exclusive topology" if exclusive else "startupPolicy LeaderReady"
+        more = said.min_count - 1
+        return Declaration(
+            min_count=1,
+            followers=() if workers is None else foreseen(workers, more, key),
+            notes=(*said.notes, f"{why}: {more} workers come after their leader: {what}"),
+        )
+
+
+def _workers(members: Sequence[Pod], snapshot: Snapshot) -> Part | None:
+    """The part of the workers, where the LeaderWorkerSet may be read."""
+    for pod in members:
+        name = pod.labels.get(NAME, "")
+        owner = snapshot.groups.get((LeaderWorkerSetDialect.name, pod.namespace, name))
+        if owner is not None:
+            return next((part for part in owner.parts if part.name == "worker"), None)
+    return None

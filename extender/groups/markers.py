@@ -59,6 +59,12 @@ def gang_keys(settings: GroupSettings) -> tuple[str, ...]:
     return tuple(sorted(found.union(map(_custom, settings.custom))))
 
 
+def waits_for_jobs(settings: GroupSettings) -> bool:
+    """Return whether Indexed Jobs start whole: only then their size matters."""
+    name = indexed_job.IndexedJobDialect.name
+    return name in settings.dialects and _waits(name, settings)
+
+
 def _waits(name: str, settings: GroupSettings) -> bool:
     return name != indexed_job.IndexedJobDialect.name or settings.starts_whole.get(
         name, indexed_job.IndexedJobDialect.starts_whole

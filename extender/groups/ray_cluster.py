@@ -7,6 +7,7 @@ override. RayJobs and RayServices make RayClusters; a RayJob's submitter has no 
 from __future__ import annotations
 
 from extender.groups.launched import LaunchedDialect
+from extender.model.objects import Pod
 
 
 class RayClusterDialect(LaunchedDialect):
@@ -16,3 +17,7 @@ class RayClusterDialect(LaunchedDialect):
     what = "RayCluster"
     label = "ray.io/cluster"
     witness = "ray.io/node-type"
+
+    def source(self, members: tuple[Pod, ...]) -> str | None:
+        """Return where RayClusters are."""
+        return self.name

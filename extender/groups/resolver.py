@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
+from extender.groups.workload_priority import workload_priority
 from extender.model.gang import Gang
 from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
@@ -64,8 +67,8 @@ class Resolver:
                 min_count=max(1, len(members)),
                 problems=(f"dialect {key.dialect!r} is not enabled",),
             )
-        said = dialect.declare(key, members, snapshot)
-        low, high, priority_notes = _priorities(said, members, snapshot)
+        said = _declared(dialect, key, members, snapshot)
+        low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in members)
         topology = topology_of(said.topology_key, members)
@@ -87,6 +90,8 @@ class Resolver:
             preempts=said.preempts and all(pod.preempts for pod in members),
             topology_key=topology.required,
             preferred_topology_key=topology.preferred,
+            followers=tuple(replace(pod, priority=low) for pod in said.followers),
+            whole_from=said.whole_from,
             problems=(
                 said.problems
                 + topology.problems
@@ -98,6 +103,18 @@ class Resolver:
     def resolve_all(self, snapshot: Snapshot) -> list[Gang]:
         """Return every gang that has members, by key."""
         return [self.resolve(key, snapshot) for key in sorted(snapshot.members)]
+
+    def _priorities(
+        self, said: Declaration, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot
+    ) -> tuple[int, int, tuple[str, ...]]:
+        """As _priorities; Kueue's class counts first where it is to count, and is told else."""
+        value, told = workload_priority(
+            key, members, snapshot, counts=self._settings.workload_priority
+        )
+        if value is not None:
+            said = replace(said, priority=value)
+        low, high, notes = _priorities(said, members, snapshot)
+        return low, high, told + notes
 
     def _explicit(self, pod: Pod) -> list[GangKey]:
         found = [key for key_of in self._explicit_keys if (key := key_of(pod)) is not None]
@@ -129,6 +146,21 @@ class Resolver:
                     f"some of its pods name it as {first}, others as {second}"
                 )
         return tuple(problems)
+
+
+def _declared(
+    dialect: Dialect, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot
+) -> Declaration:
+    """Return what the dialect states; a mistake of ours about one gang is that gang's problem.
+
+    Every round resolves all gangs, and tenants write what is read here.
+    """
+    try:
+        return dialect.declare(key, members, snapshot)
+    except Exception as error:
+        kind = type(error).__name__
+        text = f"what it states cannot be understood ({kind}); please report this"
+        return Declaration(problems=(text,))
 
 
 def _priorities(

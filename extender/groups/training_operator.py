@@ -8,6 +8,11 @@ carries the labels as well. TrainJobs of Kubeflow Trainer 2 are JobSets.
 from __future__ import annotations
 
 from extender.groups.launched import LaunchedDialect
+from extender.model.objects import Part, Pod
+from extender.model.owner_kinds import TRAINING_JOBS
+
+ROLE = "training.kubeflow.org/job-role"
+TYPE = "training.kubeflow.org/replica-type"
 
 
 class TrainingOperatorDialect(LaunchedDialect):
@@ -17,3 +22,17 @@ class TrainingOperatorDialect(LaunchedDialect):
     what = "training job"
     label = "training.kubeflow.org/job-name"
     witness = "training.kubeflow.org/operator-name"
+
+    def source(self, members: tuple[Pod, ...]) -> str | None:
+        """Return the kind of job: the operator's name is its controller's, or mpi-operator."""
+        for pod in members:
+            operator = pod.labels.get(self.witness, "")
+            kind = "mpijob" if operator == "mpi-operator" else operator.removesuffix("-controller")
+            if kind in TRAINING_JOBS:
+                return kind
+        return None
+
+    def belongs(self, part: Part, pod: Pod) -> bool:
+        """Return whether a pod is of this type of replica; both operators label it."""
+        of = pod.labels.get(TYPE) or pod.labels.get(ROLE) or ""
+        return of.lower() == part.name.lower()

@@ -32,6 +32,8 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
+from extender.model.owner_kinds import OTHER_KINDS
+from extender.model.owners import OWNER_SHAPES
 from extender.model.reduce import (
     member_group_of,
     reduce_budget,
@@ -44,6 +46,7 @@ from extender.model.reduce import (
 
 Source = bytes | str | Raw | Mapping[str, Any]
 _GROUP_SOURCES = {group: source for source, group in API_GROUPS.items()}
+_OWNER_SOURCES = {(kind.group, kind.kind): source for source, kind in OTHER_KINDS.items()}
 
 Record = Pod | Node | PriorityClass | DisruptionBudget | Namespace | GroupObject
 Shape = TypeVar("Shape")
@@ -76,9 +79,12 @@ def decode_namespace(source: Source) -> Namespace:
 
 
 def decode_group(source: str, document: Source) -> GroupObject:
-    """Return a PodGroup object of one of API_GROUPS."""
+    """Return an object of one of SOURCES: a PodGroup, or an owner of pods."""
     if source == CORE:
         return _decode("PodGroup", RawPodGroup, reduce_core_group, document)
+    if source in OTHER_KINDS:
+        shape, reduce = OWNER_SHAPES[source]
+        return _decode(OTHER_KINDS[source].kind, shape, reduce, document)
     return _decode("PodGroup", RawMemberGroup, member_group_of(source), document)
 
 
@@ -130,7 +136,8 @@ def _decoder(kind: str, version: str) -> Callable[[Source], Record] | None:
     }
     if kind == "PodGroup" and group in _GROUP_SOURCES:
         return partial(decode_group, _GROUP_SOURCES[group])
-    return simple.get((group, kind))
+    owner = _OWNER_SOURCES.get((group, kind))
+    return simple.get((group, kind)) if owner is None else partial(decode_group, owner)
 
 
 # -- shared parts --------------------------------------------------------------------------

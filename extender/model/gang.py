@@ -42,6 +42,12 @@ class Gang(Struct, frozen=True, dict=True):
     """All members inside one value of this node label ("" = no such rule)."""
     preferred_topology_key: str = ""
     """The same as a wish: never a reason to refuse. Only without topology_key."""
+    followers: tuple[Pod, ...] = ()
+    """Pods that are made once members run, foreseen from their owner's template: the quorum does
+    not wait for them, and nobody is evicted unless there can be room for them too."""
+    whole_from: int | None = None
+    """As a victim it goes whole when so many are bound; None: min_count. Less where some of the
+    size may have finished, which an owner tells late or not at all."""
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Assumptions worth telling (unknown size, differing priorities)."""
@@ -74,5 +80,6 @@ class Gang(Struct, frozen=True, dict=True):
         for each other has no quorum: whoever of it runs does its work. What a gang with problems
         would be is not known.
         """
-        together = max(1, self.min_count) if self.starts_whole else 1
+        needed = self.min_count if self.whole_from is None else self.whole_from
+        together = max(1, needed) if self.starts_whole else 1
         return not self.problems and self.unit == UNIT_ALL and len(self.bound) >= together

@@ -7,7 +7,7 @@ labels) are meant to be shared by whoever builds them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -214,11 +214,30 @@ class DisruptionBudget(Struct, frozen=True, gc=False):
     version: int = 0
 
 
+class Part(Struct, frozen=True, gc=False):
+    """Pods that an owner makes of one template: ``jobs`` times ``each`` of them."""
+
+    name: str = ""
+    """What the owner calls it (a JobSet's replicated Job)."""
+    jobs: int = 1
+    each: int = 1
+    over: int = 0
+    """How many of ``jobs`` have succeeded and are not made again."""
+    index: Literal["", "first", "rest"] = ""
+    """Only the pod of index 0 of each, or only the others."""
+    later: bool = False
+    """They are made once others run, so others cannot wait for them."""
+    requests: Requests = ()
+    """Of one of its pods, as the template has them; read where ``later``."""
+    shape: PodShape = EMPTY_SHAPE
+    labels: dict[str, str] = field(default_factory=dict)
+
+
 class GroupObject(Struct, frozen=True, gc=False):
-    """A PodGroup object of any dialect, before it is resolved into a Gang."""
+    """A PodGroup object of any dialect, or an owner of pods, before it is resolved into a Gang."""
 
     source: str
-    """"core" (scheduling.k8s.io), else the name of the dialect whose API group serves it."""
+    """"core" (scheduling.k8s.io), else as in model.group_sources.SOURCES."""
     uid: str
     namespace: str
     name: str
@@ -231,6 +250,10 @@ class GroupObject(Struct, frozen=True, gc=False):
     preempts: bool = True
     topology_key: str = ""
     version: int = 0
+    parts: tuple[Part, ...] = ()
+    """Of an owner: what it makes, finished pods left out where it tells of them."""
+    of: str = ""
+    """Of an owner that belongs to another (a JobSet's Job): the other's name."""
 
 
 class Namespace(Struct, frozen=True, gc=False):

@@ -178,7 +178,10 @@ def _containers(spec: RawPodSpec, status: RawPodStatus | None) -> Totals:
 
 
 def _aggregate(spec: RawPodSpec, of: Callable[[RawContainer, str], Totals]) -> Totals:
-    """Sum containers and sidecars; an init container needs its own and all earlier sidecars'."""
+    """Sum containers and sidecars; an init container needs its own and all earlier sidecars'.
+
+    Each looks only at what it asks for itself: a pod may have ten thousand, all of other kinds.
+    """
     totals: Totals = {}
     for index, container in enumerate(spec.containers or ()):
         _add(totals, of(container, f"spec.containers[{index}].resources"))
@@ -186,14 +189,12 @@ def _aggregate(spec: RawPodSpec, of: Callable[[RawContainer, str], Totals]) -> T
     peak: Totals = {}
     for index, container in enumerate(spec.init_containers or ()):
         amounts = of(container, f"spec.initContainers[{index}].resources")
+        together = {name: sidecars.get(name, 0) + value for name, value in amounts.items()}
         if container.restart_policy == "Always":
             _add(totals, amounts)
-            _add(sidecars, amounts)
-            peak = _largest(peak, sidecars)
-        else:
-            together = dict(sidecars)
-            _add(together, amounts)
-            peak = _largest(peak, together)
+            sidecars.update(together)
+        for name, value in together.items():
+            peak[name] = max(peak.get(name, 0), value)
     return _largest(totals, peak)
 
 

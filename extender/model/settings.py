@@ -117,6 +117,8 @@ class GroupSettings(Section, frozen=True, kw_only=True):
     Default: "all", but for scheduling-plugins and scheduling-plugins-label "single"."""
     starts_whole: dict[str, bool] = field(default_factory=dict)
     """Dialect -> whether members wait for each other. Default: all but indexed-job."""
+    workload_priority: bool = False
+    """Kueue's WorkloadPriorityClass is a gang's priority, instead of its pods' own."""
     custom: tuple[CustomGroup, ...] = ()
     """Gangs of one's own making (model.custom_groups)."""
     conditions: bool = True

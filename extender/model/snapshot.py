@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import compress
 from operator import is_not
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from extender.model.objects import (
     PriorityClass,
 )
 
+Key = TypeVar("Key")
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -53,7 +54,7 @@ class Snapshot(Struct, frozen=True):
     known faults of that release's scheduler."""
 
 
-def differing(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
+def differing(before: Mapping[Key, object], after: Mapping[Key, object]) -> set[Key]:
     """Return the keys that came, went, or stand for another object than before.
 
     Snapshots share what did not change, so identity is enough; that they mostly have

@@ -32,10 +32,8 @@ class VerbMetrics:
         self._transport = transport
         self._codes: dict[int | str, Counter] = {}
         self._seconds = metrics.seconds.labels(verb, transport)
-        self._bytes_in = metrics.body_bytes.labels(verb, transport, "in")
-        self._bytes_out = metrics.body_bytes.labels(verb, transport, "out")
-        self._nodes_in = metrics.nodes.labels(verb, transport, "in")
-        self._nodes_out = metrics.nodes.labels(verb, transport, "out")
+        self._bytes = metrics.body_bytes.sums(verb, transport)
+        self._nodes = metrics.nodes.sums(verb, transport)
         self._bad = metrics.bad_input.labels(verb, transport)
 
     def answered(self, code: int | str, seconds: float, bytes_in: int, bytes_out: int) -> None:
@@ -46,13 +44,13 @@ class VerbMetrics:
             counter = self._codes[code] = labels
         counter.inc()
         self._seconds.observe(seconds)
-        self._bytes_in.inc(bytes_in)
-        self._bytes_out.inc(bytes_out)
+        self._bytes.into += bytes_in
+        self._bytes.out += bytes_out
 
     def weighed(self, nodes_in: int, nodes_out: int) -> None:
         """Count the nodes that were offered and those that were answered."""
-        self._nodes_in.inc(nodes_in)
-        self._nodes_out.inc(nodes_out)
+        self._nodes.into += nodes_in
+        self._nodes.out += nodes_out
 
     def malformed(self) -> None:
         """Count a call that was no proper question."""
@@ -77,18 +75,10 @@ class Metrics:
             buckets=LATENCY,
             registry=registry,
         )
-        self.body_bytes = Counter(
-            PREFIX + "body_bytes",
-            "Bytes of bodies read and written.",
-            ["verb", "transport", "direction"],
-            registry=registry,
-        )
-        self.nodes = Counter(
-            PREFIX + "nodes",
-            "Nodes offered and answered.",
-            ["verb", "transport", "direction"],
-            registry=registry,
-        )
+        self.body_bytes = Volumes("body_bytes", "Bytes of bodies read and written.")
+        self.nodes = Volumes("nodes", "Nodes offered and answered.")
+        registry.register(self.body_bytes)
+        registry.register(self.nodes)
         self.bad_input = Counter(
             PREFIX + "bad_input",
             "Calls that were malformed.",
@@ -217,6 +207,48 @@ class Source(Collector):
             get_logger().exception("metrics source failed", metric=self._name)
             return []
         return [family]
+
+
+class Sums:
+    """What came in and what went out of one verb over one transport."""
+
+    __slots__ = ("into", "out")
+
+    def __init__(self) -> None:
+        self.into = 0
+        self.out = 0
+
+
+class Volumes(Collector):
+    """Sums by verb, transport and direction.
+
+    Plain numbers of the one event loop that answers: four Counters cost each call 4 microseconds.
+    """
+
+    def __init__(self, name: str, documentation: str) -> None:
+        self._name = PREFIX + name
+        self._documentation = documentation
+        self._sums: dict[tuple[str, str], Sums] = {}
+
+    def sums(self, verb: str, transport: str) -> Sums:
+        """Return the sums of one verb over one transport."""
+        return self._sums.setdefault((verb, transport), Sums())
+
+    def describe(self) -> Iterable[Metric]:
+        """Return the empty metric."""
+        return [self._family()]
+
+    def collect(self) -> Iterable[Metric]:
+        """Return all sums."""
+        family = self._family()
+        for key, sums in self._sums.items():
+            family.add_metric([*key, "in"], sums.into)
+            family.add_metric([*key, "out"], sums.out)
+        return [family]
+
+    def _family(self) -> CounterMetricFamily:
+        labels = ["verb", "transport", "direction"]
+        return CounterMetricFamily(self._name, self._documentation, labels=labels)
 
 
 class GcPauses(Collector):

@@ -66,6 +66,11 @@ def credential(scope: Scope) -> bytes | None:
     return b"Bearer " + token
 
 
+def from_browser(scope: Scope) -> bool:
+    """Whether a page in a browser sends this: browsers say so with everything that they post."""
+    return header(scope, b"origin") is not None or header(scope, b"sec-fetch-site") is not None
+
+
 def misdirected(scope: Scope) -> bool:
     """Whether the request names a host that an open listener has no name for.
 

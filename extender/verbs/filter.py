@@ -50,7 +50,9 @@ class Filter:
         answer: Flight | Refusal | None = context.book.of_member(pod.uid)
         if answer is None:
             key = context.resolver.member_key(pod)
-            answer = context.asking.known(key) if key is not None else None
+            if key is None:
+                return self._beside_seats(pod, names)
+            answer = context.asking.known(key)
         if answer is None:
             gang = context.waiting_gang(pod)
             if gang is None:

@@ -32,6 +32,10 @@ MOST_WAITING = 4
 KEPT_SECONDS = 60.0
 MOST_PODS = 10_000
 """How many pods the Jobs of one manifest may have together."""
+MOST_BYTES = 64 * 1024 * 1024
+"""How large they may be together: a template is copied for each."""
+READ_SECONDS = 10.0
+"""For what a manifest says to be made into pods."""
 THREAD = "search-what-if"
 """The end of the process waits a moment, and no longer, for threads of searches: by this name."""
 MANIFEST = "manifest"
@@ -57,6 +61,8 @@ class WhatIf(Struct, frozen=True):
     """In place of the gang's own."""
     min_count: int | None = None
     """In place of the gang's own."""
+    cost_order: str = ""
+    """Name of the order to plan by; "" for the configured one."""
 
 
 class WhatIfs:
@@ -71,7 +77,8 @@ class WhatIfs:
         self._settings = settings
         self._resolver = resolver
         self._read_manifest = read_manifest
-        self._planner: Planner | None = None
+        self._planners: dict[str, Planner] = {}
+        """Cost order -> planner: of the configured order, and of one other at most."""
         self._asked = 0
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREAD)
         self._dropping: asyncio.TimerHandle | None = None
@@ -107,15 +114,22 @@ class WhatIfs:
         snapshot = question.snapshot
         if question.manifest:
             values = self._read_manifest(question.manifest, MANIFEST)
+            until = time.monotonic() + READ_SECONDS
             try:
-                added = manifest.read(values, snapshot.priority_classes, MOST_PODS)
+                added = manifest.read(
+                    values,
+                    snapshot.priority_classes,
+                    MOST_PODS,
+                    MOST_BYTES,
+                    partial(_going_on, cancel, until),
+                )
             except InvalidInput as problem:
                 raise InvalidInput(f"{MANIFEST}: {problem}") from problem
             snapshot = with_added(snapshot, added, self._resolver.member_key)
         gang = _changed(
             self._resolver.resolve(find_gang(question.gang, snapshot), snapshot), question
         )
-        planner = self._planner = self._planner or Planner(self._settings, self._resolver)
+        planner = self._planner(question.cost_order)
         planner.see(snapshot)
         return planner.plan(
             gang,
@@ -126,6 +140,17 @@ class WhatIfs:
             cancel=cancel,
         )
 
+    def _planner(self, order: str) -> Planner:
+        own = self._settings.plan.cost_order
+        order = order or own
+        planner = self._planners.get(order)
+        if planner is None:
+            settings = replace(self._settings, plan=replace(self._settings.plan, cost_order=order))
+            planner = Planner(settings, self._resolver)
+            kept = {own: self._planners[own]} if own in self._planners else {}
+            self._planners = {**kept, order: planner}
+        return planner
+
     def _answered(self, cancel: array[int]) -> None:
         self._asked -= 1
         self._flags = [each for each in self._flags if each is not cancel]
@@ -134,7 +159,7 @@ class WhatIfs:
             self._dropping = loop.call_later(KEPT_SECONDS, self._drop)
 
     def _drop(self) -> None:
-        self._planner = None
+        self._planners = {}
 
     def close(self) -> None:
         """Take no more questions; what runs is told to stop, and not waited for."""
@@ -144,6 +169,14 @@ class WhatIfs:
         if self._dropping is not None:
             self._dropping.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _going_on(cancel: array[int], until: float) -> None:
+    """Raises InvalidInput once nobody waits for the answer, or it took too long to begin."""
+    if cancel[0]:
+        raise InvalidInput("nobody waits for the answer any more")
+    if time.monotonic() > until:
+        raise InvalidInput(f"it takes more than {READ_SECONDS:g} s to make its pods")
 
 
 def _changed(gang: Gang, question: WhatIf) -> Gang:

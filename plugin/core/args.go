@@ -2,6 +2,8 @@ package core
 
 import (
 	"fmt"
+	"net"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,10 +102,26 @@ func (a *Args) check() error {
 		return fmt.Errorf("arguments of %s: certFile and keyFile go together", Name)
 	case a.CertFile != "" && a.CAFile == "":
 		return fmt.Errorf("arguments of %s: certFile needs caFile", Name)
+	case a.CAFile == "" && !local(a.Address):
+		return fmt.Errorf("arguments of %s: address %s is reached over the network and needs caFile: "+
+			"whoever is on the way could say that no seats are held", Name, a.Address)
 	case a.Heartbeat.Duration < 100*time.Millisecond:
 		return fmt.Errorf("arguments of %s: heartbeat is %v, at least 100ms is kept", Name, a.Heartbeat.Duration)
 	case a.CallTimeout.Duration < 0 || a.BarrierTimeout.Duration < 0:
 		return fmt.Errorf("arguments of %s: a timeout is negative", Name)
 	}
 	return nil
+}
+
+// local says whether only this machine, or pod, can answer at an address.
+func local(address string) bool {
+	if strings.HasPrefix(address, "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"podgroup-extender.io/plugin/core/pb"
@@ -22,11 +23,12 @@ func (p *Plugin) Unreserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // Permit holds a member that was given its seat until the others of its plan are there. With
 // barrier: Bind the extender does that.
-func (p *Plugin) Permit(_ context.Context, state fwk.CycleState, pod *v1.Pod, node string) (*fwk.Status, time.Duration) {
+func (p *Plugin) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (*fwk.Status, time.Duration) {
 	given := granted(state)
 	if given == nil || p.args.Barrier == Bind || p.barrier.arrive(pod.UID, node, given) {
 		return nil, 0
 	}
+	klog.FromContext(ctx).V(3).Info("A member waits for the others of its gang", "pod", klog.KObj(pod), "node", node, "gang", given.gang)
 	return fwk.NewStatus(fwk.Wait, "the other members of its gang are not there yet"), p.args.BarrierTimeout.Duration
 }
 

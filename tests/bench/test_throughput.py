@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from bench.throughput import WAYS, cpu_seconds, main, table
+from bench.throughput_inputs import waiting
 
 
 def test_pods_that_cannot_all_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,6 +29,7 @@ def test_the_table_has_every_way() -> None:
     done = {
         "command": "c",
         "machine": "m",
+        "gangs": 10,
         "kubernetes": "v",
         "pods per second": rates,
         "median": dict.fromkeys(WAYS, 75.0),
@@ -37,6 +40,8 @@ def test_the_table_has_every_way() -> None:
         },
     }
     text = table(done)
+    assert "10 % of the pods are in gangs of 8" in text
+    assert "gangs" not in table(done | {"gangs": 0})
     for way in WAYS:
         assert f"| {way} | 100, 50 | 75 | 0.50 |" in text
     assert "| none | 1.50 |  | 1.50 |" in text
@@ -51,6 +56,29 @@ def test_cpu_time_of_a_process_grows_with_what_it_does() -> None:
     assert 0.05 < cpu_seconds(me)["me"] - before < 5
 
 
+def test_every_tenth_pod_is_in_a_gang_and_seats_are_to_be_held() -> None:
+    given = waiting(500, 1000, 0.1)
+    groups = Counter(pod.group for pod in given.state.pods)
+    assert groups.pop("") == 1000 - 12 * 8
+    assert groups == {group.name: group.min_count for group in given.state.groups}
+    nodes = {node.name: node for node in given.state.nodes}
+    assert {pod.node for pod in given.staying} == {n for n in nodes if n.startswith("held")}
+    assert len(given.staying) == len(given.state.members) == 25
+    # All that a member needs is what a staying pod has, and nobody else has it.
+    for pod in given.staying:
+        assert pod.wants.gpu == given.state.members[0].wants.gpu == nodes[pod.node].size.gpu
+        assert pod.priority < given.state.members[0].priority
+
+
+def test_without_gangs_there_are_plain_pods_and_nodes_alone() -> None:
+    given = waiting(5, 30)
+    assert len(given.state.nodes) == 5
+    assert len(given.measured) == 30
+    assert not given.staying
+    assert not given.state.groups
+    assert not given.state.members
+
+
 @pytest.mark.real
 def test_every_way_schedules_all_pods(tmp_path: Path) -> None:
     out = tmp_path / "run.json"
@@ -62,3 +90,11 @@ def test_every_way_schedules_all_pods(tmp_path: Path) -> None:
     without = {way for way in WAYS if way.startswith("none")}
     assert not any("extender" in done["CPU ms a pod"][way] for way in without)
     assert all("extender" in done["CPU ms a pod"][way] for way in set(WAYS) - without)
+
+
+@pytest.mark.real
+def test_gangs_are_scheduled_beside_held_seats(tmp_path: Path) -> None:
+    out = tmp_path / "run.json"
+    words = ["--nodes", "10", "--pods", "60", "--rounds", "1", "--gangs", "20", "--out", str(out)]
+    assert main([*words, "--way", "none", "--way", "plugin"]) == 0
+    assert all(rate > 0 for rate in json.loads(out.read_text())["median"].values())

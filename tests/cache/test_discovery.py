@@ -115,3 +115,44 @@ async def test_an_empty_table_counts_as_read_only_once_it_was(api: FakeApi, make
     hung.set()
     await until(lambda: cache.snapshot().group_sources == {"volcano"})
     assert cache.generation > generation
+
+
+@pytest.mark.parametrize("broken", ["discovery", "list"])
+async def test_what_others_may_break_holds_nothing_up_for_long(
+    api: FakeApi, make: Make, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """A CRD whose webhook fails: its objects stay unread, and everything else goes on."""
+    monkeypatch.setattr(module, "OPTIONAL_TRIES", 2)
+    error = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "webhook"}
+
+    async def failing(request: web.Request) -> web.StreamResponse | None:
+        probed = "limit" in request.query and request.query["limit"] == "1"
+        if request.path == f"{OTHER}/podgroups" and probed is (broken == "discovery"):
+            return web.json_response(error, status=500)
+        return None
+
+    api.script = failing
+    api.groups[OTHER] = True
+    api.put(f"{OTHER}/podgroups", _group("g"))
+    cache = make(discovery_seconds=0.05)
+    await cache.start()
+    await cache.wait_synced(5)
+    assert cache.snapshot().group_sources == frozenset()
+    await until(lambda: cache.stats.discoveries > 3)
+    assert cache.stale_for() == 0
+    assert not cache.problem()
+
+
+async def test_a_watch_of_what_is_needed_counts_as_before(api: FakeApi, make: Make) -> None:
+    cache = make(discovery_seconds=0.05)
+    await cache.start()
+    await cache.wait_synced(5)
+
+    async def failing(request: web.Request) -> web.StreamResponse | None:
+        if request.path == "/api/v1/pods":
+            return web.json_response({"kind": "Status", "code": 500}, status=500)
+        return None
+
+    api.script = failing
+    api.end_watches("/api/v1/pods")
+    await until(lambda: "pods: watch down" in cache.problem())

@@ -19,7 +19,13 @@ from msgspec.structs import replace
 
 from extender.kube.credentials import find_access
 from extender.model.policy import DEFAULT, WHOLE_GANGS, PolicySettings
-from extender.model.settings import CacheSettings, PlanSettings, SeatSettings, Settings
+from extender.model.settings import (
+    BindSettings,
+    CacheSettings,
+    PlanSettings,
+    SeatSettings,
+    Settings,
+)
 from extender.sandbox.process import write_kubeconfig
 from tests.chaos.proxy import FaultProxy
 from tests.controlplane.client import Client
@@ -28,7 +34,7 @@ from tests.controlplane.harness import ControlPlane
 from tests.controlplane.ports import Ports
 from tests.controlplane.processes import Process
 from tests.controlplane.rights import grant_manifest
-from tests.controlplane.scheduler import scheduler_config
+from tests.controlplane.scheduler import BINDER, scheduler_config
 
 Found = TypeVar("Found")
 NAMESPACE = "chaos"
@@ -36,9 +42,12 @@ READY_SECONDS = 60.0
 BIND_SECONDS = 20.0
 VICTIM_SLACK_SECONDS = 15.0
 STALE_SECONDS = 5.0
+HOLD_SECONDS = 13.0
+"""Above kube-scheduler's longest back-off."""
+POST_SECONDS = 5.0
 
 
-def settings_for(namespace: str) -> Settings:
+def settings_for(namespace: str, *, barrier: bool = False) -> Settings:
     """The defaults, with deadlines short enough to pass many times in a run."""
     return replace(
         Settings(),
@@ -50,6 +59,7 @@ def settings_for(namespace: str) -> Settings:
             victim_slack_seconds=VICTIM_SLACK_SECONDS,
             record_namespace=namespace,
         ),
+        bind=BindSettings(enabled=barrier, hold_seconds=HOLD_SECONDS, post_seconds=POST_SECONDS),
     )
 
 
@@ -163,10 +173,12 @@ class Extender:
 class Bed:
     """The whole of it. ``in_thread`` runs what blocks, in order, beside the event loop."""
 
-    def __init__(self, minor: str, folder: Path, seed: int) -> None:
+    def __init__(self, minor: str, folder: Path, seed: int, *, barrier: bool = False) -> None:
+        self.barrier = barrier
+        """Whether the extender binds (docs/barrier.md)."""
         self.folder = folder
         self.plane = ControlPlane(minor, folder)
-        self.extender = Extender(folder, settings_for(NAMESPACE))
+        self.extender = Extender(folder, settings_for(NAMESPACE, barrier=barrier))
         self._seed = seed
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bed")
         self._proxy: FaultProxy | None = None
@@ -204,6 +216,8 @@ class Bed:
         self.extender.configure(self._proxy.url)
         await self.in_thread(self.extender.start)
         config = scheduler_config(self.extender.url)
+        if self.barrier:
+            config["extenders"].append({"urlPrefix": self.extender.url, **BINDER})
         await self.in_thread(lambda: self.plane.restart_scheduler(config))
 
     def _start_plane(self) -> None:
@@ -212,7 +226,7 @@ class Bed:
             self.plane.server_url, self.plane.token, self.plane.ca_file, NAMESPACE
         )
         self.cluster.make_namespace()
-        grant_manifest(self._client)
+        grant_manifest(self._client, barrier=self.barrier)
 
     def revive_scheduler(self) -> bool:
         """Start kube-scheduler where it is not running; return whether it was not."""

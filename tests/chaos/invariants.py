@@ -206,11 +206,11 @@ def storms(history: History, since: float) -> list[Problem]:
 # -- at rest ----------------------------------------------------------------------------------
 
 
-def at_rest(history: History, now: float) -> list[Problem]:
+def at_rest(history: History, now: float, *, barrier_seconds: float = 0.0) -> list[Problem]:
     """What must not be so once faults and arrivals have stopped and all had time to settle."""
     return [
         *half_gone(history),
-        *bound_in_part(history, now),
+        *bound_in_part(history, now, barrier_seconds=barrier_seconds),
         *kept_waiting(history),
         *over_commitment(history),
         *left_over(history),
@@ -246,19 +246,22 @@ def _survived(each: Break, left: set[str]) -> bool:
     return bool(each.survivors & left)
 
 
-def bound_in_part(history: History, now: float) -> list[Problem]:
+def bound_in_part(history: History, now: float, *, barrier_seconds: float = 0.0) -> list[Problem]:
     """Gangs that start whole and got only a part of their members onto nodes.
 
     One that ran and then lost a member to somebody else is not meant, nor one whose nodes or
     members were changed by hand while it was being bound: binding is kube-scheduler's, and
-    what it has bound is not rolled back.
+    what it has bound is not rolled back. With the bind barrier (``barrier_seconds``: how long
+    after the first binding of a gang the last may be posted) all members had come before the
+    first was bound, so what is changed after that is no excuse.
     """
     problems = []
     for name, group in history.groups.items():
         spec = group.spec
         if not (group.present and spec.starts_whole and group.first_bound_at):
             continue
-        if group.was_whole or group.lost_one or excused(history, group.first_bound_at, now):
+        until = min(now, group.first_bound_at + barrier_seconds) if barrier_seconds else now
+        if group.was_whole or group.lost_one or excused(history, group.first_bound_at, until):
             continue
         seated = sum(life.seated for life in history.of(name))
         problems.append(

@@ -16,7 +16,7 @@ from http.client import HTTPException
 from typing import TypeVar
 
 from tests.chaos import groups, invariants, kubelets
-from tests.chaos.bed import NAMESPACE, Bed
+from tests.chaos.bed import HOLD_SECONDS, NAMESPACE, POST_SECONDS, Bed
 from tests.chaos.cases import Cases
 from tests.chaos.faults import Faults
 from tests.chaos.history import EXTENDER, Eviction, History
@@ -214,7 +214,14 @@ class Runner:
             await asyncio.sleep(REST_PERIOD)
             await kubelets.look_after(self._bed, self._history, self.run.notes, began)
             now = time.time()
-            problems = invariants.at_rest(self._history, now) + await self._held()
+            problems = (
+                invariants.at_rest(
+                    self._history,
+                    now,
+                    barrier_seconds=POST_SECONDS + HOLD_SECONDS if self._bed.barrier else 0.0,
+                )
+                + await self._held()
+            )
             if problems or self._moving():
                 in_order_since = 0.0
                 for name in {each.invariant for each in problems} or {"pods on their way out"}:

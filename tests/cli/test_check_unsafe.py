@@ -219,6 +219,17 @@ def arguments(old: str, new: str) -> Change:
     return change
 
 
+def annotated(key: str, value: str) -> Change:
+    """An annotation on the pods' template."""
+
+    def change(installation: Installation) -> None:
+        for each in installation.objects("Deployment"):
+            meta = each["spec"]["template"]["metadata"]
+            meta.setdefault("annotations", {})[key] = value
+
+    return change
+
+
 def case(name: str, ways: tuple[str, ...], change: Change, *expected: str) -> list[Any]:
     """One unsafe change, in each of these ways, and ``severity rule`` of what must be found."""
     return [pytest.param(way, change, set(expected), id=f"{name}, {way}") for way in ways]
@@ -232,6 +243,8 @@ KEYS = {
 UNLABELLED = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}
 KUBECONFIG = "--kubeconfig=/etc/podgroup-extender/kubeconfig"
 EVERYBODY: Object = {"from": [{"namespaceSelector": {}}]}
+HALVES: list[Object] = [{"ipBlock": {"cidr": cidr}} for cidr in ("0.0.0.0/1", "128.0.0.0/1")]
+NAMED: Object = {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "Exists"}]}
 ANYWHERE: Object = {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}
 
 PODS = [
@@ -271,6 +284,24 @@ PODS = [
         EVERY,
         on_context(seccompProfile={"type": "Unconfined"}),
         "error seccomp",
+    ),
+    *case(
+        "AppArmor off",
+        EVERY,
+        on_context(appArmorProfile={"type": "Unconfined"}),
+        "error unconfined",
+    ),
+    *case(
+        "AppArmor off by annotation",
+        IN_CLUSTER,
+        annotated("container.apparmor.security.beta.kubernetes.io/extender", "unconfined"),
+        "error unconfined",
+    ),
+    *case(
+        "all of /proc",
+        EVERY,
+        on_container("securityContext", procMount="Unmasked"),
+        "error unconfined",
     ),
     *case("node's processes", EVERY, on_pod(hostPID=True), "error host-namespaces"),
     *case("node's IPC", EVERY, on_pod(hostIPC=True), "error host-namespaces"),
@@ -352,6 +383,51 @@ AROUND = [
         IN_CLUSTER,
         on_policies(lambda spec: spec.update(ingress=[EVERYBODY])),
         "error policy-open",
+    ),
+    *case(
+        "both halves of all addresses come in",
+        IN_CLUSTER,
+        on_policies(lambda spec: spec.update(ingress=[{"from": HALVES}])),
+        "error policy-open",
+    ),
+    *case(
+        "all addresses, written as somebody's",
+        IN_CLUSTER,
+        on_policies(
+            lambda spec: spec.update(ingress=[{"from": [{"ipBlock": {"cidr": "10.0.0.7/0"}}]}])
+        ),
+        "error policy-open",
+    ),
+    *case(
+        "every namespace that has a name comes in",
+        IN_CLUSTER,
+        on_policies(lambda spec: spec.update(ingress=[{"from": [{"namespaceSelector": NAMED}]}])),
+        "error policy-open",
+    ),
+    *case(
+        "pods of every namespace that say who they are come in",
+        IN_CLUSTER,
+        on_policies(
+            lambda spec: spec.update(
+                ingress=[
+                    {
+                        "from": [
+                            {
+                                "namespaceSelector": {},
+                                "podSelector": {"matchLabels": {"app": "prometheus"}},
+                            }
+                        ]
+                    }
+                ]
+            )
+        ),
+        "error policy-open",
+    ),
+    *case(
+        "out to both halves of all addresses",
+        IN_CLUSTER,
+        on_policies(lambda spec: spec.update(egress=[{"to": HALVES}])),
+        "error egress-open",
     ),
     *case(
         "out to everywhere",
@@ -558,6 +634,12 @@ TENANTS = [
         on_settings("policy", optOut={"volcano.sh/preemptable": {"namespaces": UNLABELLED}}),
         "warning opt-out-for-all",
     ),
+    *case(
+        "all that have a name opt out",
+        EVERY,
+        on_settings("policy", optOut={"volcano.sh/preemptable": {"namespaces": NAMED}}),
+        "warning opt-out-for-all",
+    ),
     *case("editors beside the records", EVERY, others_bound("edit"), "error records-writable"),
     *case(
         "writers beside the records",
@@ -602,6 +684,24 @@ TENANTS = [
         on_settings("eviction", longestGraceSeconds=10**8),
         "warning grace-endless",
     ),
+]
+
+WIDE = {
+    "server": {
+        "maxConnections": 10**6,
+        "maxBytesInFlight": 10**12,
+        "headSeconds": 10**6,
+        "bodySeconds": 10**6,
+    },
+    "seats": {"giveUps": 10**6, "bindSeconds": 10**7},
+}
+TENANTS += [
+    each
+    for section, values in WIDE.items()
+    for key, value in values.items()
+    for each in case(
+        f"{key} without end", EVERY, on_settings(section, **{key: value}), "warning limit-wide"
+    )
 ]
 
 CASES = [*PODS, *AROUND, *RIGHTS, *CALLS, *LISTENERS, *TENANTS]

@@ -155,6 +155,21 @@ async def test_what_if_asks_and_changes_nothing(live: Live, tmp_path: Path) -> N
     status, out, _ = await live.ask("what-if", "--gang", "high", "-o", "json")
     assert status == 0
     assert len(json.loads(out)["plan"]["seats"]) == 4
+    status, out, _ = await live.ask("what-if", "--gang", "high", "--cost-order", "fewest-gangs")
+    assert status == 0
+    assert "as it is, cost order default:" in out
+    assert "with cost order fewest-gangs:" in out
+    assert "what the change makes of it: The same 4 pods would be evicted." in out
+    status, out, _ = await live.ask(
+        "what-if", "--gang", "high", "--cost-order", "fewest-pods", "-o", "json"
+    )
+    told = json.loads(out)
+    assert list(told) == ["plan", "changed", "difference"]
+    assert told["changed"]["cost_order"] == "fewest-pods"
+    assert told["difference"]["added"] == told["difference"]["spared"] == []
+    status, _, err = await live.ask("what-if", "--gang", "high", "--cost-order", "cheapest")
+    assert status == 2
+    assert "'cheapest' does not exist (known: default, fewest-pods" in err
     manifest.write_text(GANG % ("low", "low", "3"))
     status, out, _ = await live.ask("what-if", "-f", str(manifest))
     assert status == 1

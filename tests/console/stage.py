@@ -15,6 +15,7 @@ from extender.console.capture import Capture, FlightSeen, Source
 from extender.console.console import Console
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.tell.days import SECONDS, Days
 from extender.gang.tell.decisions import Decision, Outcome, of_plan, of_refusal
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, GroupObject, Node, Pod, PriorityClass, Requests
@@ -44,6 +45,7 @@ class Stage:
         self.pods: list[Pod] = []
         self.groups: list[GroupObject] = []
         self.decisions: list[Decision] = []
+        self.days = Days(NOW - 12.4 * SECONDS)
         self.flights: list[FlightSeen] = []
         self.holds: list[Hold] = []
         self.problems: tuple[str, ...] = ()
@@ -203,6 +205,8 @@ class Stage:
             snapshot=self.snapshot(),
             flights=tuple(self.flights),
             decisions=tuple(self.decisions),
+            days=tuple(self.days.until(NOW)),
+            counted_since=self.days.since,
             replayable=frozenset({1}) if self.decisions else frozenset(),
             problems=self.problems,
         )
@@ -270,4 +274,16 @@ def training_cluster() -> Stage:
     stage.gang("late-joiners", (), size=3, least=6, namespace="speech", priority=1000, age=400)
     stage.gang("nightly-distill", (), size=2, namespace="vision", priority=1000, age=200)
     stage.refuse(GangKey("pod-group", "vision", "nightly-distill"), ago=190)
+    for back in range(12, -1, -1):
+        for outcome, count in ((Outcome.PLAN, 5), (Outcome.DONE, 4), (Outcome.REFUSAL, 7)):
+            for _ in range(count * (13 - back) % 9):
+                stage.days.add(
+                    Decision(
+                        time=NOW - back * SECONDS,
+                        gang="pod-group:a/b",
+                        verb="loop",
+                        outcome=outcome,
+                        message="",
+                    )
+                )
     return stage

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import aiohttp
 
 from tests.console.reading import Read
 from tests.console.site import Site
+from tests.console.stage import NOW
 
 PAGES = (
     "",
@@ -130,6 +133,21 @@ async def test_decisions_are_filtered(site: Site, web: aiohttp.ClientSession) ->
     victims = (await read(web, site, "decisions?victim=batch/notebook-0")).words
     assert "1 of the decisions kept" in victims
     assert "frontier-run" in victims
+
+
+async def test_a_month_of_decisions_says_since_when_it_counts(
+    site: Site, web: aiohttp.ClientSession
+) -> None:
+    text = (await read(web, site, "decisions")).words
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(NOW - 12.4 * 86_400))
+    today = time.strftime("%Y-%m-%d", time.gmtime(NOW))
+    assert f"by day (UTC), counted since {since}" in text
+    assert "of the days before nothing is known (grey)" in text
+    assert f"{today}: 2 plan made, 7 seated, 1 refused" in text
+    before = time.strftime("%Y-%m-%d", time.gmtime(NOW - 20 * 86_400))
+    assert f"{before}: not counted, before this process started" in text
+    raw = await (await web.get(site.url("decisions"))).text()
+    assert raw.count('class="b-unknown"') == 31 - 13
 
 
 async def test_cluster_by_zone(site: Site, web: aiohttp.ClientSession) -> None:

@@ -8,9 +8,11 @@ import aiohttp
 import pytest
 
 from extender.console import asking
+from extender.model.cost_order import ORDERS
 from extender.verbs.what_ifs import TooManyAsked
 from tests.console.reading import Read
-from tests.console.site import Site
+from tests.console.site import Site, serving
+from tests.console.stage import Stage
 
 MANIFEST = """
 apiVersion: scheduling.k8s.io/v1beta1
@@ -64,6 +66,52 @@ async def test_another_quorum(site: Site, web: aiohttp.ClientSession) -> None:
     assert "It would run, and 1 pod would be evicted for it." in text
     text = await ask(web, site, gang="giant-eval", minCount="90")
     assert "Refused either way." in text
+
+
+def two_ways() -> Stage:
+    """Room for one member: four small pods of priority 10, or one large one of priority 50."""
+    stage = Stage()
+    for name in ("gpu-a-0", "gpu-a-1"):
+        stage.node(name, "eu-west-1a")
+    for index in range(4):
+        stage.single(f"small-{index}", "gpu-a-0", gpus=2, priority=10)
+    stage.single("large", "gpu-a-1", gpus=8, priority=50)
+    stage.gang("urgent", (), size=1, priority=1000)
+    return stage
+
+
+async def test_another_cost_order(web: aiohttp.ClientSession) -> None:
+    async with serving(two_ways()) as site:
+        text = await ask(web, site, gang="urgent", costOrder="fewest-pods")
+        assert "As it is 4 pods evicted" in text
+        assert "With cost order fewest-pods 1 pod evicted" in text
+        assert "1 pod more and 4 fewer would be evicted: 1 instead of 4." in text
+        assert "+ batch/large on gpu-a-1" in text
+        assert "\N{MINUS SIGN} batch/small-0 on gpu-a-0" in text
+        # Both orders count by priority; "pods" was not counted by the first and so is no 0.
+        assert "pods@50 pods evicted of priority 50 0 1" in text
+        assert "pods pods evicted, whatever their priority 0 1" not in text
+        # The configured order is no change, and its planner still knows its own order.
+        text = await ask(web, site, gang="urgent", costOrder="default")
+        assert "The answer 4 pods evicted" in text
+        text = await ask(web, site, gang="urgent", costOrder="fewest-gpus")
+        assert "With cost order fewest-gpus" in text
+
+
+async def test_a_cost_order_that_does_not_exist(site: Site, web: aiohttp.ClientSession) -> None:
+    form = {"gang": "nightly-distill", "costOrder": "cheapest"}
+    async with web.post(site.url("what-if"), data=form) as answer:
+        assert answer.status == 400
+        assert "does not exist (known: default, fewest-pods" in await answer.text()
+
+
+async def test_planners_of_other_orders_do_not_pile_up(web: aiohttp.ClientSession) -> None:
+    """Each keeps sums over all pods: the configured order's and one more, whatever is asked."""
+    async with serving(two_ways()) as site:
+        for order in ORDERS:
+            await ask(web, site, gang="urgent", costOrder=order)
+        assert site.console._asking is not None
+        assert set(site.console._asking._what_ifs._planners) == {"default", "least-work"}
 
 
 async def test_manifest(site: Site, web: aiohttp.ClientSession) -> None:

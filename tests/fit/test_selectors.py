@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from extender.fit.selectors import (
@@ -142,3 +144,18 @@ def test_selectors_read_as_people_write_them(
 
 def test_absent_selector_is_described() -> None:
     assert describe_selector(None) == "nothing"
+
+
+def test_values_of_pods_that_are_gone_are_not_kept() -> None:
+    """4,096 lists were: 10 GB, had a tenant's pods each ruled nodes out by a megabyte of names."""
+    tracemalloc.start()
+    try:
+        for i in range(40):
+            values = tuple(f"v-{i:05d}-{j:06d}-".ljust(63, "x") for j in range(4000))
+            term = NodeSelectorTerm(labels=(Requirement("zone", "NotIn", values),))
+            assert node_term_matches(term, NODE)
+        del values, term
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 4 * 2**20

@@ -7,6 +7,7 @@ here, but for what the system itself would have written by then: nodes, start ti
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -26,6 +27,19 @@ GANG_LABELS = (
     "jobset.sigs.k8s.io/jobset-name",
     "skypilot-cluster-name",
 )
+OTHER_LABELS = {
+    "kueue.x-k8s.io/pod-group-name": "",
+    "pod-group.scheduling.sigs.k8s.io": "",
+    "leaderworkerset.sigs.k8s.io/group-key": "",
+    "training.kubeflow.org/job-name": "training.kubeflow.org/operator-name",
+    "ray.io/cluster": "ray.io/node-type",
+    "spark-app-selector": "spark-role",
+    "yunikorn.apache.org/app-id": "",
+}
+"""Label that names a gang of another system -> the label that has to vouch for it, if any."""
+SIZES = ("1", "2", "3", "4", "0", "-1", "many", "2147483647", "9" * 4000, "4.0", " 4")
+TASK_GROUPS = "yunikorn.apache.org/task-groups"
+GANG_GROUPS = "gang.scheduling.koordinator.sh/groups"
 HOSTNAME = "kubernetes.io/hostname"
 
 texts = st.one_of(
@@ -44,6 +58,10 @@ def labels(draw: st.DrawFn) -> Obj:
     found: Obj = {}
     for key in draw(st.lists(st.sampled_from(GANG_LABELS), max_size=2, unique=True)):
         found[key] = draw(st.sampled_from(NAMES))
+    for key in draw(st.lists(st.sampled_from(tuple(OTHER_LABELS)), max_size=1)):
+        found[key] = draw(st.sampled_from(NAMES))
+        if OTHER_LABELS[key] and draw(st.integers(0, 3)):
+            found[OTHER_LABELS[key]] = draw(st.sampled_from(("mpi-operator", "driver", "a")))
     if "pod-group.scheduling.sigs.k8s.io/name" in found and draw(st.booleans()):
         found["pod-group.scheduling.sigs.k8s.io/min-available"] = draw(
             st.sampled_from(("1", "2", "3", "0", "-1", "many", "9" * 63))
@@ -63,7 +81,7 @@ def labels(draw: st.DrawFn) -> Obj:
     return found
 
 
-annotation_sets = st.dictionaries(
+plain_annotations = st.dictionaries(
     st.sampled_from(
         (
             "podgroup-extender.io/protected",
@@ -78,6 +96,60 @@ annotation_sets = st.dictionaries(
     ),
     texts,
     max_size=3,
+)
+task_groups = st.one_of(
+    st.lists(
+        st.builds(
+            lambda name, least: {"name": name, "minMember": least},
+            st.sampled_from(NAMES),
+            st.sampled_from((1, 2, 3, 0, -1, 2**31, 10**30, "2", None)),
+        ),
+        max_size=3,
+    ).map(json.dumps),
+    st.integers(1, 3000).map(lambda n: json.dumps([{"name": "a", "minMember": 1}] * n)),
+    texts,
+)
+gang_groups = st.one_of(
+    st.lists(
+        st.sampled_from(("tenant/a", "tenant/b", "tenant/work", "other/a", "a", "/", "tenant/")),
+        max_size=5,
+    ).map(json.dumps),
+    st.integers(1, 3000).map(lambda n: json.dumps([f"tenant/a{i}" for i in range(n)])),
+    texts,
+)
+names_or_texts = st.one_of(st.sampled_from(NAMES), st.sampled_from(NAMES), texts)
+sizes = st.one_of(st.sampled_from(SIZES), texts)
+GANG_ANNOTATIONS: dict[str, st.SearchStrategy[str]] = {
+    "scheduling.k8s.io/group-name": names_or_texts,
+    "pod-group-name": names_or_texts,
+    "kueue.x-k8s.io/pod-group-name": names_or_texts,
+    "kueue.x-k8s.io/pod-group-total-count": sizes,
+    "kueue.x-k8s.io/pod-group-fast-admission": label_values,
+    "kueue.x-k8s.io/pod-group-serving": label_values,
+    "gang.scheduling.koordinator.sh/name": names_or_texts,
+    "gang.scheduling.koordinator.sh/min-available": sizes,
+    GANG_GROUPS: gang_groups,
+    "yunikorn.apache.org/app-id": names_or_texts,
+    "yunikorn.apache.org/task-group-name": names_or_texts,
+    TASK_GROUPS: task_groups,
+    "leaderworkerset.sigs.k8s.io/size": sizes,
+    "leaderworkerset.sigs.k8s.io/exclusive-topology": label_values,
+    "podgroup-extender.io/gang-size": sizes,
+}
+"""Annotations that name or size a gang of some system -> what a tenant writes there."""
+
+
+@st.composite
+def gang_annotations(draw: st.DrawFn) -> Obj:
+    """Some of them, of one system or of several at once."""
+    keys = draw(st.lists(st.sampled_from(tuple(GANG_ANNOTATIONS)), max_size=4, unique=True))
+    return {key: draw(GANG_ANNOTATIONS[key]) for key in keys}
+
+
+annotation_sets = st.builds(
+    lambda plain, gang: {**plain, **gang},
+    plain_annotations,
+    st.one_of(st.just({}), gang_annotations()),
 )
 quantities = st.sampled_from(
     ("0", "1m", "100m", "999m", "1", "1.5", "3", "7001m", "16", "1e3", "1Ki", "0.5Gi", "7E", "1n")

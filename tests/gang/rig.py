@@ -68,7 +68,12 @@ class Rig:
         settings = self.settings
         self.own = await KubeClient.connect(server=self.server.url)
         resolver = Resolver(settings.groups)
-        self.cache = Cache(self.own, settings.cache, resolver.member_key)
+        self.cache = Cache(
+            self.own,
+            settings.cache,
+            resolver.member_key,
+            workload_priority=settings.groups.workload_priority,
+        )
 
         async def no_sleep(seconds: float) -> None:
             await asyncio.sleep(0)
@@ -119,8 +124,8 @@ class Rig:
 
     # -- the cluster ----------------------------------------------------------------------
 
-    async def nodes(self, count: int, cpu: int = 4) -> None:
-        for i in range(count):
+    async def nodes(self, count: int, cpu: int = 4, *, first: int = 0) -> None:
+        for i in range(first, first + count):
             await self.client.create(
                 "/api/v1/nodes",
                 {

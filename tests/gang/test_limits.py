@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from extender.gang.act import deadlines, planner_thread
 from extender.gang.act.book import Flight, State
-from extender.gang.act.suspensions import NAME
+from extender.gang.act.suspensions import NAME, SuspensionStore
 from extender.gang.plan import suspension
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.suspension import GiveUps
+from extender.gang.plan.suspension import Cause, GiveUps, Suspension
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Refusal
@@ -355,6 +355,24 @@ def test_a_clock_that_is_set_back_makes_no_suspension_longer() -> None:
     assert not held.runs(now - day)
     assert not held.holds("", now - day)
     assert not held.runs(now + 3600.0)
+
+
+async def test_a_suspension_longer_than_any_of_ours_is_not_taken_in() -> None:
+    """Whoever writes its ConfigMap could keep a gang waiting for ever, or break its answers."""
+    async with rigged(FAST) as rig:
+        await rig.gang("high", 2, "high")
+        key, now = rig.resolver_key("high-0"), time.time()
+        written = [
+            Suspension(key, Cause.OVERRAN, "so it is", now, until, "")
+            for until in (now + 2 * FAST.seats.suspend_seconds, 1e300)
+        ]
+        for forged in written:
+            await rig.kill()
+            store = SuspensionStore(rig.client, "kube-system")
+            await store.save([forged])
+            await rig.start()
+            assert rig.coordinator.admission.describe()["suspended"] == []
+            assert not isinstance(await rig.coordinator.ensure(key, "loop"), Refusal)
 
 
 # -- turns -----------------------------------------------------------------------------------

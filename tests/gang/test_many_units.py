@@ -110,6 +110,7 @@ def unit(name: str, count: int, *, touched: bool = False) -> Unit:
         name=name,
         whole=True,
         size=count,
+        beside=frozenset(),
         victims=victims,
         fates=dict.fromkeys(victims, Fate.WAITING),
         budgeted=frozenset(),

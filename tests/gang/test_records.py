@@ -18,8 +18,9 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.leadership import Alone
 from extender.gang.act.record import PART_BYTES, Record, pack, unpack
 from extender.gang.act.records import Records, Superseded, documents_of
+from extender.gang.act.signature import Signer
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError, Invalid
+from extender.kube.errors import ApiError, Conflict, Invalid
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
@@ -143,10 +144,44 @@ async def test_two_records_of_one_gang_are_two_objects(client: KubeClient) -> No
     assert await names(client) == [second.name]
 
 
+async def test_a_plan_that_is_over_says_so_however_large_it_was(client: KubeClient) -> None:
+    """A record in two parts stayed as it was: a life after that went on with the ended plan."""
+    signer = Signer(b"k" * 32)
+    records = Records(client, "kube-system", signer)
+    written = record(10_000, 10_000)
+    singles = tuple(replace(v, unit="") for v in written.plan.victims[:-9])
+    unit = written.plan.victims[-9:]
+    written = replace(written, plan=replace(written.plan, victims=(*singles, *unit)))
+    await records.create(written)
+    assert len(await names(client)) > 1
+    owed = tuple(victim.uid for victim in unit[3:])
+    await records.update(replace(written, finishing=owed))
+    life = Records(client, "kube-system", signer)
+    (loaded,) = (await life.load()).records
+    assert loaded.finishing == owed
+    assert loaded.plan.victims == unit, "its extent tells how many have gone"
+    await life.drop(loaded)
+    await life.sweep(set, 0)
+    assert await names(client) == []
+
+
 @pytest.mark.parametrize("drop", ["before", "after"])
 async def test_a_lost_answer_is_read_back(server: ApiServer, client: KubeClient, drop: str) -> None:
     server.faults.plan(Fault(times=1, method="POST", drop=drop))  # type: ignore[arg-type]
     await Records(client, "kube-system").create(record())
+    assert await names(client) == [record().name]
+
+
+async def test_a_conflict_that_wrote_nothing_is_no_record(
+    server: ApiServer, client: KubeClient
+) -> None:
+    """A ResourceQuota that is updated at the same moment refuses a POST with 409 Conflict."""
+    server.faults.plan(Fault(times=1, method="POST", status=409, reason="Conflict"))
+    await Records(client, "kube-system").create(record())
+    assert await names(client) == [record().name]
+    server.faults.plan(Fault(times=100, method="POST", status=409, reason="Conflict"))
+    with pytest.raises(Conflict):
+        await Records(client, "kube-system").create(record(3, 3))
     assert await names(client) == [record().name]
 
 
@@ -178,6 +213,25 @@ async def test_a_younger_lease_keeps_what_it_has_taken_over(client: KubeClient) 
     await old.sweep(set, 0)
     assert await names(client) == [written.name]
     assert (await young.load()).records == [claimed]
+
+
+async def test_a_record_changed_since_it_was_read_is_not_claimed(client: KubeClient) -> None:
+    """What a life before wrote late was put under a signature of what it had written earlier."""
+    signer = Signer(b"k" * 32)
+    old, young = (Records(client, "kube-system", signer) for _ in range(2))
+    written = record()
+    await old.create(written)
+    loaded = (await young.load()).records
+    late = replace(written, finishing=tuple(victim.uid for victim in written.plan.victims))
+    await old.update(late)
+    with pytest.raises(Conflict):
+        await young.claim(loaded[0], 3)
+    (found,) = (await Records(client, "kube-system", signer).load()).records
+    assert (found.epoch, found.finishing) == (0, late.finishing)
+    (again,) = (await young.load()).records
+    await young.claim(again, 3)
+    (found,) = (await Records(client, "kube-system", signer).load()).records
+    assert (found.epoch, found.finishing) == (3, late.finishing)
 
 
 async def test_an_update_meets_a_change_in_between(server: ApiServer, client: KubeClient) -> None:

@@ -95,6 +95,23 @@ def test_an_object_is_warned_once_a_minute() -> None:
     assert warnings.told["GangBroken"] <= MOST_OBJECTS + 2
 
 
+def test_what_stopped_half_way_is_told_whatever_was_told_before() -> None:
+    """It is told once: a gang of four that had just been refused never read of it."""
+    now = 0.0
+    warnings = OwnerWarnings(lambda: now)
+    for number in range(2 * MOST_OBJECTS):
+        warnings.due(f"u{number}", "GangDoesNotFit")
+    assert not warnings.due("new", "GangDoesNotFit")
+    assert warnings.due("u1", "PreemptionIncomplete")
+    assert warnings.due("new", "GangBroken")
+    assert not warnings.due("u1", "PreemptionIncomplete")
+    now = 61.0
+    assert warnings.due("u1", "PreemptionIncomplete")
+    for number in range(2 * MOST_OBJECTS):
+        warnings.due(f"u{number}", "GangBroken")
+    assert warnings.told["GangBroken"] <= MOST_OBJECTS + 1
+
+
 def test_only_refusals_that_an_owner_can_use_are_told() -> None:
     message = "PodGroup a/g does not exist"
     told = words_of(decision(Outcome.REFUSAL, "a/g", message, code="conflict"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from extender.gang.act import driver
+from extender.gang.act.book import State
+from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import HIGH, Rig, full_cluster
+from tests.gang.rig import FAST, HIGH, Rig, full_cluster
 from tests.gang.test_transaction import REAL_DELETE
 
 
@@ -34,3 +37,29 @@ async def test_what_is_left_of_it_stays(
     rig.server.faults.clear()
     assert await rig.names() == {"low-1", "low-2"}
     assert not evictions.broken()
+
+
+async def test_a_plan_in_flight_is_searched_for_anew() -> None:
+    """A plan that still wanted the rest broke the gang that others had made whole again."""
+    patient = replace(FAST, seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=60.0))
+    async with Rig(patient) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100)
+        await full_cluster(rig)
+        evictions, book = rig.coordinator.flights.evictions, rig.coordinator.book
+        slow = rig.server.faults.plan(
+            Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
+        )
+        await rig.preempt("high-0", n0=["low-0"])
+        await rig.until(lambda: slow.hits > 0, "low-1 is asked for")
+        await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
+        await rig.nodes(2, first=2)
+        await rig.pod("low-2", cls="low", group="low", on="n2")
+        await rig.until(
+            lambda: [set(flight.seats.values()) for flight in book] == [{"n0", "n3"}],
+            "seats that cost nobody anything",
+        )
+        await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
+        rig.server.faults.clear()
+        await rig.until(lambda: all(f.state is State.OPEN for f in book), "the seats are open")
+        assert await rig.names() == {"low-1", "low-2", *HIGH}

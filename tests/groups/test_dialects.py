@@ -196,7 +196,7 @@ class TestUnknownSize:
     @pytest.mark.parametrize(
         ("pods", "starts_whole", "what"),
         [
-            (two(**{JOBSET: "x"}), True, "JobSet ns/x"),
+            (two(**{JOBSET: "x"}), True, "JobSet ns/x is not served or must not be read, and so"),
             (two(**{SKY: "x"}), True, "SkyPilot cluster ns/x"),
             (
                 [pod(n, annotations={INDEX: "0"}, owner=JOB) for n in ("a", "b")],

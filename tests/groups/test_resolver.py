@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import MAX_CONFLICTS, Resolver
+from extender.groups.skypilot import SkyPilotDialect
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
 from extender.model.group_sources import API_GROUPS
@@ -156,6 +157,21 @@ def test_resolve_all_is_sorted_and_skips_groups_without_pods() -> None:
     assert [gang.key.name for gang in RESOLVER.resolve_all(state)] == ["a", "z"]
 
 
+def test_a_mistake_about_one_gang_is_that_gangs_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every round resolves all gangs: one that raises would stop planning for everybody."""
+    state = snapshot([pod("a", group="g"), pod("b", labels={"skypilot-cluster-name": "c"})])
+
+    def broken(self: object, *given: object) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(SkyPilotDialect, "declare", broken)
+    found = {gang.key.dialect: gang for gang in RESOLVER.resolve_all(state)}
+    assert found.keys() == {"pod-group", "skypilot"}
+    assert found["skypilot"].problems == (
+        "what it states cannot be understood (RecursionError); please report this",
+    )
+
+
 KEYS = (
     CRD,
     OLD_NAME,
@@ -179,7 +195,16 @@ KEYS = (
     "podgroup-extender.io/gang-size",
 )
 names = st.sampled_from(
-    ["", "g", "h", '["ns/g","ns/h"]', '[{"name":"a","minMember":2}]']
+    [
+        "",
+        "g",
+        "h",
+        '["ns/g","ns/h"]',
+        '[{"name":"a","minMember":2}]',
+        '[{"name":"a","minMember":2,"x":' + "[" * 1500 + "]" * 1500 + "}]",
+        '[{"name":"a","minMember":9e99}]',
+        "[" * 4000,
+    ]
 ) | st.text(max_size=5)
 numbers = st.sampled_from(["0", "1", "3", "-1", "x"]) | st.text(max_size=70)
 labels = st.dictionaries(st.sampled_from(KEYS), names | numbers, max_size=8)

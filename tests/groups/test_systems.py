@@ -188,6 +188,14 @@ class TestYuniKorn:
         (problem,) = only([made(**pod)]).problems
         assert "is no list of groups" in problem
 
+    @pytest.mark.parametrize("inner", ["[" * 1500 + "]" * 1500, '{"a":' * 1500 + "1" + "}" * 1500])
+    def test_depth_in_what_is_not_read(self, inner: str) -> None:
+        """Fields of no meaning are skipped, and to skip them takes the interpreter's stack."""
+        pod = recorded.yunikorn(0, 4, "g-0")
+        pod["annotations"][self.GROUPS] = f'[{{"name":"a","minMember":1,"x":{inner}}}]'
+        (problem,) = only([made(**pod)]).problems
+        assert "is no list of groups" in problem
+
     def test_a_spark_driver_starts_before_its_executors_exist(self) -> None:
         pod = recorded.yunikorn(0, 4, "g-0")
         pod["labels"] = recorded.spark(0, 4, "g-0")["labels"]
@@ -201,7 +209,11 @@ class TestLeaderWorkerSet:
         pod = recorded.leader_worker_set(0, 4, "g-0")
         pod["annotations"]["leaderworkerset.sigs.k8s.io/exclusive-topology"] = "rack"
         gang = only([made(**pod)])
-        assert (gang.min_count, gang.size_known) == (1, False)
+        assert (gang.min_count, gang.size_known) == (1, True)
+        (note,) = gang.notes
+        assert "3 workers come after their leader" in note
+        worker = recorded.leader_worker_set(1, 4, "g-0")
+        assert only([made(**pod), made(**{**worker, "uid": "b"})]).min_count == 4
 
     def test_a_worker_without_an_index_is_found_by_the_hash(self) -> None:
         pod = recorded.leader_worker_set(1, 4, "g-0")

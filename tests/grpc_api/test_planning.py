@@ -131,6 +131,15 @@ async def test_a_gang_that_exists_and_one_that_needs_nothing(one: One) -> None:
     assert "all 2 members of the quorum have a node" in answer.message
 
 
+JOBS_OF_NOTHING = """
+kind: JobSet
+metadata: {name: new}
+spec:
+  replicatedJobs:
+  - {name: a, replicas: 100000, template: {spec: {parallelism: 0, template: {spec: {}}}}}
+"""
+
+
 @pytest.mark.parametrize(
     ("gang", "manifest", "text"),
     [
@@ -144,6 +153,14 @@ async def test_a_gang_that_exists_and_one_that_needs_nothing(one: One) -> None:
             "new",
             MANIFEST.replace("parallelism: 2", "parallelism: 99999"),
             "99999 pods are too many",
+        ),
+        ("new", JOBS_OF_NOTHING, "JobSet default/new: more than 10000 Jobs"),
+        (
+            "new",
+            MANIFEST.replace("parallelism: 2", "parallelism: 9000").replace(
+                "template:", "template:\n    metadata: {annotations: {x: " + "x" * 200_000 + "}}", 1
+            ),
+            "the Jobs' pods are more than 67108864 bytes",
         ),
         (
             "new",

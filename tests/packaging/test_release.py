@@ -35,7 +35,7 @@ DOOR = (
         ("manifests/krew/gang.yaml", r"^  version: v(.*)$"),
         ("manifests/krew/gang.yaml", r"/v([^/]*)/kubectl-gang"),
         ("manifests/krew/kubectl-gang", r"podgroup-extender\[shell\]==([^']*)'"),
-        ("README.md", r"podgroup-extender:(\d[^ ]*)"),
+        ("README.md", r"podgroup-extender:(\d[^\s']*)"),
     ],
 )
 def test_the_version_is_the_same_everywhere(file: str, pattern: str) -> None:

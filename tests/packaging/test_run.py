@@ -190,6 +190,7 @@ def test_extras_are_installed_when_they_are_needed(checkout: Checkout) -> None:
         ("sbom", "build runtime", "tools/sbom.py --output x"),
         ("audit", "build runtime test lint audit", "-m tools.audit --output x"),
         ("lock", "build runtime uv", "-m tools.lock --output x"),
+        ("docs", "build runtime test docs", "-m tools.docs --output x"),
     ],
 )
 def test_what_is_installed_can_be_told_audited_and_locked(

@@ -11,7 +11,7 @@ from extender.sandbox.scenario_file import load, packaged
 from tests.controlplane.cluster import Cluster
 from tests.scenarios.sampling import among_many
 from tests.scenarios.test_on_a_real_control_plane import EVERY, on_stage
-from tests.scenarios.ways import Http, Plugin
+from tests.scenarios.ways import Plugin
 
 CORE = (
     "d-disruption-per-pod",
@@ -47,11 +47,12 @@ async def test_scenario_bound_by_the_extender(
     await on_stage(load(packaged()[name]), binding_rights, tmp_path, way)
 
 
-if NIGHTLY:  # tests/scenarios/test_bind_barrier.py has what is particular to it
+if NIGHTLY:
 
     @pytest.mark.real
     @pytest.mark.parametrize("name", packaged())
-    async def test_scenario_over_http_bound_by_the_extender(
-        name: str, binding_rights: Cluster, tmp_path: Path
+    async def test_scenario_among_150_nodes_bound_by_the_extender(
+        name: str, binding_rights: Cluster, tmp_path: Path, sockets: Path
     ) -> None:
-        await on_stage(load(packaged()[name]), binding_rights, tmp_path, Http(barrier=True))
+        way = Plugin(sockets, barrier=True)
+        await on_stage(among_many(load(packaged()[name])), binding_rights, tmp_path, way)

@@ -22,6 +22,7 @@ from extender.kube.client import KubeClient
 from extender.model.errors import NotReady
 from extender.model.settings import CacheSettings, LeadershipSettings, Settings
 from extender.sandbox.apiserver import ApiServer
+from extender.sandbox.faults import Fault
 from extender.sandbox.process import write_kubeconfig
 from extender.sandbox.resources import LEASES, PODS
 from extender.verbs.leading import LeadersVerbs
@@ -201,3 +202,15 @@ async def test_only_the_leaders_pod_has_the_label(server: ApiServer, client: Kub
     await until(lambda: labelled() == {"pod-2"})
     await one.end()
     await two.end()
+
+
+async def test_a_stale_replica_is_not_ready(server: ApiServer, client: KubeClient) -> None:
+    one = Running("one", client)
+    await until(lambda: ready(one))
+    server.faults.plan(Fault(times=10_000, path="watch=true", status=503))
+    server.end_watches()
+    await until(lambda: any("the cache is stale" in why for why in one.replica.cold()))
+    assert not ready(one)
+    server.faults.clear()
+    await until(lambda: ready(one))
+    await one.end()

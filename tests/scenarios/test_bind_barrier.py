@@ -39,7 +39,7 @@ class Bed:
         self.watch: Watch | None = None
 
     def schedule(self, **entry: Any) -> None:
-        """Start kube-scheduler with the barrier's entry, changed where said."""
+        """Start a stock kube-scheduler with the barrier's entry, changed where said."""
         config = scheduler_config(self.extender.url)
         config["extenders"].append({"urlPrefix": self.extender.url, **BINDER, **entry})
         self.cluster.use_scheduler(config)

@@ -25,6 +25,8 @@ class Calm:
     ) -> None:
         self.disturbed: list[tuple[float, str]] = []
         """When, and which work ("" = any), somebody else got in the way."""
+        self.held_for = 0.0
+        """How long after the first binding of a gang the last may be posted; 0: no barrier."""
         self.seated: dict[str, list[float]] = {}
         """Work -> when plans gave its members seats."""
         self._state = state
@@ -85,7 +87,12 @@ class Calm:
                 return  # who goes, or came later, was no part of what was given seats
         if self._state.whole.get(work.name, -1.0) >= first:
             return  # it was whole, and somebody has broken it since
-        if any(at >= first - LAG and name in ("", work.name) for at, name in self.disturbed):
+        # With the barrier all had come when the first was bound: what happens long after that is
+        # no excuse.
+        until = first + self.held_for if self.held_for else float("inf")
+        if any(
+            first - LAG <= at <= until and name in ("", work.name) for at, name in self.disturbed
+        ):
             return
         yield "partial", f"{len(running)} of {work.quorum} members of {work.name} run"
 

@@ -33,6 +33,8 @@ AFTERWARDS = 75.0
 30 s until what was refused is asked for again, and some."""
 NEWS = 2.0
 """What happened this long ago at the latest is known to us."""
+OFFERED = 10.0
+"""Seconds for which a pod may still be on its way to a node it was offered."""
 MEMORY = 60.0
 """Seconds for which failed requests may make a watch wait."""
 
@@ -58,6 +60,16 @@ class Checks(Listener):
         """Is told of the moments that happenings may follow."""
         self.warned: set[str] = set()
         """Uids of pods on which a Warning was recorded."""
+        self.hands_off = True
+        """Nobody has deleted plan records by hand."""
+        self.lease_dropped = -100.0
+        """When somebody deleted the lease."""
+        self.offered: dict[str, tuple[float, set[str]]] = {}
+        """Pod uid -> when it was last answered nodes, and which."""
+        self.binds_fail = False
+        """Nodes are refused for reasons of kube-scheduler's own."""
+        self.shrunk: set[str] = set()
+        """Nodes that have become smaller under their pods."""
         self.ours: set[str] = set()
         """Uids that our requests have set going."""
         self.nominated: dict[str, str] = {}
@@ -85,6 +97,8 @@ class Checks(Listener):
         self._hindered = 0.0
         """Until when the API server's misbehaviour, or our being down, excuses half a unit."""
         self._idle: dict[str, float] = {}
+        self._bound_of: set[str] = set()
+        """Ids of the plans of which a member was bound by us."""
         storage.observe(self._see)
 
     def broken(self, rule: str, text: str) -> None:
@@ -122,6 +136,9 @@ class Checks(Listener):
                 return
             self._judge(_pod_name(path), _uid(request))
             self.moment("evict")
+        elif path.endswith("/binding"):
+            if not dry:
+                self._judge_binding(request)
         elif request.method == "PATCH" and not path.endswith("/status"):
             self.moment("wake")
 
@@ -187,13 +204,8 @@ class Checks(Listener):
                 del self.units[name]
 
     def _whole_again(self, unit: Unit) -> bool:
-        """Whether others have come in the place of those who went: what is left may stay.
-
-        Not while a plan in flight counts on its going.
-        """
+        """Whether others have come in the place of those who went: what is left may stay."""
         work = unit.work
-        if any(self._naming(uid) for uid in unit.left):
-            return False
         running = {pod.uid for pod in self._state.of_work(work.name) if pod.runs}
         enough = work.quorum if work.quorum and not work.sizeless else len(unit.had)
         return len(running) >= enough and not running <= unit.had
@@ -216,6 +228,13 @@ class Checks(Listener):
         coordinator = self._host().coordinator
         flights = () if coordinator is None else coordinator.book
         return {id(each.plan) for each in flights if each.state.value == "evicting"}
+
+    def _beside(self, plan: Any) -> list[Any]:
+        """Return the other plans in flight that hold their seats."""
+        coordinator = self._host().coordinator
+        flights = () if coordinator is None else coordinator.book
+        held = [each for each in flights if each.state.value != "changing"]
+        return [each.plan for each in held if each.plan is not plan]
 
     def _judge(self, name: str, uid: str) -> None:
         """Check one real eviction at the moment it is sent."""
@@ -248,7 +267,7 @@ class Checks(Listener):
             self.broken("protected", f"{name} is protected and evicted")
         if started:
             return
-        if not self._records():
+        if self.hands_off and not self._records():
             self.broken("unrecorded", f"{name} is evicted and no plan record exists")
         evicting = self._evicting()
         for plan in plans:
@@ -260,17 +279,69 @@ class Checks(Listener):
                 why = self._could_run(plan)
                 if why:
                     self.broken("vain", f"the plan for {plan.gang} evicts, and {why}")
+                others = self._beside(plan)
+                why = self._could_run.seats_clash(plan, others)
+                if why:
+                    self.broken("clash", f"the plan for {plan.gang} evicts, and {why}")
+                now = self._time()
+                offered = {u: n for u, (at, n) in self.offered.items() if now - at < OFFERED}
+                if not self.binds_fail and self._could_run.needless(plan, others, offered):
+                    self.broken("needless", f"{plan.gang} has room without evicting {name}")
+
+    def _judge_binding(self, request: Request) -> None:
+        """Check one real binding of ours at the moment it is sent: docs/barrier.md."""
+        name, uid = _pod_name(request.path), request.body["metadata"]["uid"]
+        node = request.body["target"]["name"]
+        host = self._host()
+        if isinstance(host, Replicas):
+            self._holds(host, name, "bound")
+        pod = self._state.pods.get(uid)
+        cache = host.cache
+        if pod is None or cache is None or not pod.work.quorum:
+            return
+        members = self._state.of_work(pod.work.name)
+        running = sum(each.runs for each in members)
+        if running >= pod.work.quorum and not pod.work.sizeless:
+            return
+        coordinator = host.coordinator
+        flights = () if coordinator is None else coordinator.book
+        mine = [f for f in flights if any(seat.uid == uid for seat in f.plan.seats)]
+        if not any(
+            # A seat that is seen taken was taken by a request before this one.
+            f.state.value == "open" and f.seats.get(uid, node) == node
+            for f in mine
+        ):
+            self.broken("unheld", f"{name} is bound to {node} without an open seat there")
+        for flight in mine:
+            if flight.id in self._bound_of:
+                continue
+            self._bound_of.add(flight.id)
+            known = {seat.uid: cache.pod(seat.uid) for seat in flight.plan.seats}
+            lost = [s.name for s in flight.plan.seats if (p := known[s.uid]) is None or p.deleting]
+            closed = {
+                node
+                for node in flight.seats.values()
+                if (held := cache.snapshot().nodes.get(node)) is None or held.unschedulable
+            }
+            if lost or closed:
+                why = ", ".join([*lost, *sorted(closed)])
+                self.broken("bound-in-part", f"{name} is bound first though {why} is lost")
 
     def _lease(self, host: Replicas, name: str, uid: str) -> None:
         """Only the holder of the lease evicts."""
-        owner = OWNER.get()
-        doubled = host.doubled(owner, uid)
+        doubled = host.doubled(OWNER.get(), uid)
         if doubled:
             self.broken("doubled", f"{name} is evicted, and {doubled}")
+        self._holds(host, name, "evicted")
+
+    def _holds(self, host: Replicas, name: str, what: str) -> None:
+        owner = OWNER.get()
         leases = self._storage.all(LEASES.key)
+        if self._time() - self.lease_dropped < 6.0:
+            return  # who held it cannot know before it renews
         holder = leases[0]["spec"].get("holderIdentity") if leases else ""
         if holder != host.identity(owner):
-            self.broken("fenced", f"{name} is evicted while {holder or 'nobody'} holds the lease")
+            self.broken("fenced", f"{name} is {what} while {holder or 'nobody'} holds the lease")
 
     def _owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         coordinator = self._host().coordinator
@@ -300,6 +371,9 @@ class Checks(Listener):
     def look(self) -> None:
         """Check what time alone can break."""
         self._finish()
+        for node, free in self._state.free().items():
+            if free < 0 and node not in self.shrunk:
+                self.broken("overcommit", f"{node} has {-free} CPU more in use than it has")
         host = self._host()
         coordinator, cache = host.coordinator, host.cache
         now = self._time()
@@ -357,7 +431,7 @@ class Checks(Listener):
                 self.broken("half-gone", f"{unit.work.name} is half gone: {names} still there")
 
     def _see(self, change: Change) -> None:
-        if change.resource != MAP_KEY or change.type != DELETED:
+        if change.resource != MAP_KEY or change.type != DELETED or not self.hands_off:
             return
         coordinator = self._host().coordinator
         gang = (change.new["metadata"].get("annotations") or {}).get(GANG)

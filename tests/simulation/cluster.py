@@ -99,15 +99,24 @@ class Cluster:
 
     # -- what follows from it ---------------------------------------------------------------
 
-    def _create(self, work: Work, on: str = "") -> None:
+    def again(self, work: Work, name: str = "") -> None:
+        """Make one more pod of a work, where it lacks one."""
+        self._create(self.works.get(work.name, work), name=name)
+
+    def _create(self, work: Work, on: str = "", name: str = "") -> None:
         if self.works.get(work.name) is not work:
             return
         alive = sum("deletionTimestamp" not in p["metadata"] for p in self.pods_of(work.name))
         if alive >= work.size:
             return
-        number = self._count.get(work.name, 0)
-        self._count[work.name] = number + 1
-        self._api.create(PODS, "default", objects.pod(work, f"{work.name}-{number}", on))
+        if name and self._server.storage.get(POD_KEY, "default", name) is not None:
+            self._loop.call_later(0.5, self._create, work, on, name)
+            return
+        if not name:
+            number = self._count.get(work.name, 0)
+            self._count[work.name] = number + 1
+            name = f"{work.name}-{number}"
+        self._api.create(PODS, "default", objects.pod(work, name, on))
 
     def _see(self, change: Change) -> None:
         if change.resource == POD_KEY:
@@ -133,7 +142,7 @@ class Cluster:
             self._ending.discard(meta["uid"])
             work = self.works.get(meta["labels"].get(OWNER, ""))
             if work is not None and work.again:
-                self._loop.call_later(self._chance.between("again", 0.1, 3.0), self._create, work)
+                self._loop.call_later(self._chance.between("again", 0.1, 3.0), self.again, work)
             return
         if not pod["spec"].get("nodeName"):
             return

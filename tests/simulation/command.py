@@ -7,8 +7,10 @@ import gc
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from multiprocessing import get_context
 
+from tests.simulation.more import MORE, with_more
 from tests.simulation.mutants import Mutant, named
 from tests.simulation.script import write
 from tests.simulation.shrink import shrink
@@ -21,20 +23,20 @@ ELSEWHERE = 4000
 seed meets, and a mistake must be found all the same, by one in so many."""
 
 
-def play(seed: int) -> Outcome:
-    """Play one seed."""
-    return Simulation(write(seed)).run()
+def play(seed: int, more: tuple[str, ...] = ()) -> Outcome:
+    """Play one seed, with ``more`` in it than its script has (more.py)."""
+    return Simulation(with_more(write(seed), more)).run()
 
 
-def _chunk(seeds: range) -> list[Outcome]:
+def _chunk(seeds: range, more: tuple[str, ...] = ()) -> list[Outcome]:
     gc.disable()
-    found = [play(seed) for seed in seeds]
+    found = [play(seed, more) for seed in seeds]
     gc.collect()
     return found
 
 
-def _tell(seed: int, *, story: bool, smaller: bool) -> int:
-    script = write(seed)
+def _tell(seed: int, more: tuple[str, ...], *, story: bool, smaller: bool) -> int:
+    script = with_more(write(seed), more)
     if smaller:
         script, _ = shrink(script)
     simulation = Simulation(script)
@@ -66,9 +68,13 @@ def main() -> int:
         "or all of --seeds",
     )
     parser.add_argument("--until", default="", help="stop when one of these rules is broken")
+    parser.add_argument(
+        "--more", default="", help=f"what else happens in every seed: {','.join(MORE)}"
+    )
     args = parser.parse_args()
+    args.more = tuple(args.more.split(",")) if args.more else ()
     if args.seed is not None:
-        return _tell(args.seed, story=args.story, smaller=args.shrink)
+        return _tell(args.seed, args.more, story=args.story, smaller=args.shrink)
     if args.worth:
         chosen = named(args.mutant)
         searched = range(args.first, args.first + args.seeds)
@@ -144,7 +150,7 @@ def _many(args: argparse.Namespace) -> int:
     chunks = [ends[i : i + CHUNK] for i in range(0, len(ends), CHUNK)]
     tally = Tally(until)
     with get_context("fork").Pool(args.jobs) as pool:
-        for found in pool.imap(_chunk, chunks):
+        for found in pool.imap(partial(_chunk, more=args.more), chunks):
             for outcome in found:
                 if tally.add(outcome) and args.each:
                     print(f"{outcome.seed}: {outcome.problem}", flush=True)
@@ -153,4 +159,6 @@ def _many(args: argparse.Namespace) -> int:
             if args.minutes and time.perf_counter() - began > args.minutes * 60:
                 break
     tally.tell(time.perf_counter() - began)
+    if tally.failed and not until:
+        _tell(min(map(min, tally.failed.values())), args.more, story=True, smaller=True)
     return 1 if tally.failed else 0

@@ -23,6 +23,68 @@ class CouldRun:
             return ""
         return self._why_not(plan, self._known(plan))
 
+    def seats_clash(self, plan: Any, others: list[Any]) -> str:
+        """Return which node has no room for its seats beside those of the plans ``others``.
+
+        By what the extender knows, and with everybody gone whom any of these plans counts on.
+        """
+        cache = self._cache()
+        assert cache is not None
+        snapshot = cache.snapshot()
+        gone: set[str] = set()
+        wants: dict[str, int] = {}
+        for each in (plan, *others):
+            gone |= {v.uid for v in (*each.victims, *each.waits_for)}
+        for each in (plan, *others):
+            for seat in each.seats:
+                pod = snapshot.pending.get(seat.uid)
+                if pod is not None:  # who sits is counted on its node
+                    wants[seat.node] = wants.get(seat.node, 0) + (_cpu(dict(pod.requests)) or 0)
+        for name in {seat.node for seat in plan.seats}:
+            node = snapshot.nodes.get(name)
+            if node is None or name not in wants:
+                continue
+            used = sum(
+                _cpu(dict(pod.requests)) or 0
+                for pod in snapshot.bound.get(name, ())
+                if pod.uid not in gone and not pod.deleting
+            )
+            if used + wants[name] > (_cpu(dict(node.allocatable)) or 0):
+                return f"{name} has no room for the seats of all plans: {used} used, {wants[name]}"
+        return ""
+
+    def needless(self, plan: Any, others: list[Any], offered: dict[str, set[str]]) -> bool:
+        """Whether its members find room without its victims, beside the seats of other plans.
+
+        By what the extender knows. ``offered``: pod uid -> nodes that it may be bound to.
+        """
+        cache = self._cache()
+        assert cache is not None
+        snapshot = cache.snapshot()
+        leaving = {v.uid for v in plan.waits_for}
+        named = {v.uid for v in plan.victims}
+        if any(v.uid in named for each in others for v in each.victims):
+            return False  # another plan may need it
+        mine = {seat.uid for seat in plan.seats}
+        free = {
+            name: (_cpu(dict(node.allocatable)) or 0)
+            - sum(
+                _cpu(dict(pod.requests)) or 0
+                for pod in snapshot.bound.get(name, ())
+                if pod.uid not in leaving  # others that terminate need not go in time
+            )
+            for name, node in snapshot.nodes.items()
+            if not node.unschedulable
+        }
+        for uid, pod in snapshot.pending.items():
+            kept = {seat.node for each in others for seat in each.seats if seat.uid == uid}
+            if uid not in mine:
+                kept |= offered.get(uid, set()) | {pod.nominated}
+            for name in kept & free.keys():
+                free[name] -= _cpu(dict(pod.requests)) or 0
+        works = {uid: pod.work.cpu for uid, pod in self._state.pods.items()}
+        return fits(free, [works[s.uid] for s in plan.seats if s.uid in works])
+
     def _why_not(self, plan: Any, seen: tuple[dict[str, int], set[str]]) -> str:
         free, waiting = seen
         lost = [seat.name for seat in plan.seats if seat.uid not in waiting]

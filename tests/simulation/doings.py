@@ -8,6 +8,7 @@ from extender.sandbox.resources import BUDGETS, NODES, PODS
 from extender.sandbox.status import StatusError
 from extender.sandbox.storage import DELETED, Change
 from tests.simulation import objects
+from tests.simulation.edits import Edits
 from tests.simulation.happening import Happening
 from tests.simulation.objects import POD_KEY, PROTECTED
 from tests.simulation.script import FLAP_SECONDS, FLAPS
@@ -30,6 +31,7 @@ class Doings:
         self._waiting: dict[str, list[Happening]] = {}
         self._counts: dict[str, int] = {}
         self._over = False
+        self.edits = Edits(simulation)
         simulation.checks.moment = self.moment
         simulation.server.storage.observe(self._see)
 
@@ -105,6 +107,8 @@ class Doings:
     def settle(self) -> None:
         """Nothing more happens: the extender comes back, what was held is let go."""
         self._over = True
+        if self._sim.scheduler.bind_verb:
+            self._sim.scheduler.bind_fails = 0.0  # one that fails keeps all others from it too
         for work in list(self._sim.state.works.values()):
             self._sim.cluster.lift(work.name)
         if not self._sim.host.alive:
@@ -116,7 +120,8 @@ class Doings:
         if self._over:
             return
         self._sim.story.tell("world", happening.told())
-        doing = getattr(self, "_" + happening.kind.replace("-", "_"))
+        kind = happening.kind.replace("-", "_")
+        doing = getattr(self.edits, kind, None) or getattr(self, "_" + kind)
         try:
             doing(happening)
         except StatusError as error:
@@ -154,7 +159,7 @@ class Doings:
         found = [pod for uid, pod in sim.state.pods.items() if uid in named and not pod.going]
         return found or [p for p in sim.state.pods.values() if p.runs and p.work.gang]
 
-    def _node(self, happening: Happening) -> str:
+    def node(self, happening: Happening) -> str:
         """A seat's node, else any."""
         sim = self._sim
         names = set()
@@ -202,14 +207,15 @@ class Doings:
                 self._api.delete(PODS, "default", each.name, uid=each.uid)
 
     def _cordon(self, happening: Happening) -> None:
-        self._mark(self._node(happening), True)
+        self.mark(self.node(happening), True)
 
     def _uncordon(self, happening: Happening) -> None:
         sim = self._sim
         for name in sorted(sim.state.sizes.keys() - sim.state.nodes.keys()):
-            self._mark(name, False)
+            self.mark(name, False)
 
-    def _mark(self, name: str, closed: bool) -> None:
+    def mark(self, name: str, closed: bool) -> None:
+        """Cordon a node, or take that back."""
         if not name:
             return
         self._disturb()
@@ -218,7 +224,7 @@ class Doings:
         self._api.patch(NODES, "", name, patch, "application/merge-patch+json")
 
     def _delete_node(self, happening: Happening) -> None:
-        name = self._node(happening)
+        name = self.node(happening)
         if name and len(self._sim.state.sizes) > 1:
             self._disturb()
             self._sim.story.tell("world", "node", name, "is deleted")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
 from typing import Any, Protocol
 
 from extender.model.errors import ExtenderError
@@ -20,6 +21,7 @@ from extender.sandbox.status import Obj, StatusError
 from extender.sandbox.storage import ADDED, Change
 from extender.sandbox.wire import ExtenderFailed, Filtered, Victims
 from extender.verbs.verbs import ExtenderVerbs
+from extender.wire.bind import BindArgs
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs
 from tests.simulation.chance import Chance
@@ -30,6 +32,8 @@ from tests.simulation.server import Server
 FLUSH_SECONDS = 300.0
 """Pods that nothing has woken are tried again this often."""
 HTTP_TIMEOUT = 5.0
+BIND_TIMEOUT = 45.0
+"""httpTimeout of the entry with the bindVerb."""
 WATCHED = frozenset((NODES.key, PODS.key, NAMESPACES.key))
 
 
@@ -63,9 +67,17 @@ class Asking:
         self._told = told
         self._failed = failed
         self.decoded = Decoded()
+        self._leaving: dict[int, Callable[[], None]] = {}
+        """Closes the connection of each bind that is under way."""
+        self._binds = 0
 
     async def close(self) -> None:
         """Nothing is kept open."""
+
+    def die(self) -> None:
+        """Close all connections: who asked is dead."""
+        for leave in list(self._leaving.values()):
+            leave()
 
     async def filter(self, pod: Obj, nodes: Sequence[str]) -> Filtered:
         """Ask which of the nodes the pod may use."""
@@ -95,17 +107,59 @@ class Asking:
         self._told("preempt", pod, list(candidates), list(result.candidates))
         return {node: (c.uids, c.pdb_violations) for node, c in result.candidates.items()}
 
-    async def _call(self, verb: Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]]) -> Any:
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Have the pod bound. Raises ExtenderFailed when it was not, as far as one can tell.
+
+        A caller that leaves (time-out, its own end) only closes its connection.
+        """
+        left: asyncio.Future[None] = self._loop.create_future()
+
+        async def gone() -> None:
+            await asyncio.shield(left)
+
+        def leave() -> None:
+            if not left.done():
+                left.set_result(None)
+
+        self._binds += 1
+        number = self._binds
+        self._leaving[number] = leave
+        args = BindArgs(pod.name, pod.namespace, pod.uid, node)
+        try:
+            result = await self._call(lambda verbs: verbs.bind(args, gone), BIND_TIMEOUT, leave)
+        finally:
+            leave()
+            del self._leaving[number]
+        if result.error:
+            raise ExtenderFailed(result.error)
+
+    async def _call(
+        self,
+        verb: Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]],
+        timeout: float = HTTP_TIMEOUT,
+        leave: Callable[[], None] | None = None,
+    ) -> Any:
+        """``leave``: how the connection is closed, where that does not end the work."""
         await asyncio.sleep(self._chance.draw("ask") * 0.005)
         verbs = self._extender.verbs
         if verbs is None:
             raise ExtenderFailed("connection refused")
         call = self._extender.serve(verb(verbs))
-        over: asyncio.Future[None] = self._loop.create_future()
-        call.add_done_callback(lambda _: None if over.done() else over.set_result(None))
-        timer = self._loop.call_later(HTTP_TIMEOUT, call.cancel)
-        await over
+        over: asyncio.Future[bool] = self._loop.create_future()
+        call.add_done_callback(lambda _: None if over.done() else over.set_result(True))
+
+        def late() -> None:
+            if leave is None:
+                call.cancel()
+            elif not over.done():
+                leave()
+                over.set_result(False)
+
+        timer = self._loop.call_later(timeout, late)
+        answered = await over
         timer.cancel()
+        if not answered:
+            raise ExtenderFailed("no answer came in time")
         if call.cancelled():
             raise ExtenderFailed("the connection was lost, or no answer came in time")
         error = call.exception()
@@ -129,6 +183,7 @@ class SimScheduler(Scheduler):
         lag: Callable[[], float],
         told: Callable[..., None],
     ) -> None:
+        self._asking = asking
         super().__init__(
             server.api,
             asking,  # type: ignore[arg-type]
@@ -142,11 +197,16 @@ class SimScheduler(Scheduler):
         self._last = 0.0
         self._busy = False
         self._coming: deque[Change] = deque()
+        self._life = 0
+        """How often it was killed."""
+        self._working: asyncio.Task[None] | None = None
         self._here = 0
         """How many of those that are coming have come."""
         self.bind_fails = 0.0
         """Share of binds that fail."""
         self.slow_binds = False
+        self.bind_verb = False
+        """The extender binds (docs/barrier.md); what fails then fails before, in PreBind."""
         for resource in (NAMESPACES, NODES, PODS):
             for obj in server.storage.all(resource.key):
                 self._apply(Change(0, resource.key, ADDED, obj, None))
@@ -158,10 +218,12 @@ class SimScheduler(Scheduler):
             self._last = max(self._last, self._loop.time() + self._lag())
             self._coming.append(change)
             # Timers of the same moment come in no order: each takes the oldest change.
-            self._loop.call_at(self._last, self._arrives)
+            self._loop.call_at(self._last, self._arrives, self._life)
 
-    def _arrives(self) -> None:
+    def _arrives(self, life: int = 0) -> None:
         """A change has come; a cycle that is going on sees the cluster as at its beginning."""
+        if life != self._life:
+            return
         self._here += 1
         if not self._busy:
             self._catch_up()
@@ -171,8 +233,40 @@ class SimScheduler(Scheduler):
             self._here -= 1
             self._apply(self._coming.popleft())
 
+    def restart(self, down: float) -> None:
+        """Be killed, and start again after ``down`` seconds with what the API server has."""
+        self._life += 1
+        self._asking.die()
+        if self._working is not None:
+            self._working.cancel()
+        # Whoever caused it may be a request of the extender's: this is no part of its process.
+        self._loop.call_later(down, self._begin, self._life, context=Context())
+
+    def _begin(self, life: int) -> None:
+        if life != self._life:
+            return
+        self._life += 1  # what has happened meanwhile is in what is read now
+        self._state = CpuState(self._asking.decoded)
+        self._queue = SchedulingQueue(self._loop.time)
+        self._busy, self._here = False, 0
+        self._coming.clear()
+        for resource in (NAMESPACES, NODES, PODS):
+            for obj in self._api.storage.all(resource.key):
+                self._apply(Change(0, resource.key, ADDED, obj, None))
+        self._working = self._loop.create_task(self._work())
+
     async def run(self) -> None:
         """Work until cancelled."""
+        self._working = self._loop.create_task(self._work())
+        while True:
+            working = self._working
+            await asyncio.wait((working,))
+            if self._working is working:
+                if not working.cancelled():
+                    working.result()
+                await asyncio.sleep(0.01)  # killed: another one starts soon
+
+    async def _work(self) -> None:
         while True:
             entry = await self._queue.pop()
             pod = self._state.pods.get(entry.uid)
@@ -192,21 +286,44 @@ class SimScheduler(Scheduler):
         self._state.assume(pod.uid, node)
         pause = 0.002 + self._chance.draw("bind") ** (1 if self.slow_binds else 4) * 2.0
         if self._chance.hit("bind-fails", self.bind_fails):
-            self._loop.call_later(pause, self._unbound, entry, pod, "a fault was planned here")
+            why = "a fault was planned here"
+            self._loop.call_later(pause, self._unbound, entry, pod, why, self._life)
+        elif self.bind_verb:
+            self._loop.call_later(pause, self._hand_over, entry, pod, node, self._life)
         else:
-            self._loop.call_later(pause, self._bind_now, entry, pod, node)
+            self._loop.call_later(pause, self._bind_now, entry, pod, node, self._life)
 
-    def _bind_now(self, entry: Entry, pod: Pod, node: str) -> None:
+    def _bind_now(self, entry: Entry, pod: Pod, node: str, life: int) -> None:
+        if life != self._life and self._chance.hit("bind-lost", 0.7):
+            return  # killed before the request had left
         target = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node}}
         try:
             self._api.bind(pod.namespace, pod.name, target)
         except StatusError as error:
-            self._unbound(entry, pod, error.message)
+            self._unbound(entry, pod, error.message, life)
             return
         self._told("bound", pod.name, node)
-        self._queue.done(entry)
+        if life == self._life:
+            self._queue.done(entry)
 
-    def _unbound(self, entry: Entry, pod: Pod, why: str) -> None:
+    def _hand_over(self, entry: Entry, pod: Pod, node: str, life: int) -> None:
+        if life == self._life:
+            bound = self._bound_by_extender(entry, pod, node, life)
+            self._loop.create_task(bound, context=Context())
+
+    async def _bound_by_extender(self, entry: Entry, pod: Pod, node: str, life: int) -> None:
+        try:
+            await self._asking.bind(pod, node)
+        except ExtenderFailed as error:
+            self._unbound(entry, pod, str(error), life)
+            return
+        self._told("bound", pod.name, node)
+        if life == self._life:
+            self._queue.done(entry)
+
+    def _unbound(self, entry: Entry, pod: Pod, why: str, life: int) -> None:
+        if life != self._life:
+            return
         self._told("not bound", pod.name, why)
         self._state.forget(pod.uid)
         self._report(pod, "SchedulerError", f"binding: {why}", nominated="")

@@ -93,6 +93,8 @@ class Simulation:
             self.loop.time,
         )
         self.calm = Calm(self.state, self.server.storage, self.host, self.checks)
+        if script.settings.bind.enabled:
+            self.calm.held_for = script.settings.bind.post_seconds + 5.0
         self.host.listen(lambda error: self.checks.broken("died", repr(error)))
         for name, value in CLASSES.items():
             body = {"metadata": {"name": name}, "value": value}
@@ -114,7 +116,9 @@ class Simulation:
             self._scheduled,
         )
         self.scheduler.bind_fails = script.bind_fails
+        self.checks.binds_fail = script.bind_fails > 0
         self.scheduler.slow_binds = script.slow_binds
+        self.scheduler.bind_verb = script.settings.bind.enabled
 
     # -- who tells ----------------------------------------------------------------------------
 
@@ -162,6 +166,8 @@ class Simulation:
         self.story.tell("fails", what, str(error))
 
     def _asked(self, verb: str, pod: Obj, nodes: Any, answer: Any) -> None:
+        if verb == "filter" and not isinstance(answer, str):
+            self.checks.offered[pod["metadata"]["uid"]] = (self.loop.time(), set(answer or ()))
         self.story.tell("answers", verb, pod["metadata"]["name"], list(nodes), "->", answer)
 
     def _scheduled(self, what: str, pod: str, node: str) -> None:

@@ -11,6 +11,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from tests.simulation import command
+from tests.simulation.simulation import Outcome
+
 TOGETHER = 24
 """Seeds that are played twice."""
 
@@ -40,3 +45,22 @@ def test_a_seed_plays_the_same_again() -> None:
     other = _command(*args, "--backwards")
     assert one.stdout.splitlines(), one.stderr
     assert sorted(one.stdout.splitlines()) == sorted(other.stdout.splitlines())
+
+
+def test_a_failing_seed_tells_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shrunk, and without being asked: where CI has failed nobody is there to ask."""
+
+    def play(seed: int) -> Outcome:
+        problem = "half-gone: so it is" if seed > 7 else ""
+        return Outcome(seed, problem, "", 0.0, 0, 0, 0.0, [])
+
+    def tell(seed: int, *, story: bool, smaller: bool) -> int:
+        told.append((seed, story, smaller))
+        return 0  # a seed that plays well the second time has failed all the same
+
+    told: list[tuple[int, bool, bool]] = []
+    monkeypatch.setattr(command, "play", play)
+    monkeypatch.setattr(command, "_tell", tell)
+    monkeypatch.setattr(sys, "argv", ["simulation", "--seeds", "3", "--first", "7"])
+    assert command.main() == 1
+    assert told == [(8, True, True)]

@@ -75,7 +75,8 @@ class Admission:
 
     async def recover(self) -> None:
         """Take in who was suspended in a life before. Raises ApiError."""
-        for suspension in await self.suspensions.recover():
+        longest = self._settings.seats.suspend_seconds
+        for suspension in await self.suspensions.recover(longest):
             self._give_ups.adopt(suspension)
 
     # -- who is planned for ---------------------------------------------------------------

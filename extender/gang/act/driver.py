@@ -101,7 +101,7 @@ class Driver:
         told = told_broken = False
         began = self._now()
         while self.wanted(unit, victim):
-            if unit.released and self._spared(unit, victim):
+            if self._spared(unit, victim):
                 await self._rest(asyncio.sleep(LOOK_SECONDS))
                 continue
             error = None

@@ -124,6 +124,8 @@ class Evictions:
         left = {victim.uid: victim for victim in victims}
         first = next(iter(left.values()))
         accepted = set(sent)
+        gang = self._check.gang_of(first) if first.unit else None
+        bound = () if gang is None else gang.bound
         unit = Unit(
             plan_id=plan_id,
             preemptor=plan.gang,
@@ -131,6 +133,7 @@ class Evictions:
             name=first.unit or first.uid,
             whole=bool(first.unit),
             size=max(size, len(left)),
+            beside=frozenset(pod.uid for pod in bound if pod.uid not in left),
             victims=left,
             fates={uid: Fate.ACCEPTED if uid in accepted else Fate.WAITING for uid in left},
             budgeted=budgeted,
@@ -223,19 +226,22 @@ class Evictions:
     def _spared(self, unit: Unit, victim: Victim) -> bool:
         """Whether a unit that went in part stays as it is: its gang is whole again meanwhile.
 
-        To finish it would break the gang a second time, for a plan that is over. It is let go
-        of once no request can arrive any more. Not spared is what another plan wants gone, and
-        what goes already.
+        To finish it would break the gang a second time: a plan that still counts on it does not
+        hold. It is let go of once no request can arrive any more. Not spared is what another plan
+        wants gone as well, and what goes already.
         """
+        if not unit.whole or victim.uid not in unit.must_go:
+            return False
         same = self._by_name[unit.name]
         known = {uid for each in same for uid in each.victims}
         fates = {fate for each in same for fate in each.fates.values()}
-        if (
-            not unit.whole
-            or not all(each.released for each in same)
-            or fates & {Fate.ASKED, Fate.ACCEPTED}
-            or not self._check.whole_again(victim, known, unit.size)
-        ):
+        if fates & {Fate.ASKED, Fate.ACCEPTED}:
+            return False
+        if not unit.released and self._check.whole_again(victim, known | unit.beside, unit.size):
+            self._listener.whole_again(unit)
+        if not all(each.released for each in same):
+            return False
+        if not self._check.whole_again(victim, known, unit.size):
             return False
         if all(self._now() >= each.doubtful_until for each in same):
             for each in list(same):

@@ -13,11 +13,10 @@ from math import inf
 
 from cachetools import TTLCache
 
+from extender.gang.act.accepted_nodes import AcceptedNodes
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 
-MEMORY_SECONDS = 60.0
-MAX_PODS = 65536
 REFUSED_SECONDS = 300.0
 """How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
 the node alone. Longer than the pauses between plans, so that nobody is evicted there again."""
@@ -29,9 +28,7 @@ class Evidence:
     """Accepted nodes by pod uid, remembered for a minute."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._accepted: TTLCache[str, frozenset[str]] = TTLCache(
-            maxsize=MAX_PODS, ttl=MEMORY_SECONDS, timer=monotonic
-        )
+        self.accepted = AcceptedNodes(monotonic)
         self._refused: TTLCache[tuple[object, str], None] = TTLCache(
             maxsize=MAX_REFUSED, ttl=REFUSED_SECONDS, timer=monotonic
         )
@@ -49,12 +46,11 @@ class Evidence:
         if pod.shape.scheduler not in self.schedulers and len(self.schedulers) < MAX_SCHEDULERS:
             self.schedulers |= {pod.shape.scheduler}
         if pod.shape.unmodelled:
-            known = self._accepted.get(pod.uid, frozenset())
-            self._accepted[pod.uid] = known.union(nodes)
+            self.accepted.add(pod, nodes)
 
     def unseen(self, gang: Gang) -> Pod | None:
         """Return a member for whose kind no node was ever named, None when all is known."""
-        seen = {_kind(pod) for pod in gang.pending if pod.uid in self._accepted}
+        seen = {_kind(pod) for pod in gang.pending if pod.uid in self.accepted}
         for pod in gang.pending:
             if pod.shape.unmodelled and _kind(pod) not in seen:
                 return pod
@@ -85,7 +81,7 @@ class Evidence:
         """Return, per member uid, the nodes that nobody has named for its kind."""
         by_kind: dict[object, frozenset[str]] = {}
         for pod in gang.pending:
-            known = self._accepted.get(pod.uid)
+            known = self.accepted.get(pod.uid)
             if known is not None and pod.shape.unmodelled:
                 by_kind[_kind(pod)] = by_kind.get(_kind(pod), frozenset()) | known
         if not by_kind:

@@ -365,6 +365,12 @@ class Flights:
                 flight.stayed[victim.uid] = victim
             self._replan(flight, told)
 
+    def whole_again(self, unit: Unit) -> None:
+        """Search for another plan: what is left of the unit would break its gang once more."""
+        flight = self._flight_of(unit)
+        if flight is not None:
+            self._replan(flight, f"{unit.name} went in part and is whole again by others")
+
     def unit_ended(self, unit: Unit) -> None:
         """Take note that a unit is gone, or let go of."""
         self.keeper.settle(unit.plan_id, self.evictions.of_plan)

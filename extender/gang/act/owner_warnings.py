@@ -1,4 +1,4 @@
-"""Warning events to owners: at most one a minute an object, whatever happens to it.
+"""Warning events to owners: at most one a minute an object, and beside it one that is loud.
 
 An event is a write to the API server that a tenant can cause by what it creates; told again and
 again it costs more than what it tells of. What was withheld is counted, and the next one that is
@@ -17,6 +17,10 @@ from extender.gang.tell.decisions import Decision
 PAUSE_SECONDS = 60.0
 MOST_OBJECTS = 16_384
 """Objects remembered as told; beyond it nobody new is warned until the minute of some is over."""
+
+LOUD = frozenset({"GangBroken", "PreemptionIncomplete"})
+"""An eviction that stopped half-way is told once. It must not be lost because its gang was refused
+a moment ago, or because many others were."""
 
 WORDS = {
     "conflict": (
@@ -43,7 +47,10 @@ class OwnerWarnings:
     """Who was warned lately, and how often somebody was or was not."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._told: TTLCache[str, bool] = TTLCache(MOST_OBJECTS, PAUSE_SECONDS, timer=monotonic)
+        def table() -> TTLCache[str, bool]:
+            return TTLCache(MOST_OBJECTS, PAUSE_SECONDS, timer=monotonic)
+
+        self._told, self._told_loud = table(), table()
         self.told: Counter[str] = Counter()
         """Reason -> Warning events sent."""
         self.withheld: Counter[str] = Counter()
@@ -51,11 +58,12 @@ class OwnerWarnings:
 
     def due(self, uid: str, reason: str) -> bool:
         """Whether an object may get a Warning event now; counts it either way."""
-        self._told.expire()
-        if uid in self._told or len(self._told) >= MOST_OBJECTS:
+        told = self._told_loud if reason in LOUD else self._told
+        told.expire()
+        if uid in told or uid in self._told_loud or len(told) >= MOST_OBJECTS:
             self.withheld[reason] += 1
             return False
-        self._told[uid] = True
+        told[uid] = True
         self.told[reason] += 1
         return True
 

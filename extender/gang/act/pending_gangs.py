@@ -27,18 +27,21 @@ class PendingGangs:
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of one pod event."""
-        if new is not None and self._seeks(new):
-            key = self._member_key(new)
-            if key is not None and new.uid not in self._key_of:
-                self._uids.setdefault(key, set()).add(new.uid)
-                self._key_of[new.uid] = key
-            return
         pod = new if new is not None else old
-        if pod is not None and pod.uid in self._key_of:
-            key = self._key_of.pop(pod.uid)
-            self._uids[key].discard(pod.uid)
-            if not self._uids[key]:
-                del self._uids[key]
+        if pod is None:
+            return
+        key = self._member_key(pod) if pod is new and self._seeks(pod) else None
+        before = self._key_of.get(pod.uid)
+        if key == before:
+            return
+        if before is not None:
+            del self._key_of[pod.uid]
+            self._uids[before].discard(pod.uid)
+            if not self._uids[before]:
+                del self._uids[before]
+        if key is not None:
+            self._uids.setdefault(key, set()).add(pod.uid)
+            self._key_of[pod.uid] = key
 
     def keys(self) -> list[GangKey]:
         """Return the gangs, in no order."""

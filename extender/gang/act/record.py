@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
@@ -54,7 +55,7 @@ def record_name(gang: GangKey, plan_id: str) -> str:
 
 def pack(record: Record) -> list[bytes]:
     """Return the record's parts, each of PART_BYTES at most."""
-    plan = record.plan
+    plan = record.plan if record.finishing is None else _owed(record.plan, record.finishing)
     bare = replace(
         plan,
         explanation=(),
@@ -63,6 +64,17 @@ def pack(record: Record) -> list[bytes]:
     )
     packed = zlib.compress(msgspec.msgpack.encode(replace(record, plan=bare)))
     return [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
+
+
+def _owed(plan: Plan, uids: Iterable[str]) -> Plan:
+    """Return what matters of a plan that is over: the units that are owed, each with all its pods.
+
+    How many of them are gone tells whether it has begun. One seat says for whom it was.
+    """
+    wanted = set(uids)
+    units = {victim.unit for victim in plan.victims if victim.uid in wanted}
+    victims = tuple(v for v in plan.victims if v.uid in wanted or (v.unit and v.unit in units))
+    return replace(plan, victims=victims, seats=plan.seats[:1], waits_for=())
 
 
 def unpack(parts: list[bytes]) -> Record:

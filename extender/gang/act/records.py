@@ -94,6 +94,8 @@ class Records:
         self.namespace = namespace
         self._parts: dict[str, int] = {}
         """Record name -> how many objects it has, as written or read."""
+        self._versions: dict[str, str] = {}
+        """Record name -> resourceVersion of its first part, as loaded last."""
         self._doomed: set[str] = set()
         """Names of records that are to go and may still be there."""
 
@@ -117,9 +119,9 @@ class Records:
             try:
                 await answered(self._client.create(self._base, document), WRITE_SECONDS)
                 return
-            except Conflict:
-                return  # the name holds the plan's id: it is ours, from a try before
-            except Unavailable:
+            except (Conflict, Unavailable):
+                # A conflict: the name, which holds the plan's id, is ours from a try before; or a
+                # quota or a webhook was in the way, and nothing is written.
                 if await self._there(name):
                     return
                 if attempt == READ_BACKS:
@@ -137,8 +139,8 @@ class Records:
         """Replace a record by a later, smaller form of it. Raises ApiError, Superseded.
 
         A form of several parts is not written: the change would not be atomic. The earlier
-        form stays then, which a later life compares with the cluster anyway. A record that is
-        gone is written anew.
+        form stays then, which a later life compares with the cluster anyway: that takes a unit
+        of some nine thousand pods. A record that is gone is written anew.
         """
         documents = self._documents(record)
         if len(documents) == 1:
@@ -153,7 +155,7 @@ class Records:
                     raise Superseded(f"{path} was taken over by a replica with a younger lease")
                 meta = {
                     **document["metadata"],
-                    "resourceVersion": there.get("metadata", {}).get("resourceVersion", ""),
+                    "resourceVersion": _version(there),
                 }
                 await self._client.replace(path, {**document, "metadata": meta})
                 return
@@ -165,9 +167,9 @@ class Records:
                     raise
 
     async def claim(self, record: Record, epoch: int) -> Record:
-        """Put the record under our epoch; an earlier holder's writes to it fail from then on.
+        """Put a loaded record under our epoch; an earlier holder's writes to it fail from then on.
 
-        Returns the record as ours. Raises ApiError.
+        Returns the record as ours. Raises ApiError; Conflict when it was changed since.
         """
         path = f"{self._base}/{record.name}"
         there = await self._client.get(path)
@@ -177,6 +179,7 @@ class Records:
             digest = self._digests[record.name]
             annotations[SIGNATURE_ANNOTATION] = self.signer.sign(record.name, epoch, digest)
         meta["annotations"] = annotations
+        meta["resourceVersion"] = self._versions[record.name]
         await self._client.replace(path, {**there, "metadata": meta})
         return replace(record, epoch=epoch)
 
@@ -194,9 +197,7 @@ class Records:
             if _epoch(there) > epoch:
                 self._doomed.discard(name)
                 raise Superseded(f"{path} was taken over by a replica with a younger lease")
-            await self._client.delete(
-                path, version=there.get("metadata", {}).get("resourceVersion") or None
-            )
+            await self._client.delete(path, version=_version(there) or None)
         except NotFound:
             pass
         for part in range(1, parts):
@@ -263,6 +264,7 @@ class Records:
                 continue
             self._parts[name] = _parts(item)
             records.append(replace(record, epoch=_epoch(item)))
+        self._versions = {_name(item): _version(item) for item in items}
         records.sort(key=lambda record: (-record.epoch, -record.made, record.id))
         return Loaded(records, [_name(item) for item in items if _name(item) in self.aside])
 
@@ -351,6 +353,10 @@ def documents_of(record: Record, signer: Signer | None = None) -> list[dict[str,
 
 def _name(item: dict[str, Any]) -> str:
     return str(item.get("metadata", {}).get("name", ""))
+
+
+def _version(item: dict[str, Any]) -> str:
+    return str(item.get("metadata", {}).get("resourceVersion", ""))
 
 
 def _owner(item: dict[str, Any]) -> str:

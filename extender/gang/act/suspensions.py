@@ -17,7 +17,7 @@ import structlog
 from extender.gang.act.background import Background
 from extender.gang.act.evictor import answered
 from extender.gang.act.leadership import Leadership
-from extender.gang.plan.suspension import Suspension
+from extender.gang.plan.suspension import CLOCK_SECONDS, Suspension
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound
 from extender.model.objects import GangKey
@@ -91,11 +91,13 @@ class Suspensions:
         self._dirty = False
         self._busy = False
 
-    async def recover(self) -> list[Suspension]:
-        """Take in what a life before has written. Raises ApiError."""
+    async def recover(self, longest: float) -> list[Suspension]:
+        """Take in what a life before has written, and could have: none of more than ``longest``
+        seconds. Raises ApiError."""
         found = [] if self._store is None else await self._store.load()
         now = self._wall()
-        self._held = {each.gang: each for each in found if each.runs(now)}
+        latest = now + longest + CLOCK_SECONDS
+        self._held = {e.gang: e for e in found if e.runs(now) and e.until <= latest}
         return list(self._held.values())
 
     def add(self, suspension: Suspension) -> None:

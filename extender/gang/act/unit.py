@@ -38,6 +38,8 @@ class Unit(Struct, kw_only=True):
     """Its pods go together, or not at all."""
     size: int
     """How many pods it had at first."""
+    beside: frozenset[str]
+    """Uids of its gang's pods that had a node when it was begun and do not go with it."""
     victims: dict[str, Victim]
     """uid -> victim not yet seen gone."""
     fates: dict[str, Fate]
@@ -91,6 +93,9 @@ class Listener(Protocol):
 
     def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
         """One eviction is refused for good. If the pod must go, its gang is broken until then."""
+
+    def whole_again(self, unit: Unit) -> None:
+        """A unit that went in part has become whole by others: its plan does not hold."""
 
     def unit_ended(self, unit: Unit) -> None:
         """All pods of the unit are gone, or it is let go of untouched."""

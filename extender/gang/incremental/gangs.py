@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
-from extender.model.snapshot import Snapshot
+from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.snapshot import Snapshot, differing
 
 
 class Gangs:
@@ -29,15 +29,23 @@ class Gangs:
         old, members = self._members, snapshot.members
         before = self._snapshot
         if (
-            snapshot.groups is not before.groups
+            snapshot.group_sources != before.group_sources
             or snapshot.priority_classes is not before.priority_classes
         ):
             self._kept = {}
-        elif members is not old:
+        elif members is not old or snapshot.groups is not before.groups:
             changed = {key[1:] for key, pods in members.items() if old.get(key) is not pods}
             changed |= {key[1:] for key in old if key not in members}
-            if changed:
-                self._kept = {k: gang for k, gang in self._kept.items() if k[1:] not in changed}
+            told_of = _told_of(before.groups, snapshot.groups)
+            changed |= told_of
+            if any(not namespace for namespace, _ in told_of):
+                self._kept = {}  # what has no namespace concerns them all
+            elif changed:
+                self._kept = {
+                    key: gang
+                    for key, gang in self._kept.items()
+                    if key[1:] not in changed and _set_of(key) not in changed
+                }
         self._members = members
         self._snapshot = snapshot
 
@@ -49,3 +57,20 @@ class Gangs:
             if key in self._members:  # else nothing would ever tell that it can be forgotten
                 self._kept[key] = found
         return found
+
+
+def _told_of(
+    before: Mapping[tuple[str, str, str], GroupObject],
+    after: Mapping[tuple[str, str, str], GroupObject],
+) -> set[tuple[str, str]]:
+    """Return (namespace, name) of what the objects that differ tell of."""
+    found: set[tuple[str, str]] = set()
+    for key in differing(before, after):
+        found.add(key[1:])
+        found.update((key[1], row.of) for at in (before, after) if (row := at.get(key)) and row.of)
+    return found
+
+
+def _set_of(key: GangKey) -> tuple[str, str]:
+    """Return the LeaderWorkerSet that a gang would be a group of, by its name."""
+    return (key.namespace, key.name.rpartition("-")[0])

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from extender.gang.incremental.protection import asked_to_stay
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Built
+from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
 from extender.model.gang import Gang
 from extender.model.objects import Pod
@@ -114,14 +115,18 @@ def explain_refusal(
     struck: bool,
 ) -> Refusal:
     """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why."""
+    # A cause that somebody can do something about goes first: what is long is cut.
+    reasons = "; ".join(
+        (*(note for note in gang.notes if note.startswith(WORKLOAD_CLASS)), *answer.reasons)
+    )
     if not built.usable and not struck:
         message = "no node accepts any member (node selector, taints or size)"
     elif not gang.preempts:
         message = "does not fit into free room, and its preemptionPolicy is Never"
     elif answer.proved and not struck:
-        message = "cannot fit even with every allowed victim gone: " + "; ".join(answer.reasons)
+        message = "cannot fit even with every allowed victim gone: " + reasons
     else:
-        message = "no solution was found: " + "; ".join(answer.reasons)
+        message = "no solution was found: " + reasons
     for why in snapshot.stayed.values():
         message += f"; {why}"
     stays = [f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}" for pod, why in stayers]

@@ -8,9 +8,10 @@ the group, as with the feature gate PodGroupPreemptionPolicy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from extender.gang.plan.job_pods import (
@@ -31,6 +32,9 @@ SYSTEM_CLASSES = (
 )
 """They exist in every cluster, in a dump or not (pkg/apis/scheduling/v1/helpers.go)."""
 
+MAX_BYTES = 2**30
+"""Of the pods of one manifest's Jobs, as JSON: each is a copy of its template."""
+
 Obj = dict[str, Any]
 
 
@@ -47,13 +51,18 @@ class Manifest(Struct, frozen=True):
 
 
 def read(
-    values: Iterable[object], known: Mapping[str, PriorityClass], max_pods: int = MAX_PODS
+    values: Iterable[object],
+    known: Mapping[str, PriorityClass],
+    max_pods: int = MAX_PODS,
+    max_bytes: int = MAX_BYTES,
+    going_on: Callable[[], object] = lambda: None,
 ) -> Manifest:
     """Return what the documents of a manifest add to a cluster with these classes, by name.
 
-    Its Jobs may have ``max_pods`` together. Raises InvalidInput that names object and field.
+    Its Jobs may have ``max_pods`` together, of ``max_bytes``, and be as many. ``going_on`` is
+    called before each Job and pod, and may raise. Raises InvalidInput that names object and field.
     """
-    left = max_pods
+    left, bytes_left = max_pods, max_bytes
     items = [item for value in values for item in _objects(value, "")]
     classes = {cls.name: cls for cls in SYSTEM_CLASSES} | dict(known)
     for item in items:
@@ -72,14 +81,26 @@ def read(
                 unread += [] if decoded else [what]
                 records += decoded
                 continue
+            going_on()
             key = (job["metadata"]["namespace"], job["metadata"]["name"])
             jobs.add(key)
+            if len(jobs) > max_pods:
+                raise InvalidInput(f"{what}: more than {max_pods} Jobs")
             if not is_indexed(job, what):
                 independent[key] = (
                     f"Job {key[0]}/{key[1]} is NonIndexed: its pods are no gang by themselves "
                     "(write completionMode: Indexed, or name a group in its template)"
                 )
+            each = 0
             for pod in pods_of_job(job, what, left):
+                going_on()
+                each = each or _size(pod, what)
+                bytes_left -= each
+                if bytes_left < 0:
+                    raise InvalidInput(
+                        f"{what}: the Jobs' pods are more than {max_bytes} bytes: each is as large "
+                        f"as its template, {each} bytes here"
+                    )
                 left -= 1
                 pod["metadata"]["uid"] = _uid(pod["metadata"])
                 records += decode_documents(_admitted(pod, what, classes))
@@ -114,6 +135,13 @@ def _named(item: Obj) -> str:
     meta["namespace"] = namespace
     meta["uid"] = text(meta.get("uid"), f"{what}: metadata.uid") or _uid(meta)
     return what
+
+
+def _size(pod: Obj, what: str) -> int:
+    try:
+        return len(msgspec.json.encode(pod))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what}: not a JSON object: {error}") from error
 
 
 def _uid(meta: Obj) -> str:

@@ -28,6 +28,7 @@ from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Build, Built
 from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal, victim_reason
+from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.plan.validity import present
@@ -90,9 +91,16 @@ class Planner:
         early = self._refuse_early(gang, snapshot)
         if early is not None:
             return early
+        holds = tuple(holds)
         stop = Stop(None, deadline, cancel)
-        try:
+
+        def planned(gang: Gang, masks: Mapping[str, frozenset[str]] | None) -> Plan | Refusal:
             return self._plan(gang, snapshot, holds, masks, stop, offered)
+
+        try:
+            if gang.followers:
+                return with_followers(gang, snapshot, masks or {}, planned)
+            return planned(gang, masks)
         except OutOfTime:
             return Refusal(
                 gang=gang.key,

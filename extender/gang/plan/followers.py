@@ -1,0 +1,57 @@
+"""A gang some of whose pods are made only once others run: nobody goes for a part alone.
+
+What waits now is planned as ever, but only while there is a plan for the whole, with the pods to
+come as their owner's template has them. The seats that are given must leave room for the rest:
+first the best ones by themselves are tried, then those that the plan for the whole has. Nothing
+is held for the pods to come, so what was free for them may be taken before they are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from extender.gang.incremental.classes import classes_of
+from extender.model.gang import Gang
+from extender.model.plan import Plan, Refusal
+from extender.model.snapshot import Snapshot
+from extender.model.texts import cut
+
+Masks = Mapping[str, frozenset[str]]
+"""Member uid -> node names that its class must not use."""
+Planned = Callable[[Gang, Masks], Plan | Refusal]
+
+
+def with_followers(
+    gang: Gang, snapshot: Snapshot, masks: Masks, planned: Planned
+) -> Plan | Refusal:
+    """Return the plan for those that wait now, or why there is none for the whole."""
+    alone = replace(gang, followers=())
+    whole = replace(
+        alone,
+        members=(*gang.members, *gang.followers),
+        min_count=gang.min_count + len(gang.followers),
+    )
+    best = planned(whole, masks)
+    if isinstance(best, Refusal):
+        text = f"with the {len(gang.followers)} pods that come once these run: {best.message}"
+        return replace(best, message=cut(text))
+    first = planned(alone, masks)
+    if isinstance(first, Refusal):
+        return first
+    if isinstance(planned(whole, _kept_to(first, gang, snapshot, masks)), Plan):
+        return first
+    return planned(alone, _kept_to(best, gang, snapshot, masks))
+
+
+def _kept_to(plan: Plan, gang: Gang, snapshot: Snapshot, masks: Masks) -> Masks:
+    """Return masks that leave the waiting no nodes but those the plan has for their class."""
+    seats = {seat.uid: seat.node for seat in plan.seats}
+    kept = dict(masks)
+    for group in classes_of(gang.pending):
+        nodes = {seats[pod.uid] for pod in group if pod.uid in seats}
+        refused = frozenset(snapshot.nodes.keys() - nodes)
+        for pod in group:
+            kept[pod.uid] = kept.get(pod.uid, frozenset()) | refused
+    return kept

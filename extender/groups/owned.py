@@ -1,0 +1,121 @@
+"""The size of a gang as its owner states it, where owners of this kind may be read.
+
+Members wait for those that the owner makes at once. Parts that come once others run (a JobSet
+with startupPolicy InOrder, an MPIJob's launcher) are not waited for until one of their pods
+exists, and then for all of them; before that they are foreseen, as the gang's followers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from extender.groups.dialect import Declaration
+from extender.groups.sizes import made_by, staying
+from extender.model.objects import GangKey, GroupObject, Part, Pod
+from extender.model.owner_kinds import JOB, OWNER_KINDS
+from extender.model.snapshot import Snapshot
+
+MOST_JOBS = 1024
+"""Jobs of a JobSet that are asked one by one; larger ones are taken at the JobSet's word."""
+MOST_FOLLOWERS = 4096
+FORESEEN = "podgroup-extender.io/foreseen"
+"""Label of pods that do not exist yet."""
+
+Belongs = Callable[[Part, Pod], bool]
+"""Whether a pod is of a part."""
+
+
+def owner_size(
+    source: str,
+    key: GangKey,
+    name: str,
+    members: tuple[Pod, ...],
+    snapshot: Snapshot,
+    belongs: Belongs,
+) -> Declaration:
+    """Return the size of the gang as the owner ``name`` of its namespace says.
+
+    Else, in this order, as annotated on the pods, or what is there; the notes say so.
+    """
+    kind = OWNER_KINDS[source].kind
+    what = f"{kind} {key.namespace}/{name}"
+    if source not in snapshot.group_sources:
+        return made_by(members, f"{what} is not served or must not be read, and so")
+    owner = snapshot.groups.get((source, key.namespace, name))
+    if owner is None:
+        return made_by(members, f"{what} does not exist, and so")
+    here = staying(members)
+    awaited = 0
+    later: list[tuple[Part, int]] = []
+    for part in owner.parts:
+        count = _left(part, owner, snapshot)
+        if part.later and not any(belongs(part, pod) for pod in here):
+            later.append((part, count))
+        else:
+            awaited += count
+    notes: list[str] = []
+    if owner.min_count is not None and 1 <= owner.min_count < awaited:
+        notes.append(f"{what} is content with {owner.min_count} of its {awaited} pods")
+        awaited = owner.min_count
+    total = sum(not pod.deleting for pod in members)
+    blind = source == "jobset" and not _jobs_are_read(owner, snapshot)
+    if blind and awaited > total and any(pod.node for pod in here):
+        # Which of its pods have finished, its Jobs alone tell.
+        notes.append(
+            f"the Jobs of {what} are not read: of its {awaited} pods some may have finished, "
+            f"so all {total} that exist now count as the gang"
+        )
+        awaited = total
+    coming = sum(count for _, count in later)
+    if coming:
+        notes.append(f"{coming} more pods of {what} are made once others run")
+    return Declaration(
+        min_count=max(1, awaited),
+        whole_from=max(1, min(awaited, total)),
+        followers=tuple(
+            islice((pod for part, n in later for pod in foreseen(part, n, key)), MOST_FOLLOWERS)
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _jobs_are_read(owner: GroupObject, snapshot: Snapshot) -> bool:
+    return JOB in snapshot.group_sources and all(part.jobs <= MOST_JOBS for part in owner.parts)
+
+
+def _left(part: Part, owner: GroupObject, snapshot: Snapshot) -> int:
+    """How many pods of a part there are to be, without those that have finished."""
+    plain = max(0, part.jobs - part.over) * part.each
+    if owner.source != "jobset" or not _jobs_are_read(owner, snapshot):
+        return plain
+    total = 0
+    for i in range(part.jobs):
+        # As JobSet names them. One that does not exist is still to be made.
+        job = snapshot.groups.get((JOB, owner.namespace, f"{owner.name}-{part.name}-{i}"))
+        left = part.each if job is None else job.parts[0].each
+        if job is not None and part.index == "first":
+            left = min(1, left)
+        elif job is not None and part.index == "rest":
+            left = max(0, left - 1)
+        total += left
+    return total
+
+
+def foreseen(part: Part, count: int, key: GangKey) -> tuple[Pod, ...]:
+    """Return pods as the template says they will be; none of a template that says nothing."""
+    if not part.requests:
+        return ()
+    # Told apart from members by a label, so that they are a class of their own.
+    labels = {**part.labels, FORESEEN: part.name}
+    return tuple(
+        Pod(
+            uid=f"foreseen/{key}/{part.name}/{part.index}/{i}",
+            namespace=key.namespace,
+            name=f"{part.name}-{i} (to come)",
+            labels=labels,
+            requests=part.requests,
+            shape=part.shape,
+        )
+        for i in range(min(count, MOST_FOLLOWERS))
+    )

@@ -1,0 +1,75 @@
+"""Objects that make pods, as their users write them; fields as in each project's API package.
+
+JobSet v1alpha2, batch/v1, LeaderWorkerSet v1, RayCluster v1, kubeflow.org v1 and v2beta1. None was
+recorded from a cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from extender.model.decode import decode_group
+from extender.model.objects import GroupObject
+from extender.model.owner_kinds import OWNER_KINDS
+
+Obj = dict[str, Any]
+
+
+def template(cpu: str = "3", **labels: str) -> Obj:
+    """A pod template that asks for this much."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+
+
+def replicated(name: str, replicas: int = 1, each: int = 1, cpu: str = "3", **more: Any) -> Obj:
+    """One entry of a JobSet's replicatedJobs."""
+    spec = {"parallelism": each, "completions": each, "template": template(cpu)}
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}, **more}
+
+
+def jobset(*jobs: Obj, name: str = "g", in_order: bool = False, **more: Any) -> Obj:
+    """A JobSet."""
+    spec: Obj = {"replicatedJobs": list(jobs)}
+    if in_order:
+        spec["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+    return document("jobset", name, spec, **more)
+
+
+def job(name: str, each: int, of: str = "g", **status: Any) -> Obj:
+    """A Job of a JobSet."""
+    spec = {"parallelism": each, "completions": each, "template": template()}
+    made = document("job", name, spec, status=status)
+    if of:
+        made["metadata"]["labels"] = {"jobset.sigs.k8s.io/jobset-name": of}
+    return made
+
+
+def document(source: str, name: str, spec: Obj, status: Obj | None = None, **meta: Any) -> Obj:
+    """Any of them."""
+    kind = OWNER_KINDS[source]
+    return {
+        "apiVersion": f"{kind.group}/{kind.versions[0]}",
+        "kind": kind.kind,
+        "metadata": {"name": name, "namespace": "ns", "uid": f"o-{source}-{name}", **meta},
+        "spec": spec,
+        "status": status or {},
+    }
+
+
+def read(source: str, made: Obj) -> GroupObject:
+    """The same, decoded."""
+    return decode_group(source, made)
+
+
+def jobset_pod(i: int, part: str, gang: str = "g", index: int = 0, job: int = 0) -> Obj:
+    """Metadata of a JobSet's pod: labels of JobSet 08dfbdfd."""
+    return {
+        "labels": {
+            "jobset.sigs.k8s.io/jobset-name": gang,
+            "jobset.sigs.k8s.io/replicatedjob-name": part,
+            "jobset.sigs.k8s.io/job-index": str(job),
+            "batch.kubernetes.io/job-completion-index": str(index),
+            "batch.kubernetes.io/job-name": f"{gang}-{part}-{job}",
+        },
+        "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
+    }

@@ -1,0 +1,301 @@
+"""How large a gang is, by the word of the object that makes its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from extender.gang.incremental.gangs import Gangs
+from extender.gang.plan.assemble import assemble
+from extender.groups.resolver import Resolver
+from extender.model.decode import decode_documents, decode_pod
+from extender.model.errors import InvalidInput
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.settings import GroupSettings
+from extender.model.snapshot import Snapshot
+from tests.groups import owners, recorded
+from tests.groups.owners import job, jobset, jobset_pod, read, replicated
+
+RESOLVER = Resolver(GroupSettings())
+
+
+def made(name: str, meta: dict[str, Any], on: str = "") -> Pod:
+    spec = {"nodeName": on} if on else {}
+    document = {"metadata": {"namespace": "ns", "name": name, "uid": name, **meta}, "spec": spec}
+    return decode_pod(document)
+
+
+def state(
+    pods: Iterable[Pod], groups: Iterable[GroupObject] = (), *read_too: str, generation: int = 1
+) -> Snapshot:
+    return assemble(
+        RESOLVER.member_key,
+        nodes=(),
+        pods=pods,
+        groups=groups,
+        group_sources=read_too,
+        now=0.0,
+        generation=generation,
+    )
+
+
+def only(pods: Iterable[Pod], groups: Iterable[GroupObject] = (), *read_too: str) -> Gang:
+    (gang,) = RESOLVER.resolve_all(state(pods, groups, *read_too))
+    assert not gang.problems
+    return gang
+
+
+def members(count: int, part: str = "w", *, on: bool = False, each: int = 4) -> list[Pod]:
+    return [
+        made(
+            f"{part}-{i}",
+            jobset_pod(i, part, index=i % each, job=i // each),
+            f"n{i}" if on else "",
+        )
+        for i in range(count)
+    ]
+
+
+class TestJobSet:
+    def test_its_size_is_replicas_times_parallelism(self) -> None:
+        """The reference scenario: a Job is back at 10 s, the other at 40 s."""
+        group = read("jobset", jobset(replicated("w", replicas=2, each=2)))
+        gang = only(members(1), [group], "job")
+        assert (gang.min_count, gang.size_known, gang.complete) == (4, True, False)
+        gang = only(members(4, each=2), [group], "job")
+        assert (gang.min_count, gang.complete, gang.notes) == (4, True, ())
+
+    def test_without_the_right_to_read_it_what_exists_counts_and_it_says_so(self) -> None:
+        gang = only(members(1))
+        assert (gang.min_count, gang.size_known) == (1, False)
+        assert gang.notes == (
+            "JobSet ns/g is not served or must not be read, and so states no size: all 1 pods "
+            "that exist now count as the gang",
+        )
+
+    def test_one_that_is_gone_is_told_apart_from_one_that_is_not_read(self) -> None:
+        gang = only(members(2), (), "jobset")
+        assert not gang.size_known
+        assert "JobSet ns/g does not exist" in gang.notes[0]
+
+    def test_an_annotation_comes_after_the_owner(self) -> None:
+        meta = jobset_pod(0, "w")
+        meta["annotations"]["podgroup-extender.io/gang-size"] = "9"
+        pod = made("w-0", meta)
+        assert only([pod]).min_count == 9
+        group = read("jobset", jobset(replicated("w", each=4)))
+        assert only([pod], [group]).min_count == 4
+
+    def test_fewer_completions_than_parallelism(self) -> None:
+        part = replicated("w", replicas=2)
+        part["template"]["spec"] |= {"parallelism": 8, "completions": 3}
+        assert only(members(1), [read("jobset", jobset(part))], "job").min_count == 6
+
+    def test_pods_that_have_finished_are_not_waited_for(self) -> None:
+        """Of 2 x 2 one pod is done, and its Job makes another one anew."""
+        groups = [
+            read("jobset", jobset(replicated("w", replicas=2, each=2))),
+            read("job", job("g-w-0", 2, succeeded=1)),
+            read("job", job("g-w-1", 2)),
+        ]
+        gang = only([*members(2, on=True), *members(3)[2:]], groups)
+        assert (gang.min_count, gang.complete) == (3, True)
+        done: dict[str, Any] = {
+            "succeeded": 2,
+            "conditions": [{"type": "Complete", "status": "True"}],
+        }
+        groups[1] = read("job", job("g-w-0", 2, **done))
+        assert only(members(2, each=2), groups).min_count == 2
+
+    def test_without_its_jobs_one_that_runs_is_what_is_there(self) -> None:
+        group = read("jobset", jobset(replicated("w", each=4)))
+        assert only(members(3), [group]).min_count == 4
+        gang = only([*members(2, on=True), *members(3)[2:]], [group])
+        assert (gang.min_count, gang.complete) == (3, True)
+        assert "the Jobs of JobSet ns/g are not read" in gang.notes[0]
+
+    def test_jobs_that_succeeded_count_without_their_jobs_too(self) -> None:
+        status = {"replicatedJobsStatus": [{"name": "w", "succeeded": 1}]}
+        group = read("jobset", jobset(replicated("w", replicas=2, each=2), status=status))
+        assert only(members(1), [group]).min_count == 2
+
+    def test_as_a_victim_it_goes_whole_as_long_as_all_there_is_runs(self) -> None:
+        """One has just finished, and its Job does not say so yet."""
+        group = read("jobset", jobset(replicated("w", each=4)))
+        assert only(members(3, on=True), [group], "job").goes_whole
+        broken = [*members(2, on=True), *members(3)[2:]]
+        assert not only(broken, [group], "job").goes_whole
+
+    def test_those_that_come_later_are_foreseen(self) -> None:
+        parts = (replicated("lead"), replicated("w", each=3, cpu="2"))
+        group = read("jobset", jobset(*parts, in_order=True))
+        lead = members(1, "lead")
+        gang = only(lead, [group], "job")
+        assert (gang.min_count, gang.complete, len(gang.followers)) == (1, True, 3)
+        assert gang.followers[0].requests == (("cpu", 2000), ("pods", 1))
+        assert gang.notes == ("3 more pods of JobSet ns/g are made once others run",)
+        gang = only([*members(1, "lead", on=True), *members(1)], [group], "job")
+        assert (gang.min_count, gang.complete, gang.followers) == (4, False, ())
+
+    def test_depends_on_is_an_order_too(self) -> None:
+        after = replicated("w", each=3, dependsOn=[{"name": "lead", "status": "Ready"}])
+        gang = only(members(1, "lead"), [read("jobset", jobset(replicated("lead"), after))], "job")
+        assert (gang.min_count, len(gang.followers)) == (1, 3)
+
+    def test_an_initializer_that_is_done_is_not_waited_for(self) -> None:
+        after = replicated("w", each=3, dependsOn=[{"name": "init", "status": "Complete"}])
+        done: dict[str, Any] = {
+            "succeeded": 1,
+            "conditions": [{"type": "Complete", "status": "True"}],
+        }
+        groups = [
+            read("jobset", jobset(replicated("init"), after)),
+            read("job", job("g-init-0", 1, **done)),
+        ]
+        assert only(members(1), groups).min_count == 3
+
+    @pytest.mark.parametrize("where", ["jobset", "job"])
+    def test_exclusive_topology_makes_followers_of_all_but_the_first(self, where: str) -> None:
+        key = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+        part = replicated("w", replicas=2, each=3)
+        if where == "job":
+            part["template"]["metadata"] = {"annotations": {key: "rack"}}
+        meta: dict[str, Any] = {"annotations": {key: "rack"}} if where == "jobset" else {}
+        group = read("jobset", jobset(part, **meta))
+        leads = [made(f"w-{j}", jobset_pod(j, "w", index=0, job=j)) for j in range(2)]
+        gang = only(leads, [group], "job")
+        assert (gang.min_count, len(gang.followers)) == (2, 4)
+        follower = made("f", jobset_pod(0, "w", index=1))
+        gang = only([*leads, follower], [group], "job")
+        assert (gang.min_count, gang.followers) == (6, ())
+
+    def test_a_node_selector_strategy_holds_nobody_back(self) -> None:
+        annotations = {
+            "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack",
+            "alpha.jobset.sigs.k8s.io/node-selector": "true",
+        }
+        group = read("jobset", jobset(replicated("w", each=3), annotations=annotations))
+        assert only(members(1), [group], "job").min_count == 3
+
+    def test_absurd_numbers_cost_nothing(self) -> None:
+        part = replicated("w", replicas=2**31 - 1, each=2**31 - 1)
+        late = replicated("z", replicas=2**31 - 1, each=2**31 - 1)
+        group = read("jobset", jobset(part, late, in_order=True))
+        gang = only(members(1), [group], "job")
+        assert not gang.complete
+        assert len(gang.followers) <= 4096
+        with pytest.raises(InvalidInput, match=r"JobSet ns/g: spec.replicatedJobs: 300 entries"):
+            read("jobset", jobset(*[replicated(f"p{i}") for i in range(300)]))
+
+
+class TestOthers:
+    def test_ray_cluster(self) -> None:
+        def size(spec: dict[str, Any]) -> int:
+            group = read("ray-cluster", owners.document("ray-cluster", "g-0", spec))
+            return only([recorded.pod("ray-cluster", 0, 4)], [group]).min_count
+
+        workers = {"replicas": 3, "minReplicas": 1, "maxReplicas": 5, "groupName": "w"}
+        assert size({"workerGroupSpecs": [workers]}) == 4
+        assert size({"workerGroupSpecs": [{**workers, "numOfHosts": 2}]}) == 7
+        assert size({"workerGroupSpecs": [{**workers, "replicas": 9}]}) == 6
+        assert size({"workerGroupSpecs": [{**workers, "suspend": True}]}) == 1
+        assert size({"workerGroupSpecs": [workers], "enableInTreeAutoscaling": True}) == 2
+        assert size({}) == 1
+
+    def test_training_jobs(self) -> None:
+        pods = [recorded.pod("training-operator", 0, 4)]
+        replicas = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
+
+        def size(status: dict[str, Any] | None = None, **spec: Any) -> int:
+            spec = {"pytorchReplicaSpecs": replicas, **spec}
+            return only(
+                pods, [read("pytorchjob", owners.document("pytorchjob", "g-0", spec, status))]
+            ).min_count
+
+        assert size() == 4
+        assert size({"replicaStatuses": {"Worker": {"succeeded": 1}}}) == 3
+        assert size(elasticPolicy={"minReplicas": 2}) == 3
+        assert size(runPolicy={"schedulingPolicy": {"minAvailable": 2}}) == 2
+
+    def test_an_mpi_launcher_may_come_last(self) -> None:
+        replicas = {
+            "Launcher": {"template": owners.template()},
+            "Worker": {"replicas": 3, "template": owners.template()},
+        }
+        spec = {"mpiReplicaSpecs": replicas}
+        workers = [recorded.pod("training-operator-mpi", i, 4) for i in (1, 2, 3)]
+        gang = only(workers, [read("mpijob", owners.document("mpijob", "g-0", spec))])
+        assert (gang.min_count, gang.complete) == (4, False)
+        spec["launcherCreationPolicy"] = "WaitForWorkersReady"  # type: ignore[assignment]
+        gang = only(workers, [read("mpijob", owners.document("mpijob", "g-0", spec))])
+        assert (gang.min_count, gang.complete, len(gang.followers)) == (3, True, 1)
+
+    def test_a_leader_is_not_kept_waiting_for_workers_that_need_it_ready(self) -> None:
+        template = {"size": 4, "workerTemplate": owners.template()}
+        leader = recorded.pod("leader-worker-set", 0, 4)
+        for policy, expected in (("LeaderCreated", (4, 0)), ("LeaderReady", (1, 3))):
+            spec = {"leaderWorkerTemplate": template, "startupPolicy": policy}
+            group = read("leader-worker-set", owners.document("leader-worker-set", "g", spec))
+            gang = only([leader], [group])
+            assert (gang.min_count, len(gang.followers)) == expected
+            worker = recorded.pod("leader-worker-set", 1, 4)
+            assert only([leader, worker], [group]).min_count == 4
+
+    def test_an_indexed_job_where_all_jobs_are_read(self) -> None:
+        meta = {
+            "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "name": "j",
+                    "uid": "j",
+                    "controller": True,
+                }
+            ],
+        }
+        pod = made("j-0", meta)
+        assert not only([pod]).size_known
+        assert only([pod], [read("job", job("j", 4, of=""))]).min_count == 4
+
+    def test_documents_of_a_dump_are_read(self) -> None:
+        listed = {"kind": "List", "apiVersion": "v1", "items": [jobset(replicated("w", each=4))]}
+        (record,) = decode_documents(listed)
+        assert isinstance(record, GroupObject)
+        assert (record.source, record.parts[0].each) == ("jobset", 4)
+
+
+def test_a_kept_gang_is_forgotten_when_its_owner_changes() -> None:
+    gangs = Gangs(RESOLVER)
+    key = GangKey("jobset", "ns", "g")
+    pods = members(3)
+    set_ = read("jobset", jobset(replicated("w", each=4)))
+    before = state(pods, [set_, read("job", job("g-w-0", 4))])
+    gangs.renew(before)
+    assert gangs[key].min_count == 4
+    after = state(pods, [set_, read("job", job("g-w-0", 4, succeeded=1))], generation=2)
+    after = Snapshot(**{**_fields(after), "members": before.members})
+    gangs.renew(after)
+    assert gangs[key].min_count == 3
+
+
+def test_the_gangs_of_a_leader_worker_set_are_forgotten_when_it_changes() -> None:
+    gangs = Gangs(RESOLVER)
+    key = GangKey("leader-worker-set", "ns", "g-0")
+    spec = {"leaderWorkerTemplate": {"size": 4, "workerTemplate": owners.template()}}
+    source = "leader-worker-set"
+    pods = [recorded.pod(source, 0, 4)]
+    before = state(pods, [read(source, owners.document(source, "g", spec))])
+    gangs.renew(before)
+    assert gangs[key].min_count == 4
+    later = {**spec, "startupPolicy": "LeaderReady"}
+    after = state(pods, [read(source, owners.document(source, "g", later))])
+    gangs.renew(Snapshot(**{**_fields(after), "members": before.members}))
+    assert gangs[key].min_count == 1
+
+
+def _fields(snapshot: Snapshot) -> dict[str, Any]:
+    return {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}

@@ -1,0 +1,59 @@
+"""What a page of somebody else's can have a browser on this machine do: nothing.
+
+Loopback is open to whoever is beside us, and a forwarded port brings the browser of an
+administrator there. See docs/security.md, row 11.
+"""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+
+from tests.server.doubles import running
+from tests.wire.documents import dump, filter_by_name
+
+QUESTION = dump(filter_by_name(["n1"]))
+
+
+@pytest.mark.parametrize("path", ["/debug/", "/debug/gangs", "/debug/snapshot"])
+async def test_name_of_another_site_reads_nothing(path: str) -> None:
+    """A page whose own name was pointed to loopback is of the same origin, and reads answers."""
+    async with running() as one, aiohttp.ClientSession() as web:
+        port = one.server.port
+        for host in (f"evil.example:{port}", "127.0.0.1.evil.example"):
+            async with web.get(one.server.url + path, headers={"Host": host}) as answer:
+                assert answer.status == 421
+                assert "use an address or localhost" in await answer.text()
+        for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
+            async with web.get(one.server.url + path, headers={"Host": host}) as answer:
+                assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example", "Content-Type": "text/plain"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-origin"},
+    ],
+)
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
+async def test_no_page_calls_the_verbs(verb: str, headers: dict[str, str]) -> None:
+    """A form with enctype text/plain needs nobody's leave to be sent."""
+    async with running(binds=True) as one, aiohttp.ClientSession() as web:
+        url = f"{one.server.url}/{verb}"
+        async with web.post(url, data=QUESTION, headers=headers) as answer:
+            assert answer.status == 403
+            assert "pages in a browser" in await answer.text()
+        assert not one.verbs.asked
+        assert not one.verbs.binds
+        async with web.get(f"{one.server.url}/metrics") as answer:
+            assert 'refused_total{reason="browser"} 1.0' in await answer.text()
+
+
+async def test_kube_scheduler_is_no_page() -> None:
+    async with running() as one, aiohttp.ClientSession() as web:
+        named = {"Host": "extender.example:8888", "User-Agent": "Go-http-client/1.1"}
+        async with web.post(f"{one.server.url}/filter", data=QUESTION, headers=named) as answer:
+            assert answer.status == 200

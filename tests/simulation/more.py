@@ -1,0 +1,112 @@
+"""What a script may be given beyond what its seed has drawn, so that seeds keep their stories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from extender.model.settings import BindSettings
+from tests.simulation.chance import Chance
+from tests.simulation.faults import (
+    ALL,
+    DELETES,
+    PATCHES,
+    RECORDS,
+    REFUSED,
+    SLOW,
+    THROTTLED,
+    Fault,
+)  # fmt: skip
+from tests.simulation.happening import MOMENTS, Happening
+from tests.simulation.script import Script
+
+
+def with_more(script: Script, more: tuple[str, ...]) -> Script:
+    """Return the script with more in it, drawn from its seed too. Raises KeyError."""
+    for name in more:
+        script = MORE[name](script, Chance(script.seed + 2_000_003))
+    return script
+
+
+def _barrier(script: Script, chance: Chance) -> Script:
+    """The extender binds: kube-scheduler has an entry with a bindVerb (docs/barrier.md)."""
+    bind = BindSettings(
+        enabled=True,
+        # Above kube-scheduler's own back-off: members that fail before would never meet else.
+        hold_seconds=chance.pick("hold", (13.0, 25.0)),
+        post_seconds=chance.pick("post", (2.0, 10.0)),
+    )
+    seats = replace(script.settings.seats, rollback=chance.pick("rollback", ("keep", "delete")))
+    return replace(
+        script,
+        settings=replace(script.settings, bind=bind, seats=seats),
+        slow_binds=script.slow_binds or chance.hit("slow-binds", 0.4),
+        bind_fails=chance.pick("bind-fails", (0.0, 0.0, 0.2, 0.5)),
+    )
+
+
+EDITS = (
+    "resize", "drop-group", "grow", "lessen", "suspend", "replace-pod", "unprotect", "unbudget",
+    "flicker", "shrink", "touch-records", "drop-records", "drop-lease", "restart-scheduler",
+)  # fmt: skip
+
+
+def _edits(script: Script, chance: Chance) -> Script:
+    """Groups, sizes, names, nodes, records and the lease are changed while plans are in flight."""
+    found = []
+    # Records deleted by hand cannot be read after a crash, so the two do not meet.
+    crashes = any(each.kind in ("crash", "stop") for each in script.happenings)
+    kinds = [kind for kind in EDITS if not (crashes and kind == "drop-records")]
+    for _ in range(chance.number("edits", 1, 4)):
+        seconds = chance.pick("edit-number", (0.0, 0.05, 0.3, 1.0, 3.0))
+        edit = Happening(
+            kind=chance.pick("edit", kinds),
+            at=chance.between("edit-at", 1.0, 14.0),
+            name=chance.pick("edit-of", ("victim", "", "")),
+            number=seconds,
+        )
+        if chance.hit("edit-after", 0.8):
+            edit = replace(
+                edit,
+                at=chance.draw("edit-pause") ** 3 * 1.5,
+                after=chance.pick("edit-moment", MOMENTS),
+                nth=1 + int(chance.draw("edit-nth") ** 2 * 4),
+            )
+        found.append(edit)
+    last = max([script.last, *(edit.at for edit in found if not edit.after)])
+    happenings = tuple(sorted((*script.happenings, *found), key=lambda each: each.at))
+    return replace(script, happenings=happenings, last=last, end=max(script.end, last + 8.0))
+
+
+def _minutes(script: Script, chance: Chance) -> Script:
+    """Things that last for minutes: requests held off, graces."""
+    at = chance.between("throttle-at", 0.3, 8.0)
+    fault = Fault(
+        at=at,
+        until=at + chance.between("throttle-for", 30.0, 150.0),
+        target=chance.pick("throttle-of", (ALL, DELETES, RECORDS, PATCHES)),
+        kind=chance.pick("throttle", (THROTTLED, THROTTLED, SLOW, REFUSED)),
+        share=chance.pick("throttle-share", (0.3, 0.7, 1.0)),
+    )
+    works = tuple(
+        replace(work, grace=chance.pick("grace", (0, 20, 90)))
+        if chance.hit("long-grace", 0.3)
+        else work
+        for work in script.works
+    )
+    last = max(script.last, fault.until)
+    return replace(
+        script,
+        faults=(*script.faults, fault),
+        works=works,
+        last=last,
+        end=max(script.end, last + 8.0),
+    )
+
+
+MORE: dict[str, Callable[[Script, Chance], Script]] = {
+    "barrier": _barrier,
+    "edits": _edits,
+    "minutes": _minutes,
+}

@@ -1,0 +1,1 @@
+"""The documentation: its links, and the site that is made of it."""

@@ -1,0 +1,102 @@
+"""Sphinx configuration of the site: the Markdown files as they lie in the repository.
+
+The source directory is the repository's root, so that the links between README, docs and the
+files they speak of are the same on the site as where the repository is browsed. The tables of
+contents are added while reading: written into the files they would be noise everywhere else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+project = "podgroup-extender"
+author = "the podgroup-extender authors"
+project_copyright = author
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+root_doc = "README"
+include_patterns = [
+    "*.md",
+    "docs/**.md",
+    "bench/**.md",
+    "proto/*.md",
+    "charts/*/README.md",
+    "tests/controlplane/*.md",
+]
+myst_heading_anchors = 6
+nitpicky = True
+
+# Nothing is loaded from elsewhere, and no page says when it was made: equal files, equal pages.
+html_theme = "alabaster"
+html_theme_options = {
+    "description": "All-or-nothing gang preemption beside an unmodified kube-scheduler",
+    "page_width": "75rem",
+    "body_max_width": "60rem",
+    "fixed_sidebar": True,
+}
+html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
+html_show_sourcelink = False
+html_copy_source = False
+# README is the first page, and index.html where people begin.
+html_additional_pages = {"index": "first.html"}
+templates_path = ["templates"]
+
+# Page -> what its table of contents has: captions with pages, in the order of a first visit.
+CONTENTS: dict[str, dict[str, list[str]]] = {
+    "README": {
+        "First": ["docs/observe", "docs/install", "docs/migrate", "docs/console", "docs/cli"],
+        "Run it": ["docs/operations", "docs/security", "docs/runbooks", "docs/systems/README"],
+        "More ways in": ["docs/barrier", "docs/plugin", "docs/grpc"],
+        "How it works": [
+            "docs/architecture",
+            "docs/search",
+            "docs/actuation",
+            "docs/nominations",
+            "docs/reliability",
+            "docs/benchmarks/README",
+        ],
+        "The project": [
+            "CHANGELOG",
+            "CONTRIBUTING",
+            "docs/dependencies",
+            "docs/releasing",
+            "SECURITY",
+            "CODE_OF_CONDUCT",
+        ],
+    },
+    "docs/runbooks": {"": ["runbooks/*"]},
+    "docs/systems/README": {"": ["*"]},
+    "docs/benchmarks/README": {"": ["*"]},
+    "CONTRIBUTING": {
+        "": [
+            "bench/README",
+            "bench/data/README",
+            "tests/controlplane/README",
+            "proto/README",
+            "charts/podgroup-extender/README",
+        ]
+    },
+}
+
+
+def with_contents(app: Any, name: str, source: list[str]) -> None:
+    """Append a page's tables of contents to what Sphinx read of it."""
+    for caption, entries in CONTENTS.get(name, {}).items():
+        options = [":hidden:"]
+        if caption:
+            options.append(f":caption: {caption}")
+        listed = entries
+        if any("*" in entry for entry in entries):
+            options.append(":glob:")
+        else:  # From the root, wherever the page lies.
+            listed = [f"/{entry}" for entry in entries]
+        source[0] += "\n\n" + "\n".join(["```{toctree}", *options, "", *listed, "```"]) + "\n"
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("source-read", with_contents)
+    return {"parallel_read_safe": True}
