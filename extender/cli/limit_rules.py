@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from extender.cli.catalogue import broken
 from extender.cli.findings import Finding
@@ -10,7 +10,7 @@ from extender.gang.act.heartbeats import BOUND_SECONDS
 from extender.model.settings import Settings
 
 DAY = 24 * 3600
-WIDEST = (
+WIDEST: tuple[tuple[str, float, Callable[[Settings], float]], ...] = (
     ("server.maxConnections", 65_536, lambda settings: settings.server.max_connections),
     ("server.maxBytesInFlight", 4 * 2**30, lambda settings: settings.server.max_bytes_in_flight),
     ("server.headSeconds", 300, lambda settings: settings.server.head_seconds),

@@ -16,7 +16,7 @@ from extender.console.picture import Picture
 from extender.console.plan_parts import plan_parts
 from extender.console.query import Query
 from extender.gang.tell.days import SECONDS
-from extender.gang.tell.decisions import Decision
+from extender.gang.tell.decisions import Decision, Outcome
 
 PAGE = 30
 BINS = 60
@@ -59,7 +59,7 @@ class Bar(Struct, frozen=True):
     start: float
     known: bool
     """False: it was over before anything was counted."""
-    counts: Mapping[str, int]
+    counts: Mapping[Outcome, int]
     """Outcome -> decisions."""
     bands: Mapping[str, int]
     """Tone -> decisions."""

@@ -160,5 +160,5 @@ def _many(args: argparse.Namespace) -> int:
                 break
     tally.tell(time.perf_counter() - began)
     if tally.failed and not until:
-        _tell(min(map(min, tally.failed.values())), story=True, smaller=True)
+        _tell(min(map(min, tally.failed.values())), args.more, story=True, smaller=True)
     return 1 if tally.failed else 0
