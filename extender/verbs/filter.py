@@ -56,6 +56,7 @@ class Filter:
         if answer is None:
             gang = context.waiting_gang(pod)
             if gang is None:
+                context.samples.offered(pod.uid)
                 return self._beside_seats(pod, names)
             # A nominated pod is first tried on its nominated node alone: that is no evidence
             # against others, nor is a sample.
@@ -66,6 +67,7 @@ class Filter:
             return self._seated(answer, pod, told, names)
         if answer.code == "stale":
             return FilterResult(node_names=[], error=cut(answer.message))
+        context.samples.withhold(pod.uid)
         return hold_back(names, f"{answer.gang}: {answer.message}")
 
     def _seated(self, flight: Flight, pod: Pod, told: Pod, names: list[str]) -> FilterResult:

@@ -60,6 +60,10 @@ class Preempt:
         if gang is not None:
             await context.asking.ensure(gang.key, "preempt")
             return NOTHING
+        if context.samples.withheld(pod.uid):
+            # It was refused as a member a moment ago, free nodes and all, and is treated alone now.
+            context.notices.wake(pod)
+            return NOTHING
         if not context.acts_for(pod):
             return self._as_it_would(pod, args.candidates)
         if self._beyond_quorum(pod):

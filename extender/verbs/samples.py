@@ -18,6 +18,8 @@ MEMORY_SECONDS = 30.0
 """How long the samples of one pod count as one walk over the nodes."""
 MAX_PODS = 4096
 
+MISSING = object()
+
 
 class Walk(Struct):
     """How far kube-scheduler has come."""
@@ -32,6 +34,9 @@ class Samples:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._walks: TTLCache[str, Walk] = TTLCache(
+            maxsize=MAX_PODS, ttl=MEMORY_SECONDS, timer=monotonic
+        )
+        self._withheld: TTLCache[str, None] = TTLCache(
             maxsize=MAX_PODS, ttl=MEMORY_SECONDS, timer=monotonic
         )
 
@@ -59,3 +64,18 @@ class Samples:
     def forget(self, uid: str) -> None:
         """The pod has a node to go to."""
         self._walks.pop(uid, None)
+
+    def withhold(self, uid: str) -> None:
+        """A member was kept off every node: where it fails now says nothing about the nodes."""
+        self._withheld[uid] = None
+
+    def offered(self, uid: str) -> None:
+        """It has been offered nodes since, as a pod of no gang is."""
+        self._withheld.pop(uid, None)
+
+    def withheld(self, uid: str) -> bool:
+        """Whether the pod's last attempt came to nothing by our word alone; true once.
+
+        The next attempt may end before filter is asked, so an old word must not count for ever.
+        """
+        return self._withheld.pop(uid, MISSING) is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
+from extender.gang.act.comparison import SPARING_REPLANS
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.resources import LEASES
@@ -223,6 +225,15 @@ class Checks(Listener):
             if any(v.uid == uid for v in (*flight.plan.victims, *flight.plan.waits_for))
         ]
 
+    def _may_spare(self, plan: Any) -> bool:
+        """Whether a plan is compared with room that has come: not for ever, nor when resumed."""
+        coordinator = self._host().coordinator
+        flights = () if coordinator is None else coordinator.book
+        return any(
+            each.plan is plan and each.replans < SPARING_REPLANS and each.held != -inf
+            for each in flights
+        )
+
     def _evicting(self) -> set[int]:
         """Return the plans that have come to their evictions, by id."""
         coordinator = self._host().coordinator
@@ -293,7 +304,8 @@ class Checks(Listener):
                     self.broken("clash", f"the plan for {plan.gang} evicts, and {why}")
                 now = self._time()
                 offered = {u: n for u, (at, n) in self.offered.items() if now - at < OFFERED}
-                if not self.binds_fail and self._could_run.needless(plan, others, offered):
+                spares = self._may_spare(plan) and not self.binds_fail
+                if spares and self._could_run.needless(plan, others, offered):
                     self.broken("needless", f"{plan.gang} has room without evicting {name}")
 
     def _judge_binding(self, request: Request) -> None:

@@ -104,6 +104,10 @@ class Flight(Struct, kw_only=True):
     """Another pod came to a node with a seat: the plan is to be compared again."""
     seen: Snapshot | None = None
     """The cluster when the plan was made, until its first eviction."""
+    seen_holds: tuple[Hold, ...] = ()
+    """Seats that were held for others then."""
+    spared_at: object = None
+    """The snapshot that room for it was looked for in last."""
     nodes: object = None
     """The cluster's nodes when it was last compared with them; another object when one changed."""
     stayed: dict[str, Victim] = field(default_factory=dict)

@@ -19,6 +19,9 @@ from extender.model.gang import Gang
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 
+SPARING_REPLANS = 2
+"""How often a plan is searched for again because room has come: the gang has its turn too."""
+
 
 class Comparison:
     """Compares; changes nothing. ``snapshot`` gives the newest state."""
@@ -84,12 +87,13 @@ class Comparison:
     def spares(self, flight: Flight) -> str:
         """Return why nobody may have to go after all, "" when nothing speaks for it.
 
-        A plan is searched for again for that once, however much comes and goes.
+        A plan is searched for again for that a few times, however much comes and goes.
         """
-        if flight.seen is None or flight.replans or not flight.victims:
+        if flight.seen is None or flight.replans >= SPARING_REPLANS or not flight.victims:
             return ""
         holds = [hold for hold in self._book.holds() if hold.gang != flight.key]
-        name = room_came(flight.pods, flight.seen, self.shown(), holds)
+        waits = {victim.uid for victim in flight.plan.waits_for}
+        name = room_came(flight.pods, flight.seen, self.shown(), flight.seen_holds, holds, waits)
         return f"{name} has room since the plan was made" if name else ""
 
     def stays(self, flight: Flight) -> str:

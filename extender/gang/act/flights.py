@@ -170,6 +170,13 @@ class Flights:
             started=now if started is None else started,
             replans=replans,
             seen=snapshot,
+            seen_holds=tuple(
+                hold
+                for hold in self.book.holds()
+                if hold.gang != plan.gang and hold.gang not in plan.takes_over
+            )
+            if plan.victims
+            else (),
         )
 
     def begin(self, flight: Flight) -> None:
@@ -266,7 +273,6 @@ class Flights:
         if why:
             self._replan(flight, why)
             return
-        flight.seen = None
         flight.enter(State.EVICTING, self._clocks.monotonic())
         flight.nodes = self._snapshot().nodes
         hints = self._settings.seats.nominate and bool(flight.victims or flight.waits)
@@ -341,6 +347,9 @@ class Flights:
                 self._replan(flight, why)
                 return False
         why = self._comparison.grown(unit)
+        if not why and flight.seen is not None and flight.spared_at is not self._snapshot():
+            flight.spared_at = self._snapshot()
+            why = self._comparison.spares(flight)
         if why:
             self._replan(flight, why)
         return not why
@@ -351,6 +360,7 @@ class Flights:
         self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
         if flight is not None:
             flight.sent.add(victim.uid)
+            flight.seen, flight.seen_holds, flight.spared_at = None, (), None
             flight.progress_at = self._clocks.monotonic()
             flight.told = True
             self._advance(flight)

@@ -206,7 +206,9 @@ class Turns:
             return False
         taken = {*draft.plan.takes_over, draft.key}
         holds = [hold for hold in self._book.holds() if hold.gang not in taken]
-        return bool(room_came(draft.pods, snapshot, self._flights.shown(), holds))
+        waits = {victim.uid for victim in draft.plan.waits_for}
+        newest = self._flights.shown()
+        return bool(room_came(draft.pods, snapshot, newest, draft.seen_holds, holds, waits))
 
     def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in a newer snapshot."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import islice
 
 from extender.gang.plan.validity import quick_problem
@@ -21,30 +22,41 @@ MOST_NODES = 256
 
 
 def room_came(
-    pods: Mapping[str, Pod], before: Snapshot, now: Snapshot, holds: Iterable[Hold]
+    pods: Mapping[str, Pod],
+    before: Snapshot,
+    now: Snapshot,
+    holds_before: Iterable[Hold],
+    holds: Iterable[Hold],
+    waits: AbstractSet[str] = frozenset(),
 ) -> str:
     """Return a node that takes one of these members now and did not before, "" for none.
 
-    By what nodes and requests alone decide, without an eviction; terminating pods count as gone.
-    ``pods``: members by uid; ``holds``: seats of other gangs.
+    By what nodes and requests alone decide, without an eviction. Pods that the plan waits for
+    (``waits``) count as gone, and those that terminate since; it had a reason not to wait for
+    others, until they are gone. ``pods``: members by uid; ``holds_before``, ``holds``: seats of
+    other gangs then and now.
     """
-    if before is now:
+    held_before, held = _by_node(holds_before), _by_node(holds)
+    if before is now and held_before == held:
         return ""
     changed = differing(before.nodes, now.nodes) | differing(before.bound, now.bound)
+    changed |= {name for name, those in held_before.items() if those != held.get(name)}
     names = list(islice(sorted(changed & now.nodes.keys()), MOST_NODES))
-    held: defaultdict[str, list[Hold]] = defaultdict(list)
-    for hold in holds if names else ():
-        held[hold.node].append(hold)
     kinds = {(pod.shape, pod.requests): uid for uid, pod in pods.items()}
     for name in names:
+        there = {pod.uid for pod in before.bound.get(name, ()) if pod.deleting}
+        going = {pod.uid for pod in now.bound.get(name, ()) if pod.deleting} - there | waits
         for uid in kinds.values():
             seat = {uid: name}
-            if not quick_problem(seat, pods, now, _leaving(now, name), held[name]) and (
-                quick_problem(seat, pods, before, _leaving(before, name), held[name])
+            if not quick_problem(seat, pods, now, going, held.get(name, ())) and (
+                quick_problem(seat, pods, before, waits, held_before.get(name, ()))
             ):
                 return name
     return ""
 
 
-def _leaving(snapshot: Snapshot, name: str) -> set[str]:
-    return {pod.uid for pod in snapshot.bound.get(name, ()) if pod.deleting}
+def _by_node(holds: Iterable[Hold]) -> dict[str, list[Hold]]:
+    found: defaultdict[str, list[Hold]] = defaultdict(list)
+    for hold in holds:
+        found[hold.node].append(hold)
+    return dict(found)
