@@ -233,8 +233,8 @@ def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, A
 def table(done: dict[str, Any]) -> str:
     """The document as Markdown."""
     held = [
-        f"{done['gangs']:g} % of the pods are in gangs of {GANG}. To each {HELD_SHARE} nodes comes",
-        "one with a seat that is held all the time, and with room for other pods.",
+        f"{done['gangs']:g} % of the pods are in gangs of {GANG}. Beside {HELD_SHARE} nodes each",
+        "is one with a seat that is held all the time, and with room for other pods.",
         "",
     ]
     held = held if done["gangs"] else []

@@ -169,6 +169,7 @@ class Flights:
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
             started=now if started is None else started,
             replans=replans,
+            seen=snapshot,
         )
 
     def begin(self, flight: Flight) -> None:
@@ -207,6 +208,16 @@ class Flights:
         self.evictions.begin(
             plan, record.id, left, budgeted, message, touched=True, sent=sent, size=size
         )
+
+    def watch(self, record: Record, unit: list[Victim], size: int) -> None:
+        """Watch a unit that a request of a life before was lost sight of, and that is unharmed.
+
+        To be released with its plan: only if a pod of it goes soon, the rest does.
+        """
+        plan = record.plan
+        message = f"preempted by {plan.gang} (priority {plan.priority}) in a plan before a restart"
+        budgeted = self._check.budgeted(unit, plan.priority)
+        self.evictions.begin(plan, record.id, unit, budgeted, message, doubtful=True, size=size)
 
     def change(self, flight: Flight, why: str = "it is changed") -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
@@ -251,10 +262,11 @@ class Flights:
 
     async def _go_on(self, flight: Flight) -> None:
         """Compare a recorded plan with the newest state, then do what it needs next."""
-        why = self.problem(flight)
+        why = self.problem(flight) or self._comparison.spares(flight)
         if why:
             self._replan(flight, why)
             return
+        flight.seen = None
         flight.enter(State.EVICTING, self._clocks.monotonic())
         flight.nodes = self._snapshot().nodes
         hints = self._settings.seats.nominate and bool(flight.victims or flight.waits)
