@@ -43,6 +43,7 @@ def sets() -> tuple[Set, ...]:
     return (
         Set("build", "What compiles the program", requirements=build),
         Set("runtime", "What the program runs with", extras=("",), base=("build",)),
+        Set("highs", "HiGHS for more proofs", extras=("highs",), base=("build", "runtime")),
         Set("test", "The tests", extras=("test", "oracle", "shell"), base=("build", "runtime")),
         Set(
             "browser",

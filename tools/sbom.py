@@ -2,9 +2,9 @@
 
 Standard library only, so that it also describes the image's environment, which has nothing else.
 Names, versions, licences and who needs whom are read from the installed packages' own metadata;
-the hashes are those that requirements/runtime.txt admits, one for each file of that version that
-may have been installed. What a wheel carries inside (uvloop: libuv) is not taken apart, and the
-base image's packages are not in it.
+the hashes are those that requirements/runtime.txt and highs.txt admit, one for each file of that
+version that may have been installed. What a wheel carries inside (uvloop: libuv) is not taken
+apart, and the base image's packages are not in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = "podgroup-extender"
-LOCK = Path(__file__).resolve().parents[1] / "requirements" / "runtime.txt"
+LOCKS = [
+    Path(__file__).resolve().parents[1] / "requirements" / f"{part}.txt"
+    for part in ("runtime", "highs")
+]
+"""What an image is installed from; the second, an extra, may be missing elsewhere."""
 
 LICENCES = {
     "License :: OSI Approved :: MIT License": "MIT",
@@ -44,6 +48,11 @@ class IncompleteError(Exception):
 def canonical(name: str) -> str:
     """A project name as registries compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def lock() -> str:
+    """Everything that may be installed to run the program, with its hashes."""
+    return "".join(path.read_text() for path in LOCKS)
 
 
 def locked(text: str) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -136,7 +145,7 @@ def bill(packages: Iterable[Distribution], lock: str) -> dict[str, Any]:
     if PROGRAM not in installed:
         raise IncompleteError(f"{PROGRAM} is not installed")
     pins = locked(lock)
-    graph = closure(installed, PROGRAM)
+    graph = closure(installed, f"{PROGRAM}[highs]")
     components = []
     for name in sorted(graph.keys() - {PROGRAM}):
         version, sums = pins.get(name, ("", ()))
@@ -175,7 +184,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="default: standard output")
     args = parser.parse_args()
     try:
-        document = bill(distributions(), LOCK.read_text())
+        document = bill(distributions(), lock())
     except IncompleteError as problem:
         print(f"sbom: {problem}", file=sys.stderr)
         return 1

@@ -24,7 +24,7 @@ from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import Pod
-from extender.model.owner_kinds import PRIORITY_KINDS
+from extender.model.owner_kinds import JOB, PRIORITY_KINDS
 from extender.model.settings import CacheSettings
 from extender.model.snapshot import Snapshot
 
@@ -69,7 +69,9 @@ class Cache:
         self._on_synced = on_synced
         self._all_jobs = all_jobs
         self._sources = [
-            source for source in CANDIDATES if workload_priority or source not in PRIORITY_KINDS
+            source
+            for source in CANDIDATES
+            if source != JOB and (workload_priority or source not in PRIORITY_KINDS)
         ]
         self._probe = Probe(client, self._clock, probe_seconds)
         self.stats = CacheStats()
@@ -283,6 +285,7 @@ class Cache:
             learning = self._spawn(self._learn_version(), "version")
             # Side by side: on a slow server one after the other would take long.
             answers = await asyncio.gather(*map(self._discover_one, self._sources))
+            await self._discover_jobs()
             await asyncio.wait((learning,), timeout=VERSION_SECONDS)
             self.stats.discoveries += 1
             silent = {
@@ -316,6 +319,16 @@ class Cache:
             log.exception("discovery failed", source=source)
             return False
         return True
+
+    async def _discover_jobs(self) -> None:
+        """Follow Jobs where they are of use.
+
+        They are served everywhere: a list that is refused would be in every audit log.
+        """
+        if self._all_jobs or "jobset" in self._optional:
+            await self._discover_one(JOB)
+        else:
+            await self._serve(JOB, None)
 
     def _done_without(self, source: str) -> bool:
         """Whether nothing waits for a source any more, although it is not known or not read.

@@ -159,6 +159,7 @@ def groups(source: str, path: str, *, all_jobs: bool = False) -> Resource[GroupO
         kind = OTHER_KINDS[source]
         shape, reduce_owner = OWNER_SHAPES[source]
         chosen = "" if all_jobs else kind.selector
-        return Resource(kind.plural, kind.kind, path, shape, reduce_owner, label_selector=chosen)
+        name = f"{kind.plural}.{kind.group}"
+        return Resource(name, kind.kind, path, shape, reduce_owner, label_selector=chosen)
     reduce = member_group_of(source)
     return Resource(f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce)

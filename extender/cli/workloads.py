@@ -11,6 +11,8 @@ from extender.cli.documents import Document, kind_of
 
 CONTAINER = "extender"
 """Our container's name in the manifests."""
+IMAGE = "podgroup-extender"
+"""In its image's name, whatever the container is called."""
 
 TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job")
 
@@ -41,7 +43,8 @@ class Workload(Struct, frozen=True):
     @property
     def extender(self) -> dict[str, Any] | None:
         """The container that is this program."""
-        return next((each for each in self.containers if each.get("name") == CONTAINER), None)
+        named = [each for each in self.containers if each.get("name") == CONTAINER]
+        return next(iter(named or filter(_serves, self.containers)), None)
 
     @property
     def on_host_network(self) -> bool:
@@ -65,6 +68,11 @@ def workloads(documents: Sequence[Document]) -> Iterator[Workload]:
             spec=at(value, "spec"),
             pod=at(template, "spec"),
         )
+
+
+def _serves(container: dict[str, Any]) -> bool:
+    words = [*(container.get("command") or []), *(container.get("args") or [])]
+    return "serve" in words and IMAGE in str(container.get("image", ""))
 
 
 def selects(selector: dict[str, Any], labels: dict[str, Any]) -> bool:

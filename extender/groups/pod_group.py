@@ -2,14 +2,18 @@
 
 Source: KEP 4671 (gang scheduling) and KEP 5710 (disruption mode, priority).
 Versions v1alpha2, v1alpha3 and v1beta1 differ only in spelling, which decoding
-has evened out.
+has evened out. In 1.35 there was no PodGroup: spec.workloadRef names a pod group
+of a Workload (v1alpha1), each replica key of which is a gang of its own.
 """
 
 from __future__ import annotations
 
 from extender.groups.dialect import Declaration, checked_min_count
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
-from extender.model.objects import GangKey, Pod
+from extender.model.names import quoted
+from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.owner_kinds import CORE_WORKLOAD
+from extender.model.reduce import OF_WORKLOAD
 from extender.model.snapshot import Snapshot
 
 SOURCE = "core"
@@ -36,6 +40,8 @@ class PodGroupDialect:
         disruptionMode holds for a basic group as well: the KEP refuses that
         pair, upstream's own integration test runs it.
         """
+        if OF_WORKLOAD in key.name:
+            return _of_workload(key, snapshot)
         group = snapshot.groups.get((SOURCE, key.namespace, key.name))
         if group is None:
             return Declaration(
@@ -53,4 +59,37 @@ class PodGroupDialect:
             preempts=group.preempts,
             topology_key=group.topology_key,
             problems=checked_min_count(group, "gang.minCount", "scheduling.k8s.io"),
+            notes=_of_composite(group),
         )
+
+
+def _of_workload(key: GangKey, snapshot: Snapshot) -> Declaration:
+    """Return what a Workload says of one of its pod groups: its minCount, and nothing else.
+
+    As kube-scheduler 1.35 does, pods whose Workload is not there do not start.
+    """
+    name, _, rest = key.name.partition(OF_WORKLOAD)
+    part_name = rest.partition(OF_WORKLOAD)[0]
+    what = f"Workload {key.namespace}/{name} (scheduling.k8s.io/v1alpha1)"
+    workload = snapshot.groups.get((CORE_WORKLOAD, key.namespace, name))
+    if workload is None:
+        read = CORE_WORKLOAD in snapshot.group_sources
+        why = "does not exist" if read else "is not served or must not be read"
+        return Declaration(problems=(f"{what} {why}",))
+    part = next((part for part in workload.parts if part.name == part_name), None)
+    if part is None:
+        return Declaration(problems=(f"{what} has no pod group {quoted(part_name)}",))
+    basic = not part.each
+    wrong = () if part.each >= 0 else (f"{what}: gang.minCount is {part.each}, at least 1 is due",)
+    return Declaration(
+        min_count=max(1, part.each), starts_whole=False if basic else None, problems=wrong
+    )
+
+
+def _of_composite(group: GroupObject) -> tuple[str, ...]:
+    if not group.of:
+        return ()
+    return (
+        f"its CompositePodGroup {quoted(group.of)} is not read: "
+        "it starts and goes without the other groups of that",
+    )

@@ -109,6 +109,14 @@ class RawSchedulingGroup(Shape, gc=False):
     pod_group_name: str | None = None
 
 
+class RawWorkloadRef(Shape, gc=False):
+    """spec.workloadRef (KEP-4671 in 1.35, gone in 1.36)."""
+
+    name: str | None = None
+    pod_group: str | None = None
+    pod_group_replica_key: str | None = None
+
+
 class RawPodSpec(Shape, gc=False):
     """v1.PodSpec."""
 
@@ -130,6 +138,7 @@ class RawPodSpec(Shape, gc=False):
     resource_claims: Raw = NO_RAW
     scheduling_gates: list[Raw] | None = None
     scheduling_group: RawSchedulingGroup | None = None
+    workload_ref: RawWorkloadRef | None = None
 
 
 class RawCondition(Shape, gc=False):
@@ -363,6 +372,7 @@ class RawPodGroupSpec(Shape, gc=False):
     priority_class_name: str | None = None
     priority: int | None = None
     preemption_policy: str | None = None
+    parent_composite_pod_group_name: str | None = None
 
 
 class RawPodGroup(Shape, gc=False):

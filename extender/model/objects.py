@@ -139,7 +139,7 @@ class Pod(Struct, frozen=True, gc=False):
     """Scheduling request of the whole pod; always holds ("pods", 1)."""
     shape: PodShape = EMPTY_SHAPE
     pod_group: str = ""
-    """spec.schedulingGroup.podGroupName."""
+    """spec.schedulingGroup.podGroupName; of spec.workloadRef its names, joined by two dots."""
     owner: Owner | None = None
     created: float = 0.0
     started: float = 0.0
@@ -253,7 +253,7 @@ class GroupObject(Struct, frozen=True, gc=False):
     parts: tuple[Part, ...] = ()
     """Of an owner: what it makes, finished pods left out where it tells of them."""
     of: str = ""
-    """Of an owner that belongs to another (a JobSet's Job): the other's name."""
+    """The name of what it belongs to: of a JobSet's Job, or of a PodGroup its CompositePodGroup."""
 
 
 class Namespace(Struct, frozen=True, gc=False):

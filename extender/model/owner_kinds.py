@@ -60,4 +60,9 @@ PRIORITY_KINDS: dict[str, ObjectKind] = {
     ),
 }
 """The same for what is read with groups.workloadPriority alone."""
-OTHER_KINDS = OWNER_KINDS | PRIORITY_KINDS
+CORE_WORKLOAD = "core-workload"
+CORE_KINDS: dict[str, ObjectKind] = {
+    CORE_WORKLOAD: ObjectKind("Workload", "scheduling.k8s.io", ("v1alpha1",), "workloads")
+}
+"""The Workload of Kubernetes 1.35; later ones are templates, and PodGroups say what counts."""
+OTHER_KINDS = OWNER_KINDS | PRIORITY_KINDS | CORE_KINDS

@@ -19,6 +19,7 @@ from extender.model.errors import InvalidInput
 from extender.model.metadata import controller_of, named, string_mapping, version_of
 from extender.model.objects import GroupObject, Part
 from extender.model.owner_kinds import (
+    CORE_WORKLOAD,
     JOB,
     JOBSET_NAME,
     OTHER_KINDS,
@@ -27,6 +28,7 @@ from extender.model.owner_kinds import (
     WORKLOAD_CLASS,
 )
 from extender.model.ownershape import (
+    RawCoreWorkload,
     RawJob,
     RawJobSet,
     RawJobSpec,
@@ -172,6 +174,19 @@ def reduce_training_job(source: str, raw: RawTrainingJob) -> GroupObject:
     return _owner(source, meta, tuple(parts), least=least)
 
 
+def reduce_core_workload(raw: RawCoreWorkload) -> GroupObject:
+    """Return the record of a Workload of scheduling.k8s.io/v1alpha1: a part for each pod group.
+
+    ``each`` is minCount, 0 of a basic one. KEP-4671 as of 1.35.
+    """
+    listed = _bounded(raw.spec.pod_groups if raw.spec is not None else None, "spec.podGroups")
+    parts = []
+    for group in listed:
+        gang = group.policy.gang if group.policy is not None else None
+        parts.append(Part(named_text(group.name), each=gang.min_count if gang is not None else 0))
+    return _owner(CORE_WORKLOAD, named(raw.metadata), tuple(parts))
+
+
 def reduce_workload(raw: RawWorkload) -> GroupObject:
     """Return the record of a Kueue Workload: the WorkloadPriorityClass that it has, if any.
 
@@ -218,6 +233,7 @@ OWNER_SHAPES: dict[str, tuple[Any, OwnerReduce]] = {
     "leader-worker-set": (RawLeaderWorkerSet, reduce_leader_worker_set),
     "ray-cluster": (RawRayCluster, reduce_ray_cluster),
     **{source: (RawTrainingJob, training_job_of(source)) for source in TRAINING_JOBS},
+    CORE_WORKLOAD: (RawCoreWorkload, reduce_core_workload),
     WORKLOAD: (RawWorkload, reduce_workload),
     WORKLOAD_CLASS: (RawWorkloadPriorityClass, reduce_workload_priority_class),
 }

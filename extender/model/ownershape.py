@@ -10,6 +10,7 @@ from __future__ import annotations
 from msgspec import Raw, field
 
 from extender.model.apishape import NO_RAW, RawMeta, RawPodSpec, Shape
+from extender.model.apishape import RawSchedulingPolicy as RawGroupPolicy
 
 
 class RawTemplateMeta(Shape, gc=False):
@@ -204,6 +205,26 @@ class RawTrainingJobStatus(Shape, gc=False):
     """JobStatus of a training job."""
 
     replica_statuses: dict[str, RawReplicaStatus] | None = None
+
+
+class RawCorePodGroup(Shape, gc=False):
+    """PodGroup of a Workload of scheduling.k8s.io/v1alpha1."""
+
+    name: str
+    policy: RawGroupPolicy | None = None
+
+
+class RawCoreWorkloadSpec(Shape, gc=False):
+    """WorkloadSpec of scheduling.k8s.io/v1alpha1."""
+
+    pod_groups: list[RawCorePodGroup] | None = None
+
+
+class RawCoreWorkload(Shape, gc=False):
+    """Workload of scheduling.k8s.io/v1alpha1."""
+
+    metadata: RawMeta | None = None
+    spec: RawCoreWorkloadSpec | None = None
 
 
 class RawPriorityClassRef(Shape, gc=False):

@@ -49,6 +49,8 @@ PREEMPTED = "PreemptionByScheduler"
 """Reason of DisruptionTarget on the victims of kube-scheduler, and on ours."""
 READ_CONDITIONS = frozenset(("PodScheduled", "Ready", "DisruptionTarget", CHECKPOINTED))
 NO_SPEC = RawPodSpec()
+OF_WORKLOAD = ".."
+"""Between a Workload's name, its pod group's and a replica key: no name has two dots in a row."""
 
 
 def reduce_pod(raw: RawPod) -> Pod:
@@ -87,7 +89,6 @@ def reduce_pod(raw: RawPod) -> Pod:
         # DELETE may grant less than the pod asked for. What it grants beyond that ends with the
         # next DELETE that grants less, so it is not what the pod is entitled to.
         grace = min(30 if grace is None else grace, meta.deletion_grace_period_seconds)
-    group = spec.scheduling_group
     # In the record's own order: by keyword this call alone takes a sixth of the decoding.
     return Pod(
         meta.uid or "",
@@ -101,7 +102,7 @@ def reduce_pod(raw: RawPod) -> Pod:
         kept_annotations(meta.annotations, "metadata.annotations"),
         pod_requests(spec, status),
         pod_shape(spec, namespace, labels),
-        sys.intern(named_text(group.pod_group_name or "")) if group is not None else "",
+        _pod_group(spec),
         controller_of(meta.owner_references, "metadata.ownerReferences"),
         moment(meta.creation_timestamp, "metadata.creationTimestamp"),
         started,
@@ -116,6 +117,16 @@ def reduce_pod(raw: RawPod) -> Pod:
         checkpointed,
         version_of(meta),
     )
+
+
+def _pod_group(spec: RawPodSpec) -> str:
+    group, workload = spec.scheduling_group, spec.workload_ref
+    if group is not None:
+        return sys.intern(named_text(group.pod_group_name or ""))
+    if workload is not None and workload.name and workload.pod_group:
+        parts = (workload.name, workload.pod_group, workload.pod_group_replica_key or "")
+        return sys.intern(named_text(OF_WORKLOAD.join(parts).removesuffix(OF_WORKLOAD)))
+    return ""
 
 
 def reduce_node(raw: RawNode) -> Node:
@@ -223,6 +234,7 @@ def reduce_core_group(raw: RawPodGroup) -> GroupObject:
         preempts=spec.preemption_policy != "Never",
         topology_key=named_text(topology[0].key) if topology else "",
         version=version_of(meta),
+        of=named_text(spec.parent_composite_pod_group_name or ""),
     )
 
 

@@ -62,7 +62,7 @@ def solve(
     """
     check_frame(problem)
     single = single_problem(problem, lead)
-    found = solver.solve(single, limits, deadline=part_of(deadline, SHARE), cancel=cancel)
+    found = solver.search(single, limits, deadline=part_of(deadline, SHARE), cancel=cancel)
     if not isinstance(found, Solution) or not found.optimal:
         return None
     try:

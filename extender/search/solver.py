@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extender.search import alike, census, reference
+from msgspec.structs import replace
+
+from extender.search import alike, census, highs, reference
 from extender.search.packing import TooWide
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.spread import settled
-from extender.search.stop import Countdown, Flag, OutOfTime
+from extender.search.stop import Countdown, Flag, OutOfTime, Stop, part_of
 from extender.search.validate import check_frame, check_units
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ else:
 
 FEW_NODES, FEW_UNITS, FEW_MEMBERS = 8, 16, 32
 """A problem of so many is small: whatever its rules, it is answered in milliseconds."""
+OWN_SHARE = 0.15
+"""Of a deadline's time the own search gets so much before HiGHS is asked."""
 ASKS = 3_000
 """So often a small problem's search goes on before its deadline counts."""
 
@@ -45,18 +49,66 @@ def solve(
     ``limits.branch_nodes`` bounds the work, so that the same problem gets the
     same answer on every machine. ``deadline`` (a ``time.monotonic`` value) and
     ``cancel`` (``array('b', [0])``; non-zero ends the search) stop it early with the
-    best answer so far and its bound; a first answer is looked for in any case.
+    best answer so far and its bound; a first answer is looked for in any case. With a
+    deadline HiGHS, where it is installed, is asked what the own search leaves open.
     Raises InvalidInput for a malformed problem.
     """
     check_frame(problem)
     problem = settled(problem)
+    if deadline is None or isinstance(cancel, Countdown) or not highs.takes(problem):
+        return _own(problem, limits, deadline=deadline, cancel=cancel)
+    first = _own(problem, limits, deadline=part_of(deadline, OWN_SHARE), cancel=cancel)
+    if _proved(first) or (cancel is not None and cancel[0]):
+        return first
+    better = highs.improve(problem, first, deadline, cancel)
+    if _proved(better) or Stop(None, deadline, cancel).over():
+        return better
+    return _merged(better, _own(problem, limits, deadline=deadline, cancel=cancel))
+
+
+def search(
+    problem: Problem,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | Infeasible:
+    """As ``solve``, by the project's own search alone."""
+    check_frame(problem)
+    return _own(settled(problem), limits, deadline=deadline, cancel=cancel)
+
+
+def _proved(found: Solution | Infeasible) -> bool:
+    return found.optimal if isinstance(found, Solution) else found.proved
+
+
+def _merged(one: Solution | Infeasible, other: Solution | Infeasible) -> Solution | Infeasible:
+    """The better answer of two to the same problem, with the higher bound."""
+    if isinstance(one, Infeasible) or _proved(other):
+        return other
+    if isinstance(other, Infeasible):
+        return one
+    best = other if other.cost < one.cost else one
+    bound = max(one.bound, other.bound)
+    optimal = bound == best.cost
+    return replace(best, bound=bound, optimal=optimal, cut="" if optimal else other.cut)
+
+
+def _own(
+    problem: Problem,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | Infeasible:
+    """As ``solve``, of a settled problem, without HiGHS."""
     first: Solution | None = None
     hurried = deadline is not None or cancel is not None
     if hurried and _is_small(problem) and (cancel is None or cancel[0] < 2):
         found = _within(problem, limits, cancel=Countdown(ASKS))
         if isinstance(found, Solution):
             first = found
-        if found.optimal if isinstance(found, Solution) else found.proved:
+        if _proved(found):
             return found
     found = _within(problem, limits, deadline=deadline, cancel=cancel)
     if first is not None and (isinstance(found, Infeasible) or first.cost < found.cost):

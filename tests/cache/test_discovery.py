@@ -156,3 +156,19 @@ async def test_a_watch_of_what_is_needed_counts_as_before(api: FakeApi, make: Ma
     api.script = failing
     api.end_watches("/api/v1/pods")
     await until(lambda: "pods: watch down" in cache.problem())
+
+
+async def test_jobs_are_not_asked_for_where_no_jobset_is(api: FakeApi, make: Make) -> None:
+    """Every server has them, and most extenders no right to list them."""
+    asked: list[str] = []
+
+    async def listening(request: web.Request) -> web.StreamResponse | None:
+        asked.append(request.path)
+        return None
+
+    api.script = listening
+    cache = make(discovery_seconds=0.05)
+    await cache.start()
+    await cache.wait_synced(5)
+    await until(lambda: cache.stats.discoveries > 2)
+    assert not [path for path in asked if path.startswith("/apis/batch")]

@@ -208,6 +208,12 @@ def plain_calls(installation: Installation) -> None:
         entry.pop("tlsConfig")
 
 
+def under_another_name(installation: Installation) -> None:
+    """What is called otherwise is looked at as well."""
+    put(installation.extender, {"resources": None})
+    installation.extender["name"] = "gangs"
+
+
 def arguments(old: str, new: str) -> Change:
     """Replace a word of the extender's command line."""
 
@@ -251,6 +257,7 @@ PODS = [
     *case(
         "privileged", EVERY, on_container("securityContext", privileged=True), "error privileged"
     ),
+    *case("no limits under another name", EVERY, under_another_name, "error no-memory-limit"),
     *case("root", EVERY, on_context(runAsNonRoot=False, runAsUser=0), "error root-user"),
     *case("user 0", EVERY, on_context(runAsNonRoot=True, runAsUser=0), "error root-user"),
     *case("nothing about the user", EVERY, on_context(runAsNonRoot=None), "error root-user"),

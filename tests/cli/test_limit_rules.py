@@ -12,7 +12,9 @@ from extender.model.errors import InvalidInput
 CASES = {
     "plan: {seconds: 20, overrunSeconds: 40}": "warning overrun-late f: plan.overrunSeconds",
     "plan: {namespaceShare: 1}": "hint share-whole f: plan.namespaceShare",
+    "server: {headSeconds: 86400}": "warning limit-wide f: server.headSeconds",
     "seats: {giveUps: 0}": "warning never-suspended f: seats.giveUps",
+    "seats: {giveUps: 101}": "warning limit-wide f: seats.giveUps",
     "eviction: {longestGraceSeconds: 604800}": "warning grace-endless "
     "f: eviction.longestGraceSeconds",
 }

@@ -41,6 +41,8 @@ SIZES = ("1", "2", "3", "4", "0", "-1", "many", "2147483647", "9" * 4000, "4.0",
 TASK_GROUPS = "yunikorn.apache.org/task-groups"
 GANG_GROUPS = "gang.scheduling.koordinator.sh/groups"
 HOSTNAME = "kubernetes.io/hostname"
+DEEP = '[{"name":"a","minMember":1,"x":' + "[" * 1500 + "]" * 1500 + "}]"
+"""Task groups with more levels, in a field of no meaning, than the interpreter's stack takes."""
 
 texts = st.one_of(
     st.sampled_from(("", "true", "false", "non-preemptible", "rack", HOSTNAME, "a b", "ä" * 50)),
@@ -107,6 +109,7 @@ task_groups = st.one_of(
         max_size=3,
     ).map(json.dumps),
     st.integers(1, 3000).map(lambda n: json.dumps([{"name": "a", "minMember": 1}] * n)),
+    st.just(DEEP),
     texts,
 )
 gang_groups = st.one_of(
@@ -230,10 +233,19 @@ def pods(draw: st.DrawFn) -> Obj:
     if draw(st.booleans()):
         requests["cpu"] = draw(st.sampled_from(("3", "7", "9")))
     container: Obj = {"name": "c", "resources": {"requests": requests}}
+    sidecars = [
+        {
+            "name": f"s{number}",
+            "restartPolicy": "Always",
+            "resources": {"requests": {f"example.com/r{number}": "1"}},
+        }
+        for number in range(draw(st.sampled_from((0,) * 18 + (2, 300))))
+    ]
     if draw(st.integers(0, 5)) == 0:
         container["ports"] = [{"containerPort": 80, "hostPort": draw(st.sampled_from((80, 443)))}]
     spec: Obj = {
         "containers": [container],
+        "initContainers": sidecars,
         "priority": CLASSES[cls],
         "priorityClassName": cls,
         "preemptionPolicy": draw(st.sampled_from(("PreemptLowerPriority",) * 3 + ("Never",))),

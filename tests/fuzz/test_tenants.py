@@ -8,12 +8,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from extender.gang.incremental.protection import Protections
+from extender.groups.dialect import Declaration, Dialect
+from extender.groups.yunikorn import TaskGroup
 from extender.model.names import label_key_problem
 from extender.search.census import STAYS
-from tests.fuzz.hostile import TEN_YEARS
+from tests.fuzz.hostile import DEEP, TEN_YEARS
 from tests.fuzz.tenants import Totals, batch, main, play
 from tests.fuzz.world import Broken
 
@@ -90,3 +93,17 @@ def test_memory_is_weighed() -> None:
 def test_it_runs_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seconds", "1", "--seed", "7", "--batch", "5"]) == 0
     assert "nothing broken" in capsys.readouterr().out
+
+
+def test_a_dialect_that_stumbles_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = {**pods(annotations={"yunikorn.apache.org/task-groups": DEEP}), "bound": False}
+    waiting["pod"]["metadata"]["labels"] = {"applicationId": "a"}
+    play((False, [waiting]))
+
+    def unguarded(dialect: Dialect, *given: Any) -> Declaration:
+        msgspec.json.decode(DEEP, type=list[TaskGroup])
+        return dialect.declare(*given)
+
+    monkeypatch.setattr("extender.groups.resolver._declared", unguarded)
+    with pytest.raises(RecursionError):
+        play((False, [waiting]))

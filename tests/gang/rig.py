@@ -164,6 +164,7 @@ class Rig:
         cpu: str = "3",
         grace: int = 0,
         labels: dict[str, str] | None = None,
+        job: str = "",
     ) -> Obj:
         spec: Obj = {
             "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
@@ -175,9 +176,11 @@ class Rig:
             spec["schedulingGroup"] = {"podGroupName": group}
         if on:
             spec["nodeName"] = on
-        return await self.client.create(
-            PODS, {"metadata": {"name": name, "labels": labels or {}}, "spec": spec}
-        )
+        metadata: Obj = {"name": name, "labels": labels or {}}
+        if job:
+            owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-{job}"}
+            metadata["ownerReferences"] = [{**owner, "controller": True}]
+        return await self.client.create(PODS, {"metadata": metadata, "spec": spec})
 
     async def gang(
         self, name: str, count: int, cls: str, *, on: str = "", grace: int = 0, whole: bool = True

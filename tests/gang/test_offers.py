@@ -89,6 +89,29 @@ def test_after_many_offers_at_once_none_is_kept_beyond_its_time() -> None:
     assert list(made._made) == ["uid-late"]
 
 
+def test_names_are_bounded_and_the_oldest_offers_count_everywhere() -> None:
+    """Pods of nobody's gang, asked about at once, kept every node's name each for four seconds."""
+    time = Time()
+    made = Offers(time, 0.0, most_names=5)
+    note(made, pod("a"), pod("b"), pod("c"))
+    assert taken([*made.in_the_way(time.now + 1, {"n1", "n2"}, 0)]) == [
+        ("uid-a", "n1"),
+        ("uid-a", "n2"),
+        ("uid-b", "n1"),
+        ("uid-c", "n1"),
+    ]
+    made.settled("uid-b")
+    made.settled("uid-a")
+    note(made, pod("d"))
+    assert taken([*made.in_the_way(time.now + 1, {"n2"}, 0)]) == []
+    note(made, pod("e"), nodes=("n0", "n1", "n2", "n3", "n4", "n5"))
+    assert [uid for uid, _ in taken([*made.in_the_way(time.now + 1, {"n9"}, 0)])] == [
+        "uid-c",
+        "uid-d",
+        "uid-e",
+    ]
+
+
 async def test_seats_open_once_it_is_seen_where_an_earlier_pod_went(rig: Rig) -> None:
     """The pod is assumed on n0 by kube-scheduler; a plan that counts on n0 would start in part."""
     await rig.pod("early", cls="low")

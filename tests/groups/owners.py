@@ -10,7 +10,7 @@ from typing import Any
 
 from extender.model.decode import decode_group
 from extender.model.objects import GroupObject
-from extender.model.owner_kinds import OWNER_KINDS
+from extender.model.owner_kinds import OTHER_KINDS
 
 Obj = dict[str, Any]
 
@@ -46,7 +46,7 @@ def job(name: str, each: int, of: str = "g", **status: Any) -> Obj:
 
 def document(source: str, name: str, spec: Obj, status: Obj | None = None, **meta: Any) -> Obj:
     """Any of them."""
-    kind = OWNER_KINDS[source]
+    kind = OTHER_KINDS[source]
     return {
         "apiVersion": f"{kind.group}/{kind.versions[0]}",
         "kind": kind.kind,

@@ -1,4 +1,7 @@
-"""Conflicts, priorities, configuration, and that resolving never raises."""
+"""Conflicts, priorities, configuration, and that resolving never raises.
+
+See docs/security.md, row 4.
+"""
 
 from __future__ import annotations
 

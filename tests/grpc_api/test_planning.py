@@ -1,4 +1,7 @@
-"""Plan and Explain: true answers, and nothing comes of asking."""
+"""Plan and Explain: true answers, and nothing comes of asking.
+
+See docs/security.md, row 12.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,18 @@
-"""Gangs of other systems on a real kube-scheduler, one after the other in one cluster.
+"""Gangs of other systems on a real kube-scheduler, all side by side in one cluster.
 
-The pods are those of tests/groups/recorded.py without their owners, which no controller here
-has made (the garbage collector would take such pods). Of PodGroup objects the extender has
-no right to read any: manifests/rbac.yaml, as shipped.
+Each system has four nodes of its own. Its pods are those of tests/groups/recorded.py without
+their owners, which no controller here has made (the garbage collector would take such pods); its
+objects are of kinds without a schema. With each:
+
+1. A low gang of four runs; a high one is made, and one of the four nodes is closed: nobody is
+   evicted, nobody bound. The node opens: all of the high one run, and none of the low one is left.
+2. A pod of equal priority changes nothing. A more urgent single pod: all four of the gang go.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,66 +22,135 @@ from msgspec.structs import replace
 from extender.model.custom_groups import CustomGroup
 from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
+from tests.controlplane import crds
+from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
-from tests.controlplane.objects import make_pod
+from tests.controlplane.objects import make_node, make_pod
 from tests.controlplane.rights import grant_manifest
-from tests.groups import recorded
+from tests.groups import owners, recorded
+
+Obj = dict[str, Any]
+Meta = Callable[[int, int, str], Obj]
 
 CUSTOM = CustomGroup(name="ours", annotation="x.example/run", size_annotation="x.example/pods")
-SYSTEMS = (
-    "kueue-annotation",
-    "kueue-skypilot",
-    "koordinator",
-    "yunikorn",
-    "leader-worker-set-kueue",
-    "training-operator-mpi",
-    "ray-cluster",
-    "spark",
-    "volcano",
-    "kai",
-    "custom",
-)
-SECONDS = 60.0
+SECONDS = 120.0
 
 
-def _gang(system: str, name: str, cls: str, *, bound: bool) -> list[dict[str, Any]]:
-    """Four pods of 3 CPU, on n0 to n3 when they are bound."""
-    pods = []
-    for i in range(4):
-        meta: dict[str, Any] = {"annotations": {"x.example/run": name, "x.example/pods": "4"}}
-        if system != "custom":
-            meta = recorded.EVERY[system](i, 4, name)
-        pods.append(
-            make_pod(
-                f"{name}-{i}",
-                cpu=3,
-                priority_class=cls,
-                labels=meta.get("labels"),
-                annotations=meta.get("annotations"),
-                node=f"n{i}" if bound else None,
-            )
+def _custom(i: int, size: int, gang: str) -> Obj:
+    return {"annotations": {"x.example/run": gang, "x.example/pods": str(size)}}
+
+
+def _skypilot(i: int, size: int, gang: str) -> Obj:
+    return {"labels": {"parent": "skypilot", "skypilot-cluster-name": gang}}
+
+
+def _jobset(i: int, size: int, gang: str) -> Obj:
+    return owners.jobset_pod(i, "w", gang, index=i)
+
+
+def _coscheduling(i: int, size: int, gang: str) -> Obj:
+    return {"labels": {"scheduling.x-k8s.io/pod-group": gang}}
+
+
+SYSTEMS: dict[str, Meta] = {
+    **recorded.EVERY,
+    "custom": _custom,
+    "skypilot": _skypilot,
+    "jobset": _jobset,
+    "scheduling-plugins": _coscheduling,
+}
+
+
+def _objects(system: str, gang: str) -> list[Obj]:
+    """What tells the size of a gang of four, where the pods do not."""
+    if system in recorded.OBJECTS:
+        return [recorded.group_document(system, 4, gang)]
+    if system == "scheduling-plugins":
+        made = recorded.group_document("volcano", 4, gang)
+        return [{**made, "apiVersion": "scheduling.x-k8s.io/v1alpha1"}]
+    if system == "jobset":
+        return [owners.jobset(owners.replicated("w", each=4), name=gang)]
+    if system == "ray-cluster":
+        spec = {"workerGroupSpecs": [{"groupName": "small-group", "replicas": 3}]}
+        return [owners.document("ray-cluster", gang, spec)]
+    if system == "training-operator":
+        replicas = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
+        return [owners.document("pytorchjob", gang, {"pytorchReplicaSpecs": replicas})]
+    return []
+
+
+class Play:
+    """One system's part."""
+
+    def __init__(self, client: Client, system: str) -> None:
+        self._client = client
+        self._system = system
+        self._short = system.replace("-", "")
+        self._nodes = [f"{self._short}-{i}" for i in range(4)]
+
+    def prepare(self) -> None:
+        """Its nodes, with the low gang on them, and what tells of its gangs."""
+        for name in self._nodes:
+            self._client.create(make_node(name, labels={"bed": self._short}))
+        for cls in ("low", "high"):
+            for made in _objects(self._system, self._gang(cls)):
+                meta = {"name": made["metadata"]["name"]}
+                self._client.create({**made, "metadata": meta})
+        self._client.create_all(*self._members("low", bound=True))
+
+    def run(self) -> None:
+        """Both steps."""
+        client, last = self._client, self._nodes[-1]
+        low, high = self._names("low"), self._names("high")
+        client.wait_running(*low, timeout=SECONDS)
+        client.patch("Node", last, {"spec": {"unschedulable": True}})
+        client.create_all(*self._members("high"))
+        client.wait_for(lambda: self._refused(high), SECONDS, f"{self._system}: refused")
+        self._all_stay(low)
+        client.patch("Node", last, {"spec": {"unschedulable": False}})
+        client.wait_running(*high, timeout=SECONDS)
+        assert [client.get_or_none("Pod", name) for name in low] == [None] * 4, self._system
+        client.create(self._single("high"))
+        client.wait_for(
+            lambda: self._refused([f"{self._short}-high"]), SECONDS, f"{self._system}: its peer"
         )
-    return pods
+        self._all_stay(high)
+        client.create(self._single("top"))
+        client.wait_running(f"{self._short}-top", timeout=SECONDS)
+        for name in high:
+            client.wait_gone("Pod", name)
 
+    def _gang(self, cls: str) -> str:
+        return f"{cls}{self._short}-0"
 
-def _play(cluster: Cluster, system: str) -> None:
-    """A low gang runs; a high one arrives that cannot fit, and then can."""
-    client = cluster.client
-    short = system.replace("-", "")
-    low, high = (
-        _gang(system, f"{cls}{short}-0", cls, bound=cls == "low") for cls in ("low", "high")
-    )
-    victims = [pod["metadata"]["name"] for pod in low]
-    members = [pod["metadata"]["name"] for pod in high]
-    client.patch("Node", "n3", {"spec": {"unschedulable": False}})
-    client.create_all(*low)
-    before = {pod["metadata"]["uid"] for pod in client.wait_running(*victims, timeout=SECONDS)}
-    client.patch("Node", "n3", {"spec": {"unschedulable": True}})
-    client.create_all(*high)
+    def _names(self, cls: str) -> list[str]:
+        return [f"{self._gang(cls)}-{i}" for i in range(4)]
 
-    def refused() -> bool:
-        pods = [client.get("Pod", name) for name in members]
-        assert not any(pod["spec"].get("nodeName") for pod in pods), system
+    def _members(self, cls: str, *, bound: bool = False) -> list[Obj]:
+        """Four pods of 3 CPU for nodes of 4."""
+        pods = []
+        for i, name in enumerate(self._names(cls)):
+            meta = SYSTEMS[self._system](i, 4, self._gang(cls))
+            pods.append(
+                make_pod(
+                    name,
+                    cpu=3,
+                    priority_class=cls,
+                    labels=meta.get("labels"),
+                    annotations=meta.get("annotations"),
+                    node=self._nodes[i] if bound else None,
+                    spec={"nodeSelector": {"bed": self._short}},
+                )
+            )
+        return pods
+
+    def _single(self, cls: str) -> Obj:
+        chosen = {"nodeSelector": {"bed": self._short}}
+        return make_pod(f"{self._short}-{cls}", cpu=3, priority_class=cls, spec=chosen)
+
+    def _refused(self, names: list[str]) -> bool:
+        pods = [self._client.get("Pod", name) for name in names]
+        assert not any(pod["spec"].get("nodeName") for pod in pods), self._system
         return all(
             any(
                 condition["type"] == "PodScheduled" and condition["status"] == "False"
@@ -85,34 +159,39 @@ def _play(cluster: Cluster, system: str) -> None:
             for pod in pods
         )
 
-    client.wait_for(refused, SECONDS, f"{system}: all are refused")
-    here = [client.get("Pod", name) for name in victims]
-    assert {pod["metadata"]["uid"] for pod in here} == before, system
-    assert not any(pod["metadata"].get("deletionTimestamp") for pod in here), system
-    client.patch("Node", "n3", {"spec": {"unschedulable": False}})
-    client.wait_running(*members, timeout=SECONDS)
-    assert [client.get_or_none("Pod", name) for name in victims] == [None] * 4, system
-    for name in members:
-        client.delete("Pod", name, grace=0)
-    for name in members:
-        client.wait_gone("Pod", name)
+    def _all_stay(self, names: list[str]) -> None:
+        here = [self._client.get("Pod", name) for name in names]
+        assert not any(pod["metadata"].get("deletionTimestamp") for pod in here), self._system
 
 
 @pytest.mark.real
 async def test_gangs_of_other_systems(cluster: Cluster, tmp_path: Path) -> None:
-    await asyncio.to_thread(grant_manifest, cluster.client)
-    await asyncio.to_thread(cluster.nodes, 4)
-    await asyncio.to_thread(cluster.priority_classes, low=1, high=100)
-    settings = replace(
-        Settings(),
-        seats=SeatSettings(record_namespace=cluster.namespace),
-        groups=GroupSettings(custom=(CUSTOM,)),
+    client = cluster.client
+    await asyncio.to_thread(grant_manifest, client, others=True)
+    await asyncio.to_thread(crds.install, client)
+    await asyncio.to_thread(cluster.priority_classes, low=1, high=100, top=1000)
+    groups = GroupSettings(
+        custom=(CUSTOM,), unit={"scheduling-plugins": "all", "scheduling-plugins-label": "all"}
     )
+    seats = SeatSettings(record_namespace=cluster.namespace)
+    settings = replace(Settings(), seats=seats, groups=groups)
+    plays = [Play(client, system) for system in SYSTEMS]
+    for play in plays:
+        await asyncio.to_thread(play.prepare)
     hooks = ExtenderProcess(tmp_path, cluster.control_plane.extender_kubeconfig, settings)
     try:
         await hooks.start()
         await asyncio.to_thread(cluster.use_extender, hooks.url)
-        for system in SYSTEMS:
-            await asyncio.to_thread(_play, cluster, system)
+        failed: list[str] = []
+        for system, result in zip(
+            SYSTEMS,
+            await asyncio.gather(
+                *(asyncio.to_thread(play.run) for play in plays), return_exceptions=True
+            ),
+            strict=True,
+        ):
+            if isinstance(result, BaseException):
+                failed.append(f"{system}: {type(result).__name__}: {result}")
+        assert not failed, "\n".join(failed)
     finally:
         await hooks.close()

@@ -229,6 +229,13 @@ class Checks(Listener):
         flights = () if coordinator is None else coordinator.book
         return {id(each.plan) for each in flights if each.state.value == "evicting"}
 
+    def _rolled_back(self, pod: Seen) -> bool:
+        """Whether its gang runs in part and such members are to go (docs/barrier.md)."""
+        running = sum(each.runs for each in self._state.of_work(pod.work.name))
+        named = self._naming(pod.uid)
+        deletes = self._settings.seats.rollback == "delete"
+        return deletes and not named and 0 < running < pod.work.quorum
+
     def _beside(self, plan: Any) -> list[Any]:
         """Return the other plans in flight that hold their seats."""
         coordinator = self._host().coordinator
@@ -246,6 +253,8 @@ class Checks(Listener):
         known = cache.pod(uid) if cache is not None else None
         if pod is None or known is None or known.deleting:
             return  # gone, or going already: nothing is lost by asking
+        if self._rolled_back(pod):
+            return
         started = uid in self._begun
         plans = self._naming(uid)
         allowed = any(plan.priority > pod.priority for plan in plans)

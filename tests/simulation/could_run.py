@@ -61,6 +61,8 @@ class CouldRun:
         cache = self._cache()
         assert cache is not None
         snapshot = cache.snapshot()
+        if any(s.uid not in self._state.pods or self._state.pods[s.uid].going for s in plan.seats):
+            return False  # who goes is news to it
         leaving = {v.uid for v in plan.waits_for}
         named = {v.uid for v in plan.victims}
         if any(v.uid in named for each in others for v in each.victims):

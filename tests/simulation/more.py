@@ -46,6 +46,16 @@ def _barrier(script: Script, chance: Chance) -> Script:
     )
 
 
+def _rollback(script: Script, chance: Chance) -> Script:
+    """Members of a gang that runs in part are deleted, with or without the barrier."""
+    return replace(
+        script,
+        settings=replace(script.settings, seats=replace(script.settings.seats, rollback="delete")),
+        slow_binds=chance.hit("slow-binds", 0.5),
+        bind_fails=chance.pick("bind-fails", (0.0, 0.2, 0.5)),
+    )
+
+
 EDITS = (
     "resize", "drop-group", "grow", "lessen", "suspend", "replace-pod", "unprotect", "unbudget",
     "flicker", "shrink", "touch-records", "drop-records", "drop-lease", "restart-scheduler",
@@ -109,4 +119,5 @@ MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "barrier": _barrier,
     "edits": _edits,
     "minutes": _minutes,
+    "rollback": _rollback,
 }

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Seat, Victim
+from extender.model.snapshot import Snapshot
 
 
 class State(Enum):
@@ -101,6 +102,8 @@ class Flight(Struct, kw_only=True):
     """They are kept away now."""
     doubted: bool = False
     """Another pod came to a node with a seat: the plan is to be compared again."""
+    seen: Snapshot | None = None
+    """The cluster when the plan was made, until its first eviction."""
     nodes: object = None
     """The cluster's nodes when it was last compared with them; another object when one changed."""
     stayed: dict[str, Victim] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from extender.gang.act.expectations import shown_in
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.offers import Offers
 from extender.gang.act.unit import Unit
+from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import member_problem, present, quick_problem
@@ -79,6 +80,17 @@ class Comparison:
         holds += nominated_seats(gang, snapshot, {hold.uid for hold in held})
         going = {*flight.victims, *flight.waits}
         return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
+
+    def spares(self, flight: Flight) -> str:
+        """Return why nobody may have to go after all, "" when nothing speaks for it.
+
+        A plan is searched for again for that once, however much comes and goes.
+        """
+        if flight.seen is None or flight.replans or not flight.victims:
+            return ""
+        holds = [hold for hold in self._book.holds() if hold.gang != flight.key]
+        name = room_came(flight.pods, flight.seen, self.shown(), holds)
+        return f"{name} has room since the plan was made" if name else ""
 
     def stays(self, flight: Flight) -> str:
         """Return who of those waited for does not go after all, "" when all do."""

@@ -378,6 +378,8 @@ class Elector:
                         self._wake.set()
             except ApiError as error:
                 log.debug("lease watch ended", error=str(error))
+            except Exception:  # without it a hand-over takes as long as the next look at the lease
+                log.exception("lease watch failed")
             await self._sleep(self._settings.retry_seconds)
 
     async def _either(self, event: asyncio.Event, seconds: float) -> None:

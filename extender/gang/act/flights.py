@@ -169,6 +169,7 @@ class Flights:
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
             started=now if started is None else started,
             replans=replans,
+            seen=snapshot,
         )
 
     def begin(self, flight: Flight) -> None:
@@ -251,10 +252,11 @@ class Flights:
 
     async def _go_on(self, flight: Flight) -> None:
         """Compare a recorded plan with the newest state, then do what it needs next."""
-        why = self.problem(flight)
+        why = self.problem(flight) or self._comparison.spares(flight)
         if why:
             self._replan(flight, why)
             return
+        flight.seen = None
         flight.enter(State.EVICTING, self._clocks.monotonic())
         flight.nodes = self._snapshot().nodes
         hints = self._settings.seats.nominate and bool(flight.victims or flight.waits)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 import structlog
+from cachetools import LRUCache
 
 from extender.gang.act.background import Background, each
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.calls import Calls
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.gang_objects import objects_of
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.owner_warnings import OwnerWarnings, words_of
@@ -33,6 +35,7 @@ MAX_TOLD = 64
 MAX_WARNED = 4
 """Members of a refused gang that get an event: they all wait for the same."""
 MAX_HELD_BACK = 4096
+MAX_UNITS = 4096
 RECORD_ASIDE = "PlanRecordKeptAside"
 MAP = "ConfigMap"
 CONCURRENCY = 32
@@ -59,6 +62,8 @@ class Notices:
         self._spawn = background.spawn
         self._held_back: dict[str, Pod] = {}
         """Pods without a seat that one kept off a node, to be woken when a plan ends."""
+        self._units_told: LRUCache[tuple[str, str], bool] = LRUCache(MAX_UNITS)
+        """Plan and unit of which the gang's objects know."""
         self._gate = asyncio.Semaphore(CONCURRENCY)
         self.nominations = Nominations(
             notifier, book, snapshot, background, self._gate, CONCURRENCY
@@ -113,6 +118,9 @@ class Notices:
         why = f": {victim.reason}" if victim.reason else ""
         note = f"{unit.message}; this pod (priority {victim.priority}){why}"
         self._event(victim, "Preempted", note)
+        if unit.whole and (unit.plan_id, unit.name) not in self._units_told:
+            self._units_told[unit.plan_id, unit.name] = True
+            self._tell_objects(_key(unit.name), "Preempted", f"{unit.message}; it goes whole")
         if first and flight is not None:
             self._tell_members(flight)
 
@@ -136,6 +144,8 @@ class Notices:
         members = [] if flight is None else list(flight.pods.values())
         for pod in members[:MAX_TOLD]:
             self._event(pod, "PreemptionIncomplete", note, "Warning")
+        self._tell_objects(_key(unit.name), "GangBroken", note, "Warning")
+        self._tell_objects(unit.preemptor, "PreemptionIncomplete", note, "Warning")
 
     def warn(self, pods: Iterable[Pod], reason: str, note: str) -> None:
         """Warn the owners of some pods, whatever they were told a moment ago."""
@@ -149,9 +159,9 @@ class Notices:
         if words is None:
             return
         reason, note = words
-        dialect, _, rest = decision.gang.partition(":")
-        namespace, _, name = rest.partition("/")
-        members = self._snapshot().members.get(GangKey(dialect, namespace, name), ())
+        key = _key(decision.gang)
+        members = self._snapshot().members.get(key, ())
+        self._tell_objects(key, reason, note, "Warning")
         waiting = (pod for pod in members if not pod.node and not pod.deleting)
         for pod in islice(waiting, MAX_WARNED):
             self._event(pod, reason, note, "Warning")
@@ -180,9 +190,10 @@ class Notices:
         note: str,
         kind: str = "Warning",
         about: str = "Pod",
+        api_version: str = "v1",
     ) -> None:
         async with self._gate:
-            await self._notifier.event(uid, namespace, name, reason, note, kind, about)
+            await self._notifier.event(uid, namespace, name, reason, note, kind, about, api_version)
 
     def _tell_members(self, flight: Flight) -> None:
         victims = flight.plan.victims
@@ -194,3 +205,22 @@ class Notices:
         )
         for pod in list(flight.pods.values())[:MAX_TOLD]:
             self._event(pod, "GangPreempting", note)
+        self._tell_objects(flight.key, "GangPreempting", note)
+
+    def _tell_objects(self, key: GangKey, reason: str, note: str, kind: str = "Normal") -> None:
+        """Tell a gang's PodGroup, JobSets and Jobs what its pods are told."""
+        snapshot = self._snapshot()
+        for one in objects_of(key, snapshot.members.get(key, ()), snapshot):
+            if kind == "Warning" and not self.warnings.due(one.uid, reason):
+                continue
+            write = self._write(
+                one.uid, one.namespace, one.name, reason, note, kind, one.kind, one.api_version
+            )
+            self._spawn(write)
+
+
+def _key(gang: str) -> GangKey:
+    """Return the key that a gang's text is of."""
+    dialect, _, rest = gang.partition(":")
+    namespace, _, name = rest.partition("/")
+    return GangKey(dialect, namespace, name)

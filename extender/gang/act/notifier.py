@@ -65,8 +65,9 @@ class Notifier:
         note: str,
         kind: str = "Normal",
         about: str = "Pod",
+        api_version: str = "v1",
     ) -> None:
-        """Record a core/v1 Event on an object of kind ``about``.
+        """Record a core/v1 Event on an object of kind ``about`` of ``api_version``.
 
         Its name repeats for the same reason and note.
         """
@@ -77,7 +78,7 @@ class Notifier:
             "kind": "Event",
             "metadata": {"name": f"{name[:200]}.{digest}{int(now):x}"},
             "involvedObject": {
-                "apiVersion": "v1",
+                "apiVersion": api_version,
                 "kind": about,
                 "namespace": namespace,
                 "name": name,

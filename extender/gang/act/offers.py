@@ -14,6 +14,7 @@ from itertools import islice
 from math import inf
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold
@@ -21,6 +22,9 @@ from extender.model.plan import Hold
 OFFER_SECONDS = 4.0
 """How long a node that was offered to a pod counts as possibly taken by it."""
 FORGOTTEN = 128
+MOST_NAMES = 500_000
+"""Names of nodes that are kept, of all offers together: a hundred bytes each at most. How many pods
+are asked about within OFFER_SECONDS is for whoever makes pods to choose."""
 """How many old offers are forgotten with each new one, at most."""
 BLIND_SECONDS = 2.0
 """For how long after the start it is not known what a life before has offered."""
@@ -32,17 +36,24 @@ class Offer(Struct, frozen=True):
 
     requests: Requests
     priority: int
-    nodes: Sequence[str]
+    nodes: Sequence[str] | None
+    """None: anywhere, for all that is kept. Seats open OFFER_SECONDS later at most for that."""
     time: float
 
 
 class Offers:
     """Unsettled offers by pod, oldest first. ``monotonic`` gives seconds."""
 
-    def __init__(self, monotonic: Callable[[], float], blind_seconds: float) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float], blind_seconds: float, most_names: int = MOST_NAMES
+    ) -> None:
         self._now = monotonic
         self._blind_seconds = blind_seconds
+        self._most_names = most_names
         self._made: dict[str, Offer] = {}
+        self._named: dict[str, int] = {}
+        """Uid -> how many names are kept, the oldest first."""
+        self._names = 0
         self._seeing = 0.0
         """From when on every offer that still counts is known."""
 
@@ -53,15 +64,25 @@ class Offers:
     def note(self, pod: Pod, nodes: Sequence[str]) -> None:
         """A pod may be on one of these nodes from now on; its earlier offer is void."""
         now = self._now()
-        self._made.pop(pod.uid, None)
+        self._drop(pod.uid)
         self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, now)
+        self._named[pod.uid] = len(nodes)
+        self._names += len(nodes)
         for oldest in list(islice(self._made, FORGOTTEN)):
             if now - self._made[oldest].time <= OFFER_SECONDS:
                 break
-            del self._made[oldest]
+            self._drop(oldest)
+        while self._names > self._most_names:
+            oldest = next(iter(self._named))
+            self._names -= self._named.pop(oldest)
+            self._made[oldest] = replace(self._made[oldest], nodes=None)
 
     def settled(self, uid: str) -> Offer | None:
         """The pod is bound, gone or asked about again; return what it was offered last."""
+        return self._drop(uid)
+
+    def _drop(self, uid: str) -> Offer | None:
+        self._names -= self._named.pop(uid, 0)
         return self._made.pop(uid, None)
 
     def unknown(self, since: float) -> bool:
@@ -83,6 +104,8 @@ class Offers:
             if first and offer.time < until and now - offer.time <= OFFER_SECONDS:
                 found += [
                     Hold(NOBODY, 0, uid, name, offer.requests)
-                    for name in sorted(wanted.intersection(offer.nodes))
+                    for name in sorted(
+                        wanted if offer.nodes is None else wanted.intersection(offer.nodes)
+                    )
                 ]
         return found

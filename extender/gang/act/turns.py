@@ -18,6 +18,7 @@ from extender.gang.act.flights import Flights
 from extender.gang.act.planner_thread import Masks, Overran, PlannerThread
 from extender.gang.act.source import Source
 from extender.gang.act.waiting import Version, Waiting
+from extender.gang.plan.new_room import room_came
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import unchanged
 from extender.gang.tell.decisions import (
@@ -97,7 +98,7 @@ class Turns:
 
         ``before`` is the gang's plan that the new one takes the place of.
         """
-        for _ in range(COMPARISONS):
+        for attempt in range(COMPARISONS):
             stale = self._stale()
             if stale is not None:
                 return self._refuse(
@@ -130,6 +131,8 @@ class Turns:
                 return self._refuse(
                     Refusal(gang=key, code="changed", message=why), NEVER, verb, seconds
                 )
+            if not why and attempt == 0 and self._room_came(draft, snapshot):
+                continue  # once: where something changes all the time the gang has its turn too
             if not why:
                 return self._commit(draft, verb, seconds)
         refusal = Refusal(
@@ -196,6 +199,14 @@ class Turns:
             if why:
                 return why
         return self._takes_from_binding(draft) or self._flights.problem(draft)
+
+    def _room_came(self, draft: Flight, snapshot: Snapshot) -> bool:
+        """Whether its victims might be spared by what is free since ``snapshot``."""
+        if not draft.victims:
+            return False
+        taken = {*draft.plan.takes_over, draft.key}
+        holds = [hold for hold in self._book.holds() if hold.gang not in taken]
+        return bool(room_came(draft.pods, snapshot, self._flights.shown(), holds))
 
     def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in a newer snapshot."""

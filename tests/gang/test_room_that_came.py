@@ -1,0 +1,67 @@
+"""Room that comes after the search is used: nobody is evicted for seats that are free by then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.gang.rig import HIGH, LOW, Rig, full_cluster
+
+
+class Gate:
+    """Holds the first call of a coroutine function before (or after) it works."""
+
+    def __init__(self, work: Any, *, after: bool) -> None:
+        self.reached = False
+        self.opened = asyncio.Event()
+        self._work = work
+        self._after = after
+
+    async def __call__(self, *args: Any, **named: Any) -> Any:
+        held, self.reached = not self.reached, True
+        if held and not self._after:
+            await self.opened.wait()
+        result = await self._work(*args, **named)
+        if held and self._after:
+            await self.opened.wait()
+        return result
+
+
+async def _two_nodes_more(rig: Rig) -> None:
+    for name in ("x0", "x1"):
+        await rig.client.create(
+            "/api/v1/nodes",
+            {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "110"}}},
+        )
+    await rig.until(lambda: {"x0", "x1"} <= rig.cache.snapshot().nodes.keys(), "they are cached")
+
+
+def _free_seats(rig: Rig) -> bool:
+    return any(
+        {seat.node for seat in flight.plan.seats} == {"x0", "x1"} and flight.state.value == "open"
+        for flight in rig.coordinator.book
+    )
+
+
+@pytest.mark.parametrize("moment", ["search", "record"])
+async def test_nodes_that_come_before_the_first_eviction_spare_the_victims(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    if moment == "search":
+        owner: Any = rig.coordinator._planner_thread
+        gate = Gate(owner.plan, after=True)
+        monkeypatch.setattr(owner, "plan", gate)
+    else:
+        owner = rig.coordinator.flights.keeper
+        gate = Gate(owner.write, after=False)
+        monkeypatch.setattr(owner, "write", gate)
+    await full_cluster(rig)
+    asked = asyncio.create_task(rig.preempt("high-0", n0=["low-0"]))
+    await rig.until(lambda: gate.reached, "the plan comes to that")
+    await _two_nodes_more(rig)
+    gate.opened.set()
+    await asked
+    await rig.until(lambda: _free_seats(rig), "it has seats on the new nodes")
+    assert await rig.names() == {*LOW, *HIGH}
