@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from extender.gang.act import evictions
 from extender.gang.act.unit import Fate, Unit
 from extender.sandbox.faults import Fault
 from tests.gang.rig import Rig, full_cluster
@@ -21,14 +22,14 @@ async def lose_an_answer(rig: Rig) -> Unit:
         Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
     )
     rig.server.faults.stall()  # the watch is behind the answers
-    evictions = rig.coordinator.flights.evictions
+    ours = rig.coordinator.flights.evictions
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(
-        lambda: any(Fate.ACCEPTED in unit.fates.values() for unit in evictions.unfinished()),
+        lambda: any(Fate.ACCEPTED in unit.fates.values() for unit in ours.unfinished()),
         "low-0 is known to go",
     )
     assert lost.hits == 1
-    (unit,) = evictions.unfinished()
+    (unit,) = ours.unfinished()
     return unit
 
 
@@ -47,3 +48,40 @@ async def test_a_pod_gone_by_a_request_without_an_answer_has_gone_by_our_hand(
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
     rig.server.faults.clear()
     await rig.until_names("high-0")
+
+
+async def _killed_in_doubt(rig: Rig) -> None:
+    """Every real DELETE is lost, the user takes the gang away, and then we are killed."""
+    await full_cluster(rig)
+    lost = rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"low-.{REAL_DELETE}", drop="before")
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: lost.hits > 0, "one is lost")
+    await rig.remove("high-1")
+    keeper = rig.coordinator.flights.keeper
+    await rig.until(
+        lambda: any(kept.over and kept.written for kept in keeper._kept.values()),
+        "the record says that the unit may be gone in part",
+    )
+    await rig.kill()
+    rig.server.faults.clear()
+
+
+async def test_a_request_that_arrives_after_a_restart_is_ours(rig: Rig) -> None:
+    """The unit was unharmed when the next life looked, and half gone for good a moment later."""
+    await _killed_in_doubt(rig)
+    await rig.start()
+    await rig.remove("low-0")  # what was under way all the time
+    await rig.until_names("high-0")
+
+
+async def test_a_unit_in_doubt_is_let_go_of_when_nothing_arrives_after_a_restart(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _killed_in_doubt(rig)
+    monkeypatch.setattr(evictions, "WATCH_SECONDS", 0.5)
+    await rig.start()
+    await rig.until(lambda: not rig.coordinator.flights.evictions.unfinished(), "it is let go of")
+    await rig.until(lambda: not rig.coordinator.flights.keeper._kept, "its record is dropped")
+    assert await rig.names() == {"low-0", "low-1", "high-0"}

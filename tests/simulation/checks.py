@@ -232,9 +232,8 @@ class Checks(Listener):
     def _rolled_back(self, pod: Seen) -> bool:
         """Whether its gang runs in part and such members are to go (docs/barrier.md)."""
         running = sum(each.runs for each in self._state.of_work(pod.work.name))
-        named = self._naming(pod.uid)
         deletes = self._settings.seats.rollback == "delete"
-        return deletes and not named and 0 < running < pod.work.quorum
+        return deletes and 0 < running < pod.work.quorum
 
     def _beside(self, plan: Any) -> list[Any]:
         """Return the other plans in flight that hold their seats."""

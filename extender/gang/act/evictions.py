@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from extender.gang.act.dispatch import Dispatch
-from extender.gang.act.driver import Driver
+from extender.gang.act.driver import WATCH_SECONDS, Driver
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
@@ -113,10 +113,12 @@ class Evictions:
         message: str,
         *,
         touched: bool = False,
+        doubtful: bool = False,
         sent: Iterable[str] = (),
         size: int = 0,
     ) -> Unit:
-        """Start to evict one unit. ``touched``: part of it went in a life before.
+        """Start to evict one unit. ``touched``: part of it went in a life before; ``doubtful``: a
+        request of a life before may still arrive.
 
         ``sent`` are uids whose eviction is known to be accepted, ``size`` is how many pods it
         had when more than ``victims``.
@@ -140,6 +142,7 @@ class Evictions:
             message=message,
             must_go=set(left) if touched else set(),
             touched_at=self._now() if touched else 0.0,
+            doubtful_until=self._now() + WATCH_SECONDS if doubtful else 0.0,
         )
         same = self._by_name.setdefault(unit.name, [])
         unit.must_go.update(uid for each in same for uid in each.must_go if uid in left)
@@ -160,6 +163,7 @@ class Evictions:
     def look_after(self) -> None:
         """See to it that every eviction that is wanted is worked on; now and then."""
         for unit in self.unfinished():
+            self._let_go(unit)  # where nobody drives it, its doubt may be over
             self._dispatch.add(unit)
 
     def going(self, uid: str) -> None:

@@ -209,6 +209,16 @@ class Flights:
             plan, record.id, left, budgeted, message, touched=True, sent=sent, size=size
         )
 
+    def watch(self, record: Record, unit: list[Victim], size: int) -> None:
+        """Watch a unit that a request of a life before was lost sight of, and that is unharmed.
+
+        To be released with its plan: only if a pod of it goes soon, the rest does.
+        """
+        plan = record.plan
+        message = f"preempted by {plan.gang} (priority {plan.priority}) in a plan before a restart"
+        budgeted = self._check.budgeted(unit, plan.priority)
+        self.evictions.begin(plan, record.id, unit, budgeted, message, doubtful=True, size=size)
+
     def change(self, flight: Flight, why: str = "it is changed") -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
         flight.enter(State.CHANGING, self._clocks.monotonic())

@@ -125,6 +125,9 @@ class Recovery:
             begun = len(left) < len(unit) or any(self._leaves(v, snapshot) for v in left)
             if owed is not None:
                 left = [v for v in left if v.uid in owed]
+            if owed is not None and left and not begun:
+                self._flights.watch(record, left, len(unit))
+                continue
             going = [v.uid for v in left if self._leaves(v, snapshot)]
             if begun and len(going) < len(left):
                 if self._whole_again(unit, left, snapshot):
