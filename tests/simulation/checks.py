@@ -69,6 +69,7 @@ class Checks(Listener):
         self.offered: dict[str, tuple[float, set[str]]] = {}
         """Pod uid -> when it was last answered nodes, and which."""
         self.binds_fail = False
+        self.sparing = False
         """Nodes are refused for reasons of kube-scheduler's own."""
         self.shrunk: set[str] = set()
         """Nodes that have become smaller under their pods."""
@@ -304,7 +305,7 @@ class Checks(Listener):
                     self.broken("clash", f"the plan for {plan.gang} evicts, and {why}")
                 now = self._time()
                 offered = {u: n for u, (at, n) in self.offered.items() if now - at < OFFERED}
-                spares = self._may_spare(plan) and not self.binds_fail
+                spares = self.sparing and self._may_spare(plan) and not self.binds_fail
                 if spares and self._could_run.needless(plan, others, offered):
                     self.broken("needless", f"{plan.gang} has room without evicting {name}")
 

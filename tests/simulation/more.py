@@ -115,9 +115,19 @@ def _minutes(script: Script, chance: Chance) -> Script:
     )
 
 
+def _sparing(script: Script, chance: Chance) -> Script:
+    """Evictions are judged by room that has come a moment ago.
+
+    Not in every run: kube-scheduler's list may be some milliseconds older than the room, and a
+    plan rests on the list.
+    """
+    return replace(script, sparing=True)
+
+
 MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "barrier": _barrier,
     "edits": _edits,
     "minutes": _minutes,
     "rollback": _rollback,
+    "sparing": _sparing,
 }

@@ -50,6 +50,8 @@ class Script(Struct, frozen=True, kw_only=True):
     slow: float = 0.02
     """Longest time a search takes."""
     period: float = 0.5
+    sparing: bool = False
+    """Nobody may be evicted beside room, however short a time ago it came."""
     bind_fails: float = 0.0
     shuffle: bool = False
     slow_binds: bool = False

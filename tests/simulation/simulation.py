@@ -117,6 +117,7 @@ class Simulation:
         )
         self.scheduler.bind_fails = script.bind_fails
         self.checks.binds_fail = script.bind_fails > 0
+        self.checks.sparing = script.sparing
         self.scheduler.slow_binds = script.slow_binds
         self.scheduler.bind_verb = script.settings.bind.enabled
 

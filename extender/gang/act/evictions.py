@@ -78,6 +78,14 @@ class Evictions:
         """Return the plan's units that are begun and not gone."""
         return list(self._units.get(plan_id, {}).values())
 
+    def begun(self, plan_id: str) -> bool:
+        """Whether a request for one of the plan's victims has left."""
+        return any(
+            fate in (Fate.ASKED, Fate.ACCEPTED)
+            for unit in self.of_plan(plan_id)
+            for fate in unit.fates.values()
+        )
+
     def broken(self) -> list[Unit]:
         """Return units of which a part has gone and the rest cannot be evicted."""
         return [unit for unit in self.unfinished() if unit.touched and unit.error]

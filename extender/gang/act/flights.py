@@ -347,12 +347,21 @@ class Flights:
                 self._replan(flight, why)
                 return False
         why = self._comparison.grown(unit)
-        if not why and flight.seen is not None and flight.spared_at is not self._snapshot():
-            flight.spared_at = self._snapshot()
-            why = self._comparison.spares(flight)
+        if not why and flight.seen is not None:
+            why = self._room_came(flight)
         if why:
             self._replan(flight, why)
         return not why
+
+    def _room_came(self, flight: Flight) -> str:
+        """Return why nobody may have to go after all, as long as no request has left."""
+        if self.evictions.begun(flight.id):
+            # From here on room comes by our own hand.
+            flight.seen, flight.seen_holds, flight.spared_at = None, (), None
+        elif flight.spared_at is not self._snapshot():
+            flight.spared_at = self._snapshot()
+            return self._comparison.spares(flight)
+        return ""
 
     def eviction_sent(self, unit: Unit, victim: Victim) -> None:
         """Take note that the API server has accepted one eviction."""
@@ -360,7 +369,6 @@ class Flights:
         self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
         if flight is not None:
             flight.sent.add(victim.uid)
-            flight.seen, flight.seen_holds, flight.spared_at = None, (), None
             flight.progress_at = self._clocks.monotonic()
             flight.told = True
             self._advance(flight)
