@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 from msgspec.structs import replace
 
@@ -63,3 +66,33 @@ async def test_a_plan_in_flight_is_searched_for_anew() -> None:
         rig.server.faults.clear()
         await rig.until(lambda: all(f.state is State.OPEN for f in book), "the seats are open")
         assert await rig.names() == {"low-1", "low-2", *HIGH}
+
+
+async def test_who_takes_the_place_of_some_waits_until_the_others_are_gone() -> None:
+    """A member that must still go was counted as running: then it went, and half a gang ran."""
+    patient = replace(FAST, seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=60.0))
+    async with Rig(patient) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100)
+        await full_cluster(rig)
+        slow = rig.server.faults.plan(
+            Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
+        )
+        await rig.preempt("high-0", n0=["low-0"])
+        await rig.until(lambda: slow.hits > 0, "low-1 is asked for")
+        await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
+        await rig.nodes(2, first=2)
+        await rig.pod("low-2", cls="low", group="low")
+        await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is there")
+        answer = await rig.filter("low-2", "n2", "n3")
+        assert not answer.node_names
+        assert "the rest still has to" in answer.failed_and_unresolvable["n2"]
+        rig.server.faults.clear()
+        await rig.until(lambda: rig.cache.pod_named("default", "low-1") is None, "low-1 is gone")
+        await rig.pod("low-3", cls="low", group="low")
+        await rig.until(lambda: rig.cache.pod_named("default", "low-3") is not None, "it is there")
+        deadline = time.monotonic() + 60
+        while not any(flight.key.name == "low" for flight in rig.coordinator.book):
+            assert time.monotonic() < deadline, "both have no seats"
+            await rig.filter("low-2", "n2", "n3")
+            await asyncio.sleep(0.05)

@@ -78,6 +78,14 @@ class Evictions:
         """Return the plan's units that are begun and not gone."""
         return list(self._units.get(plan_id, {}).values())
 
+    def owes(self, name: str) -> bool:
+        """Whether pods of a unit must go and do not yet, as far as is known."""
+        return any(
+            uid in unit.must_go and unit.fates[uid] in (Fate.WAITING, Fate.ASKED)
+            for unit in self._by_name.get(name, ())
+            for uid in unit.victims
+        )
+
     def begun(self, plan_id: str) -> bool:
         """Whether a request for one of the plan's victims has left."""
         return any(

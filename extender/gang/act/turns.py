@@ -148,9 +148,21 @@ class Turns:
 
     def _must_wait(self, gang: Gang, wall: float) -> Refusal | None:
         return (
-            self._waiting.must_wait(gang, wall)
+            self._half_gone(gang)
+            or self._waiting.must_wait(gang, wall)
             or self._admission.must_wait(gang)
             or self._unseen(gang)
+        )
+
+    def _half_gone(self, gang: Gang) -> Refusal | None:
+        """Members that must still go would be counted as its own: it would run in part."""
+        if not self._flights.evictions.owes(str(gang.key)):
+            return None
+        return Refusal(
+            gang=gang.key,
+            code="settling",
+            message="a part of it went for a more urgent gang and the rest still has to: who takes "
+            "their place is planned for after that",
         )
 
     def _unseen(self, gang: Gang) -> Refusal | None:
