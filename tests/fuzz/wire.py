@@ -93,6 +93,7 @@ class Target:
         self._stop: asyncio.Event
 
     def __enter__(self) -> Target:
+        self._logging = structlog.get_config()
         structlog.configure(processors=[self.errors.process])
         logging.getLogger().addHandler(self.errors)
         self._thread.start()
@@ -105,7 +106,7 @@ class Target:
         self._thread.join()
         self._loop.close()
         logging.getLogger().removeHandler(self.errors)
-        structlog.reset_defaults()
+        structlog.configure(**self._logging)
 
     def call(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run something on the extender's loop."""

@@ -20,10 +20,11 @@ from extender.server.logs import configure_logs, log_decision
 def stream() -> Iterator[io.StringIO]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
+    before = structlog.get_config()
     yield io.StringIO()
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**before)
     structlog.contextvars.clear_contextvars()
 
 
