@@ -10,10 +10,13 @@ from msgspec.structs import replace
 
 from extender.gang.act import driver
 from extender.gang.act.book import State
+from extender.gang.plan.validity import whole_again
+from extender.model.gang import UNIT_ALL, Gang
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, Rig, full_cluster
 from tests.gang.test_transaction import REAL_DELETE
+from tests.gang.world import gang_key, pod
 
 
 @pytest.mark.parametrize("status", [403, 504])
@@ -96,3 +99,18 @@ async def test_who_takes_the_place_of_some_waits_until_the_others_are_gone() -> 
             assert time.monotonic() < deadline, "both have no seats"
             await rig.filter("low-2", "n2", "n3")
             await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(("starts_whole", "enough"), [(True, 2), (False, 3)])
+def test_how_many_make_a_gang_whole_again(starts_whole: bool, enough: int) -> None:
+    """One that starts one by one has no quorum: a single newcomer made it whole (seed 11789)."""
+    stayed, *came = (pod(f"low-{i}", on="n0") for i in range(3))
+    for count in (2, 3):
+        gang = Gang(
+            key=gang_key("low"),
+            members=(stayed, *came[: count - 1]),
+            min_count=2,
+            unit=UNIT_ALL,
+            starts_whole=starts_whole,
+        )
+        assert whole_again(gang, {stayed.uid}, size=3) is (count >= enough)

@@ -254,14 +254,15 @@ class Evictions:
             return False
         same = self._by_name[unit.name]
         known = {uid for each in same for uid in each.victims}
+        size = max(each.size for each in same)
         fates = {fate for each in same for fate in each.fates.values()}
         if fates & {Fate.ASKED, Fate.ACCEPTED}:
             return False
-        if not unit.released and self._check.whole_again(victim, known | unit.beside, unit.size):
+        if not unit.released and self._check.whole_again(victim, known | unit.beside, size):
             self._listener.whole_again(unit)
         if not all(each.released for each in same):
             return False
-        if not self._check.whole_again(victim, known, unit.size):
+        if not self._check.whole_again(victim, known, size):
             return False
         if all(self._now() >= each.doubtful_until for each in same):
             for each in list(same):

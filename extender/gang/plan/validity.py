@@ -114,7 +114,8 @@ def whole_again(gang: Gang, unit: AbstractSet[str], size: int) -> bool:
 
     ``unit``: uids of its pods that are known of, ``size``: how many they were at first.
     """
-    enough = gang.min_count if gang.size_known else size
+    # Members that start one by one have no quorum: as many as went, then.
+    enough = gang.min_count if gang.size_known and gang.starts_whole else size
     return (
         gang.goes_whole
         and len(gang.bound) >= enough
