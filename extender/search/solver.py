@@ -31,7 +31,7 @@ else:
 
 FEW_NODES, FEW_UNITS, FEW_MEMBERS = 8, 16, 32
 """A problem of so many is small: whatever its rules, it is answered in milliseconds."""
-OWN_SHARE = 0.15
+OWN_SHARE = 0.3
 """Of a deadline's time the own search gets so much before HiGHS is asked."""
 ASKS = 3_000
 """So often a small problem's search goes on before its deadline counts."""
