@@ -6,11 +6,10 @@ import asyncio
 import json
 import signal
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPSConnection
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -140,7 +139,7 @@ class Extender:
             with urllib.request.urlopen(f"{self.url}{path}", timeout=2) as answer:
                 body: bytes = answer.read()
                 return body if answer.status == 200 else None
-        except (OSError, urllib.error.URLError):
+        except (OSError, HTTPException):  # it may be killed amid its answer
             return None
 
     def debug(self, what: str) -> list[dict[str, Any]] | None:
@@ -161,7 +160,7 @@ class Extender:
         try:
             with urllib.request.urlopen(asked, timeout=2) as answer:
                 return answer.status == 200 and not json.loads(answer.read()).get("Error")
-        except (OSError, urllib.error.URLError, ValueError):
+        except (OSError, HTTPException, ValueError):
             return False
 
     def close(self) -> None:
