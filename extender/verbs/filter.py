@@ -108,25 +108,27 @@ class Filter:
     def _beside_seats(self, pod: Pod, names: list[str]) -> FilterResult:
         held = self._context.book.nodes()
         if not held:
-            self._context.offers.note(pod, names)
+            self._offer(pod, names)
             return FilterResult(node_names=names)
-        kept: list[str] = []
         refused: dict[str, str] = {}
         spare = self._context.spare
-        for name in names:
-            why = spare.why_not(pod, name) if name in held else None
+        for name in [name for name in names if name in held]:
+            why = spare.why_not(pod, name)
             if why is None:
-                kept.append(name)
+                spare.offered(pod, name)  # counts for others
             else:
                 refused[name] = cut(why)
-        for name in kept:
-            if name in held:
-                spare.offered(pod, name)
-        self._context.offers.note(pod, kept)
+        kept = [name for name in names if name not in refused] if refused else names
+        self._offer(pod, kept)
         if refused:
             self._context.notices.held_back(pod)
             self._walk_on(pod, names, kept)
         return FilterResult(node_names=kept, failed_and_unresolvable=refused)
+
+    def _offer(self, pod: Pod, names: list[str]) -> None:
+        """Note where the pod may go; a list of all nodes need not be kept."""
+        everywhere = len(names) >= len(self._context.cluster.snapshot().nodes)
+        self._context.offers.note(pod, None if everywhere else names)
 
     def _walk_on(self, pod: Pod, names: list[str], kept: list[str]) -> None:
         """Have a pod tried again that was offered nothing but nodes with seats, of a part."""

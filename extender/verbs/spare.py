@@ -6,7 +6,7 @@ that room on the node, present or about to come free, is promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -58,7 +58,7 @@ class Spare:
         self._claims: dict[tuple[str, int], Claim | None] = {}
         self._claims_version = -1
 
-    def why_not(self, pod: Pod, node: str, leaving: Iterable[Pod] = ()) -> str | None:
+    def why_not(self, pod: Pod, node: str, leaving: Sequence[Pod] = ()) -> str | None:
         """Return why the pod must not go to the node, None when no seat is in the way.
 
         ``leaving`` are pods there that would be evicted for this pod. A seat of a
@@ -69,10 +69,11 @@ class Spare:
         if claim is None:
             return None
         wants = {name: amount + claim.amounts.get(name, 0) for name, amount in pod.requests}
-        counted = {uid for uid, _ in self._book.leaving_on(node)}
-        for victim in leaving:
-            if victim.uid not in counted:
-                _add(wants, victim.requests, -1)
+        if leaving:
+            counted = {uid for uid, _ in self._book.leaving_on(node)}
+            for victim in leaving:
+                if victim.uid not in counted:
+                    _add(wants, victim.requests, -1)
         for uid, allowance in self._live(node).items():
             if uid != pod.uid:
                 _add(wants, allowance.requests, 1)

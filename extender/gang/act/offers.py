@@ -61,13 +61,15 @@ class Offers:
         """The process begins to answer: what was offered before is not known."""
         self._seeing = self._now() + self._blind_seconds
 
-    def note(self, pod: Pod, nodes: Sequence[str]) -> None:
-        """A pod may be on one of these nodes from now on; its earlier offer is void."""
+    def note(self, pod: Pod, nodes: Sequence[str] | None) -> None:
+        """A pod may be on one of these nodes from now on, on any for None; its earlier offer is
+        void."""
         now = self._now()
         self._drop(pod.uid)
         self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, now)
-        self._named[pod.uid] = len(nodes)
-        self._names += len(nodes)
+        if nodes is not None:
+            self._named[pod.uid] = len(nodes)
+            self._names += len(nodes)
         for oldest in list(islice(self._made, FORGOTTEN)):
             if now - self._made[oldest].time <= OFFER_SECONDS:
                 break
