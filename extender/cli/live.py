@@ -249,7 +249,9 @@ class Server:
             try:
                 reader, writer = await asyncio.wait_for(opening, CONNECT_SECONDS)
                 stack.callback(writer.transport.abort)
-                yield reader, writer, f"{host}:{port}"
+                # A forwarded port is loopback's for the pod, where no other name is answered.
+                named = host if forward is None else "localhost"
+                yield reader, writer, f"{named}:{port}"
             except (BadAnswer, OSError) as problem:
                 # What kubelet said is the cause of whatever became of the connection.
                 if forward is not None and forward.error:
