@@ -369,6 +369,6 @@ async def test_a_kept_planner_is_let_go_of(one: One, monkeypatch: pytest.MonkeyP
     asks = one.site.server._what_ifs
     await one.plan("low")
     async with asyncio.timeout(60):
-        while asks._planner is not None:
+        while asks._planners:
             await asyncio.sleep(0.005)
     assert (await one.plan("low")).refusal.gang == str(GangKey("pod-group", "default", "low"))
