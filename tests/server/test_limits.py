@@ -242,7 +242,7 @@ async def test_an_answer_that_is_not_read(site: Running) -> None:
     site.source.pods = ["x" * 1000] * 60_000
     _, writer = await connect(site)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
-    writer.write(b"GET /debug/snapshot HTTP/1.1\r\nHost: x\r\n\r\n")
+    writer.write(b"GET /debug/snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n")
     await refused(site, "answer-not-read")
     await asyncio.wait_for(site.server.app.idle(), 10)
     writer.close()
