@@ -86,6 +86,8 @@ class Checks(Listener):
         self._time = time
         self._could_run = CouldRun(state, lambda: host().cache)
         self._judged: set[int] = set()
+        self._raced: set[str] = set()
+        """Works of which a pod was taken by others while a request of ours for it was out."""
         """Ids of the plans whose first eviction was judged."""
         self._plans: list[Any] = []
         self._granted: dict[str, int] = {}
@@ -173,6 +175,8 @@ class Checks(Listener):
             pod = self._state.pods.get(_uid(request))
             if pod is not None and not pod.going:
                 self.ours.discard(pod.uid)
+            if failed and pod is not None and pod.going:
+                self._raced.add(pod.work.name)
             if failed:
                 for unit in self.units.values():
                     unit.denied |= _uid(request) in unit.left
@@ -275,7 +279,8 @@ class Checks(Listener):
             self._mates[uid] = (first.priority, _unit_of(first, uid))
         # Who went while nobody looked, or while an answer of ours was unclear, counts as gone
         # by our hand: docs/actuation.md.
-        owed = self._owed(uid, pod.priority, doubtful=self._host().lives == 1)
+        sure = self._host().lives == 1 and pod.work.name not in self._raced
+        owed = self._owed(uid, pod.priority, doubtful=sure)
         owed |= self._joined(pod)
         # A unit that a plan has begun is finished whatever becomes of the plan, though its gang
         # may have lost its quorum to somebody else before the first of it went.
