@@ -144,6 +144,10 @@ METHODS = (b"POST", b"GET", b"HEAD", b"PUT", b"OPTIONS", b"CONNECT", b"TRACE", b
 VERSIONS = (b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"HTTP/9.9", b"HTTP/1.1 ", b"")
 HEADERS = (
     b"Host: x",
+    b"Host: [::1",
+    b"Host: \xff:1",
+    b"Origin: http://x",
+    b"Sec-Fetch-Site: cross-site",
     b"Connection: close",
     b"Connection: keep-alive, upgrade",
     b"Upgrade: h2c",
@@ -176,7 +180,7 @@ def requests(draw: st.DrawFn, names: Names) -> list[Piece]:
     """Return one request in pieces; often right, but for one thing."""
     method, path = b"POST", draw(st.sampled_from(PATHS[:3]))
     version, ending = b"HTTP/1.1", b"\r\n"
-    headers = [b"Host: x"]
+    headers = [draw(st.sampled_from((b"Host: localhost", b"Host: 127.0.0.1:1", b"Host: x")))]
     odd = draw(st.integers(0, 10))
     if odd == 1:
         method = draw(st.sampled_from(METHODS))

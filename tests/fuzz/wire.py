@@ -39,7 +39,7 @@ from tests.gang.rig import Rig
 from tests.server.doubles import Source
 
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
-ALLOWED = {100, 200, 400, 401, 403, 404, 405, 408, 409, 413, 429, 431, 503}
+ALLOWED = {100, 200, 400, 401, 403, 404, 405, 408, 409, 413, 421, 429, 431, 503}
 SECONDS = 0.1
 """The server's patience with heads and bodies; a connection is read until it closes or is quiet."""
 QUIET_SECONDS = 0.02
