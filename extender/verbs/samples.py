@@ -18,8 +18,6 @@ MEMORY_SECONDS = 30.0
 """How long the samples of one pod count as one walk over the nodes."""
 MAX_PODS = 4096
 
-MISSING = object()
-
 
 class Walk(Struct):
     """How far kube-scheduler has come."""
@@ -36,7 +34,7 @@ class Samples:
         self._walks: TTLCache[str, Walk] = TTLCache(
             maxsize=MAX_PODS, ttl=MEMORY_SECONDS, timer=monotonic
         )
-        self._withheld: TTLCache[str, None] = TTLCache(
+        self._withheld: TTLCache[str, bool] = TTLCache(
             maxsize=MAX_PODS, ttl=MEMORY_SECONDS, timer=monotonic
         )
 
@@ -67,7 +65,7 @@ class Samples:
 
     def withhold(self, uid: str) -> None:
         """A member was kept off every node: where it fails now says nothing about the nodes."""
-        self._withheld[uid] = None
+        self._withheld[uid] = True
 
     def offered(self, uid: str) -> None:
         """It has been offered nodes since, as a pod of no gang is."""
@@ -78,4 +76,4 @@ class Samples:
 
         The next attempt may end before filter is asked, so an old word must not count for ever.
         """
-        return self._withheld.pop(uid, MISSING) is None
+        return bool(self._withheld.pop(uid, False))
