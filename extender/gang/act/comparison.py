@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from math import inf
 
 from extender.gang.act.book import Book, Flight
@@ -16,6 +17,7 @@ from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import member_problem, present, quick_problem
 from extender.model.gang import Gang
+from extender.model.objects import GangKey
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 
@@ -91,10 +93,17 @@ class Comparison:
         """
         if flight.seen is None or flight.replans >= SPARING_REPLANS or not flight.victims:
             return ""
-        holds = [hold for hold in self._book.holds() if hold.gang != flight.key]
-        waits = {victim.uid for victim in flight.plan.waits_for}
-        name = room_came(flight.pods, flight.seen, self.shown(), flight.seen_holds, holds, waits)
+        name = self.room_came(flight, flight.seen, {flight.key})
         return f"{name} has room since the plan was made" if name else ""
+
+    def room_came(self, flight: Flight, before: Snapshot, taken: AbstractSet[GangKey]) -> str:
+        """Return a node that takes a member now and did not ``before``, "" for none.
+
+        ``taken``: gangs whose seats are the plan's to have.
+        """
+        holds = [hold for hold in self._book.holds() if hold.gang not in taken]
+        waits = {victim.uid for victim in flight.plan.waits_for}
+        return room_came(flight.pods, before, self.shown(), flight.seen_holds, holds, waits)
 
     def stays(self, flight: Flight) -> str:
         """Return who of those waited for does not go after all, "" when all do."""

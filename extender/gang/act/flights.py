@@ -127,6 +127,7 @@ class Flights:
         self.shown = self._comparison.shown
         self.problem = self._comparison.problem
         self.crowded = self._comparison.crowded
+        self.room_came = self._comparison.room_came
         self._crowding = Crowding(book, self.crowded, clocks.monotonic)
         lifetimes = Lifetimes(
             book, snapshot, self.evictions, keeper, notices, offers, clocks, decide, ended
@@ -348,12 +349,12 @@ class Flights:
                 return False
         why = self._comparison.grown(unit)
         if not why and flight.seen is not None:
-            why = self._room_came(flight)
+            why = self._spares(flight)
         if why:
             self._replan(flight, why)
         return not why
 
-    def _room_came(self, flight: Flight) -> str:
+    def _spares(self, flight: Flight) -> str:
         """Return why nobody may have to go after all, as long as no request has left."""
         if self.evictions.begun(flight.id):
             # From here on room comes by our own hand.

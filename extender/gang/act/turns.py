@@ -18,7 +18,6 @@ from extender.gang.act.flights import Flights
 from extender.gang.act.planner_thread import Masks, Overran, PlannerThread
 from extender.gang.act.source import Source
 from extender.gang.act.waiting import Version, Waiting
-from extender.gang.plan.new_room import room_came
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import unchanged
 from extender.gang.tell.decisions import (
@@ -214,13 +213,8 @@ class Turns:
 
     def _room_came(self, draft: Flight, snapshot: Snapshot) -> bool:
         """Whether its victims might be spared by what is free since ``snapshot``."""
-        if not draft.victims:
-            return False
         taken = {*draft.plan.takes_over, draft.key}
-        holds = [hold for hold in self._book.holds() if hold.gang not in taken]
-        waits = {victim.uid for victim in draft.plan.waits_for}
-        newest = self._flights.shown()
-        return bool(room_came(draft.pods, snapshot, newest, draft.seen_holds, holds, waits))
+        return bool(draft.victims) and bool(self._flights.room_came(draft, snapshot, taken))
 
     def _gang_now(self, gang: Gang, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in a newer snapshot."""
