@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 from msgspec.structs import replace
@@ -19,6 +21,26 @@ from tests.gang.test_transaction import REAL_DELETE
 from tests.gang.world import gang_key, pod
 
 
+async def _begun_in_part(rig: Rig, status: int) -> None:
+    """low-0 goes for the high gang, and the eviction of low-1 is answered with the status."""
+    planned = rig.server.faults.plan(
+        Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=status)
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: planned.hits > 0, "low-1 is asked for")
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
+
+
+@contextlib.asynccontextmanager
+async def _patient() -> AsyncIterator[Rig]:
+    """A rig of two nodes whose plans stay in flight."""
+    seats = SeatSettings(bind_seconds=30.0, victim_slack_seconds=60.0)
+    async with Rig(replace(FAST, seats=seats)) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100)
+        yield rig
+
+
 @pytest.mark.parametrize("status", [403, 504])
 async def test_what_is_left_of_it_stays(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, status: int
@@ -28,12 +50,7 @@ async def test_what_is_left_of_it_stays(
     monkeypatch.setattr(driver, "LOOK_SECONDS", 0.05)
     await full_cluster(rig)
     evictions = rig.coordinator.flights.evictions
-    refused = rig.server.faults.plan(
-        Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=status)
-    )
-    await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: refused.hits > 0, "low-1 is asked for")
-    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
+    await _begun_in_part(rig, status)
     for name in HIGH:
         await rig.remove(name)
     await rig.until(lambda: not rig.coordinator.book, "the plan is over")
@@ -47,18 +64,10 @@ async def test_what_is_left_of_it_stays(
 
 async def test_a_plan_in_flight_is_searched_for_anew() -> None:
     """A plan that still wanted the rest broke the gang that others had made whole again."""
-    patient = replace(FAST, seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=60.0))
-    async with Rig(patient) as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
+    async with _patient() as rig:
         await full_cluster(rig)
+        await _begun_in_part(rig, 429)
         evictions, book = rig.coordinator.flights.evictions, rig.coordinator.book
-        slow = rig.server.faults.plan(
-            Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
-        )
-        await rig.preempt("high-0", n0=["low-0"])
-        await rig.until(lambda: slow.hits > 0, "low-1 is asked for")
-        await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
         await rig.nodes(2, first=2)
         await rig.pod("low-2", cls="low", group="low", on="n2")
         await rig.until(
@@ -73,17 +82,9 @@ async def test_a_plan_in_flight_is_searched_for_anew() -> None:
 
 async def test_who_takes_the_place_of_some_waits_until_the_others_are_gone() -> None:
     """A member that must still go was counted as running: then it went, and half a gang ran."""
-    patient = replace(FAST, seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=60.0))
-    async with Rig(patient) as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
+    async with _patient() as rig:
         await full_cluster(rig)
-        slow = rig.server.faults.plan(
-            Fault(times=10**6, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
-        )
-        await rig.preempt("high-0", n0=["low-0"])
-        await rig.until(lambda: slow.hits > 0, "low-1 is asked for")
-        await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "low-0 is gone")
+        await _begun_in_part(rig, 429)
         await rig.nodes(2, first=2)
         await rig.pod("low-2", cls="low", group="low")
         await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is there")
