@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -11,6 +14,7 @@ from extender.sandbox.process import ExtenderProcess
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 from tests.plugin.telling import ENDED, told
+from tests.scenarios.ways import Plugin
 
 SECONDS = 90.0
 GRACE = 600
@@ -72,3 +76,20 @@ def patient(cluster: Cluster) -> Settings:
     """Settings with which nothing ends by itself."""
     seats = SeatSettings(record_namespace=cluster.namespace, victim_slack_seconds=SECONDS)
     return replace(Settings(), seats=seats)
+
+
+@contextlib.asynccontextmanager
+async def staged(rights: Cluster, folder: Path, way: Plugin) -> AsyncIterator[Stage]:
+    """A stage that is set, with an extender process that kube-scheduler asks this way."""
+    control_plane = rights.control_plane
+    extender = ExtenderProcess(
+        folder, control_plane.extender_kubeconfig, way.settings(patient(rights))
+    )
+    try:
+        await extender.start()
+        await way.schedule(rights, extender)
+        made = Stage(rights, extender)
+        await made.set()
+        yield made
+    finally:
+        await extender.close()

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from extender.sandbox.process import ExtenderProcess
 from tests.controlplane.cluster import Cluster
-from tests.plugin.stage import SECONDS, Stage, patient
+from tests.plugin.stage import SECONDS, Stage, staged
 from tests.scenarios.ways import Plugin
 
 pytestmark = pytest.mark.real
@@ -18,20 +17,8 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 async def stage(rights: Cluster, tmp_path: Path, sockets: Path) -> AsyncIterator[Stage]:
-    way = Plugin(sockets)
-    extender = ExtenderProcess(
-        tmp_path,
-        rights.control_plane.extender_kubeconfig,
-        way.settings(patient(rights)),
-    )
-    try:
-        await extender.start()
-        await way.schedule(rights, extender)
-        made = Stage(rights, extender)
-        await made.set()
+    async with staged(rights, tmp_path, Plugin(sockets)) as made:
         yield made
-    finally:
-        await extender.close()
 
 
 async def test_a_pod_of_no_gang_goes_beside_the_seats_and_is_woken_when_they_are_given_back(

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from extender.model.settings import GrpcSettings, Settings
 from extender.sandbox.process import ExtenderProcess
 from tests.controlplane.cluster import Cluster
-from tests.plugin.stage import SECONDS, Stage, patient
+from tests.plugin.stage import SECONDS, Stage, staged
 from tests.plugin.telling import ENDED
 from tests.scenarios.ways import Plugin
 
@@ -85,19 +85,8 @@ async def way(sockets: Path) -> Trusted:
 
 @pytest.fixture
 async def stage(rights: Cluster, tmp_path: Path, way: Trusted) -> AsyncIterator[Stage]:
-    extender = ExtenderProcess(
-        tmp_path,
-        rights.control_plane.extender_kubeconfig,
-        way.settings(patient(rights)),
-    )
-    try:
-        await extender.start()
-        await way.schedule(rights, extender)
-        made = Stage(rights, extender)
-        await made.set()
+    async with staged(rights, tmp_path, way) as made:
         yield made
-    finally:
-        await extender.close()
 
 
 async def test_nobody_is_scheduled_by_a_plugin_that_is_not_trusted(
