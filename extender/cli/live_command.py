@@ -18,6 +18,7 @@ from extender.cli.live import (
 )
 from extender.cli.output import add_output, clean
 from extender.model.errors import InvalidInput
+from extender.model.objects import GangKey
 
 STATUSES = (
     "Exit status: 0 answered, 1 %s, 2 bad input, 3 the server was not reached or did not answer."
@@ -61,11 +62,10 @@ def moment(seconds: float) -> str:
 
 def named(gang: str, wanted: str) -> bool:
     """Whether a gang's key as text is the NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME."""
-    dialect, _, rest = gang.partition(":")
-    namespace, _, name = rest.partition("/")
+    dialect, namespace, name = GangKey.read(gang)
     return wanted in (name, f"{namespace}/{name}", gang) or wanted == f"{dialect}:{name}"
 
 
 def namespace_of(gang: str) -> str:
     """Return the namespace of a gang's key as text."""
-    return gang.partition(":")[2].partition("/")[0]
+    return GangKey.read(gang).namespace

@@ -275,3 +275,10 @@ class GangKey(NamedTuple):
     def __str__(self) -> str:
         """Return dialect:namespace/name."""
         return f"{self.dialect}:{self.namespace}/{self.name}"
+
+    @classmethod
+    def read(cls, text: str) -> GangKey:
+        """Return the key whose text this is."""
+        dialect, _, rest = text.partition(":")
+        namespace, _, name = rest.partition("/")
+        return cls(dialect, namespace, name)

@@ -135,8 +135,7 @@ class GroupConditions:
         wanted = condition_of(decision)
         if wanted is None:
             return
-        namespace, _, name = decision.gang.partition(":")[2].partition("/")
-        self._want(GangKey(DIALECT, namespace, name), wanted)
+        self._want(GangKey.read(decision.gang), wanted)
 
     def _want(self, key: GangKey, wanted: Condition) -> None:
         known = self._known.get(key)

@@ -120,7 +120,9 @@ class Notices:
         self._event(victim, "Preempted", note)
         if unit.whole and (unit.plan_id, unit.name) not in self._units_told:
             self._units_told[unit.plan_id, unit.name] = True
-            self._tell_objects(_key(unit.name), "Preempted", f"{unit.message}; it goes whole")
+            self._tell_objects(
+                GangKey.read(unit.name), "Preempted", f"{unit.message}; it goes whole"
+            )
         if first and flight is not None:
             self._tell_members(flight)
 
@@ -144,7 +146,7 @@ class Notices:
         members = [] if flight is None else list(flight.pods.values())
         for pod in members[:MAX_TOLD]:
             self._event(pod, "PreemptionIncomplete", note, "Warning")
-        self._tell_objects(_key(unit.name), "GangBroken", note, "Warning")
+        self._tell_objects(GangKey.read(unit.name), "GangBroken", note, "Warning")
         self._tell_objects(unit.preemptor, "PreemptionIncomplete", note, "Warning")
 
     def warn(self, pods: Iterable[Pod], reason: str, note: str) -> None:
@@ -159,7 +161,7 @@ class Notices:
         if words is None:
             return
         reason, note = words
-        key = _key(decision.gang)
+        key = GangKey.read(decision.gang)
         members = self._snapshot().members.get(key, ())
         self._tell_objects(key, reason, note, "Warning")
         waiting = (pod for pod in members if not pod.node and not pod.deleting)
@@ -217,10 +219,3 @@ class Notices:
                 one.uid, one.namespace, one.name, reason, note, kind, one.kind, one.api_version
             )
             self._spawn(write)
-
-
-def _key(gang: str) -> GangKey:
-    """Return the key that a gang's text is of."""
-    dialect, _, rest = gang.partition(":")
-    namespace, _, name = rest.partition("/")
-    return GangKey(dialect, namespace, name)

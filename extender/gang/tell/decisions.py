@@ -188,7 +188,7 @@ class Decisions:
 
 
 def _namespace(gang: str) -> str:
-    return gang.partition(":")[2].partition("/")[0]
+    return GangKey.read(gang).namespace
 
 
 def _size(decision: Decision) -> int:
