@@ -166,6 +166,9 @@ class Calls:
                     metrics.answered(code.name, perf_counter() - started, read, 0)
                     raise
                 code, text = Code.UNAVAILABLE, "stopping"
+            except AnswerNotRead:
+                metrics.answered(Code.CANCELLED.name, perf_counter() - started, read, 0)
+                await self._give_up(call, task, log)
             except Exception as error:
                 code, text = self._failed(error, page, metrics, log)
             finally:

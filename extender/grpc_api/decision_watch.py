@@ -7,6 +7,7 @@ from functools import partial
 from extender.gang.tell.decisions import Decision
 from extender.grpc_api.calls import Call, parsed
 from extender.grpc_api.messages import decision, made
+from extender.grpc_api.reading import write
 from extender.grpc_api.seats import LOOK_SECONDS
 from extender.grpc_api.source import Source
 from extender.pb.podgroup.v1 import watch_pb2
@@ -35,7 +36,7 @@ class DecisionWatch:
             if asked.gang and found.gang != asked.gang:
                 continue
             count = len(found.seats) + len(found.victims)
-            await call.write(await made(count, partial(_encoded, found, missed)))
+            await write(call, await made(count, partial(_encoded, found, missed)), None)
             missed = 0
 
 

@@ -24,6 +24,10 @@ MOST = 16 * 1024 * 1024
 """Of one message, if server.maxBodyBytes is not less: nodes are named and never sent whole, and
 this are 5,000 of them with 60 victims each."""
 
+SENT_SECONDS = 0.5
+"""For what is being sent while the call is ended; less than a stopping server waits for its calls
+(server.ABORT_SECONDS)."""
+
 
 class MessageLate(Exception):  # noqa: N818 - reads as the condition it is
     """The message did not come in time."""
@@ -84,10 +88,29 @@ class Message:
         self._held = 0
 
 
-async def write(call: Call, body: bytes, seconds: float) -> None:
-    """Give a caller its answer. Raises AnswerNotRead when it has not taken it in so long."""
+async def write(call: Call, body: bytes, seconds: float | None) -> None:
+    """Give a caller a message. Raises AnswerNotRead when it has not taken it in so long.
+
+    A message that is on its way when the task is cancelled gets SENT_SECONDS more, and then raises
+    AnswerNotRead too: until the first is sent, gRPC takes no status behind it, and fails in the
+    call that would tell one. ``seconds`` is None for a reader that may be as slow as it likes.
+    """
+    sending = asyncio.ensure_future(call.write(body))
     try:
         async with asyncio.timeout(seconds):
-            await call.write(body)
+            await asyncio.shield(sending)
     except TimeoutError:
+        _forget(sending)
         raise AnswerNotRead from None
+    except asyncio.CancelledError:
+        if not (await asyncio.wait({sending}, timeout=SENT_SECONDS))[0]:
+            _forget(sending)
+            raise AnswerNotRead from None
+        _forget(sending)
+        raise
+
+
+def _forget(sending: asyncio.Future[None]) -> None:
+    """Ask nobody how a message fared: its call is over, or is about to be cut."""
+    sending.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
+    sending.cancel()

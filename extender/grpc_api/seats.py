@@ -16,6 +16,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from extender.grpc_api.calls import Call, parsed
 from extender.grpc_api.messages import amounts, int32, made
+from extender.grpc_api.reading import write
 from extender.grpc_api.source import Source
 from extender.grpc_api.waiters import Waiters
 from extender.pb.podgroup.v1 import watch_pb2
@@ -175,7 +176,7 @@ class SeatWatch:
                 nodes = board.everything() if changed is None else changed
                 message = partial(self._encoded, term, version, changed is None, nodes)
                 # Returns when the caller has room for it; the board goes on meanwhile.
-                await call.write(await made(len(nodes), message))
+                await write(call, await made(len(nodes), message), None)
                 told = loop.time()
                 continue
             await board.waiters.wait(min(LOOK_SECONDS, heartbeat - silent))
