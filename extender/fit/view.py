@@ -116,6 +116,11 @@ class ClusterView:
             for name in changed & self.nodes.keys():
                 self._count(self.state(name), 1)
 
+    @property
+    def laden(self) -> bool:
+        """Whether it keeps counts of more kinds of affinity or spread than go to the next view."""
+        return max(len(self._affinity), len(self._spread)) > _MAX_INHERITED
+
     def _count(self, state: NodeState, delta: int) -> None:
         """Count all pods of a node in or out of what is kept."""
         node = state.node

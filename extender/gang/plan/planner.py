@@ -55,15 +55,19 @@ class Planner:
         self._settings = settings
         self._planning = PlanningCache(resolver, settings)
         self._view: ClusterView | None = None
+        self._snapshot: Snapshot | None = None
         self.seen = -1
         """Generation of the snapshot last taken in."""
 
     def see(self, snapshot: Snapshot) -> ClusterView:
         """Take a snapshot in; ahead of the next question, that one finds less to do."""
+        if self._view is not None and snapshot is self._snapshot and not self._view.laden:
+            return self._view
+        self._snapshot = None
         changed = self._planning.renew(snapshot)
         self._view = ClusterView.from_snapshot(snapshot, self._view, changed)
         self._view.refusals()
-        self.seen = snapshot.generation
+        self._snapshot, self.seen = snapshot, snapshot.generation
         return self._view
 
     def plan(
