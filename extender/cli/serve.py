@@ -38,6 +38,7 @@ from extender.cli.leaving import leave_behind
 from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
 from extender.cli.status_source import StatusSource, told_in_a_map
+from extender.cli.traces import Traces
 from extender.console.console import Console
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
@@ -142,17 +143,20 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         grpc = GrpcSide(settings)
         days = Days(time.time())
         lately = Lately()
-        told = (grpc.decided, days.add, lately.decided)
+        elector = _elector(client, settings.leadership, namespace)
+        traces = Traces(settings, elector.identity if elector else socket.gethostname())
+        told = (grpc.decided, days.add, lately.decided, traces.decided)
         replica = Replica(
             cache,
             settings,
             _coordinators(
                 client, cache, settings, resolver, namespace, metrics, record_key, told, lately
             ),
-            _elector(client, settings.leadership, namespace),
+            elector,
             _label(client, settings.leadership),
         )
         _expose(metrics, cache, replica)
+        traces.follow(cache, replica, metrics)
         verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
         health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
         debug = DebugView(cache, lambda: replica.coordinator, settings)
@@ -179,6 +183,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         )
         log.info("starting", api_server=client.server, search=BACKEND)
         async with (
+            traces.running(),
             replica.running(stop),
             grpc.running(stop, verbs, replica, cache, health, metrics, load, tokens),
             told_in_a_map(client, namespace, settings, replica.leadership, status),
