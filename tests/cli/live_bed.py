@@ -24,6 +24,7 @@ from extender.kube.errors import Conflict
 from extender.model.mode import ObserveSettings
 from extender.model.settings import CacheSettings, PlanSettings, ServerSettings, Settings
 from extender.model.status import StatusSettings
+from extender.model.tracing import TracingSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.process import write_kubeconfig
 from extender.sandbox.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
@@ -84,6 +85,7 @@ async def serving(
     *,
     observing: ObserveSettings | None = None,
     status: StatusSettings | None = None,
+    tracing: TracingSettings | None = None,
     **server: Any,
 ) -> AsyncIterator[Live]:
     """A server on a cluster of four nodes: gang ``low`` of four runs, ``high`` waits.
@@ -104,6 +106,7 @@ async def serving(
                 cache=CacheSettings(watch_list=True),
                 plan=PlanSettings(seconds=3.0),
                 status=status or StatusSettings(),
+                tracing=tracing or TracingSettings(),
             )
             work = serve
             if observing is not None:
