@@ -101,7 +101,7 @@ class Rig:
         spare = Spare(self.coordinator.book, self.cache, time.monotonic)
         self.verbs = ExtenderVerbs(self.cache, self.coordinator, spare, settings)
         await self.cache.start()
-        await self.cache.wait_synced(10)
+        await self.cache.wait_synced(60)
 
     async def lead(self) -> None:
         """Go on with what is recorded, and act."""
