@@ -57,7 +57,8 @@ def test_a_gang_of_groups_starts_and_goes_whole() -> None:
     assert (whole.key, len(whole.members), whole.min_count) == (key, 4, 4)
     assert (whole.unit, whole.starts_whole, whole.complete) == (UNIT_ALL, True, True)
     assert (whole.preemptor_priority, whole.victim_priority) == (7, 7)
-    assert not whole.problems and not whole.unplanned
+    assert not whole.problems
+    assert not whole.unplanned
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,8 @@ def test_any_groups_give_an_answer() -> None:
         state = snapshot(pods(*leaves, bound=chance.randint(0, 6)), groups)
         for each in (f"{name}-{i}" for name in leaves for i in range(2)):
             one, unit = gang(state, starts(state, each)), gang(state, goes(state, each))
-            assert found(state, each) in one.members and found(state, each) in unit.members
+            assert found(state, each) in one.members
+            assert found(state, each) in unit.members
             assert one.min_count >= 1
             if one.starts_whole and not one.problems and one.missing == 0:
                 assert one.whole_from is None or one.whole_from <= len(one.bound)
