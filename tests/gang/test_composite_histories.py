@@ -1,4 +1,4 @@
-"""Pods and groups of hierarchies come, change and go in any order: what is kept equals what is read.
+"""Pods and groups of hierarchies in any order of events: what is kept equals what is read.
 
 The store puts pods and groups together as events arrive, and gangs are kept while they stay the
 same; a snapshot assembled at once from the same records, and a resolver that keeps nothing, must
