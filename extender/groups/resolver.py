@@ -102,6 +102,7 @@ class Resolver:
                 + topology.problems
                 + self._membership_problems(key, members, snapshot)
             ),
+            unplanned=said.unplanned,
             notes=said.notes + priority_notes + topology.notes,
         )
 

@@ -34,8 +34,12 @@ Right = tuple[str, str, str]
 
 MEMBERS = 4
 
-RARE = {("get", "", "pods")}
-"""Used only when an eviction's answer is unclear: the pod is read back."""
+RARE = {
+    ("get", "", "pods"),
+    *((verb, "scheduling.k8s.io", "compositepodgroups") for verb in ("list", "watch")),
+}
+"""Used only when an eviction's answer is unclear (the pod is read back), and where the API server
+has the gate CompositePodGroup: tests/scenarios/test_composites_on_a_real_control_plane.py."""
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",

@@ -23,6 +23,7 @@ from extender.gang.act.record import Record
 from extender.gang.act.record_check import Gangs, doubt, priority_of, without_strangers
 from extender.gang.plan.validity import present, whole_again
 from extender.gang.tell.decisions import Decision, Outcome, of_plan
+from extender.groups.composite import unit_key
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 
@@ -152,7 +153,7 @@ class Recovery:
     def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
         """Whether members that the record does not know have made the gang whole again."""
         pod = present(left[0], snapshot)
-        key = None if pod is None else self._gangs.member_key(pod)
+        key = None if pod is None else unit_key(self._gangs.member_key(pod), pod)
         if key is None:
             return False
         known = {victim.uid for victim in unit}

@@ -21,6 +21,7 @@ from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.preemptability import Preemptability
 from extender.gang.incremental.victim_costs import VictimCosts
 from extender.gang.incremental.victims import Candidate
+from extender.groups.composite import unit_key
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import Node, Pod, PodShape, Requests
@@ -200,7 +201,8 @@ class PlanningCache:
         for pod in self._last.bound.get(name, ()):
             key = self.member_key(pod)
             if key != preemptor.key:
-                why = self.preemptability.why_stays(pod, key, preemptor, self.now)
+                unit = unit_key(key, pod)
+                why = self.preemptability.why_stays(pod, unit, preemptor, self.now)
                 if why:
                     found.append((pod, why))
         return found
@@ -254,7 +256,7 @@ class PlanningCache:
             holders: list[tuple[int, str, Holder]] = []
             soonest = inf
             for pod in bound.get(name, ()):
-                key = member_key(pod)
+                key = unit_key(member_key(pod), pod)
                 budgets = len(matching(pod.namespace, pod.labels))
                 priority, until, gang, whole = of_pod(pod, key, now, budgets)
                 soonest = min(soonest, until)

@@ -32,7 +32,7 @@ from extender.gang.plan.regions import (
     preferred_keys,
 )
 from extender.gang.plan.spreads import Spreading, enough, node_limits
-from extender.gang.plan.units import Units, units_of, ways
+from extender.gang.plan.units import Units, units_of, ways, without
 from extender.model.cost_order import order_of, spares_by_priority
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
@@ -289,11 +289,13 @@ class Build:
         gathered = offers.gather(places, most, alone=alone)
         in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._planning)
         names = tuple([usable.names[at] for at in places])
+        units = units_of(gathered, in_the_way, self._planning, most)
+        own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
         return self._built(
             names,
             [bytes([mask[at] for at in places]) for mask in self._allowed],
             self._offers.free_room(places),
-            units_of(gathered, in_the_way, self._planning, most),
+            without(units, own) if own else units,
             self._blocked,
             strict=strict,
         )

@@ -209,6 +209,8 @@ class Planner:
 
         if gang.problems:
             return refusal("conflict", cut("; ".join(gang.problems), MOST_LINE))
+        if gang.unplanned:
+            return refusal("conflict", cut("; ".join(gang.unplanned), MOST_LINE))
         if gang.missing == 0:
             return refusal("not-needed", f"all {gang.min_count} members of the quorum have a node")
         if not gang.complete:
