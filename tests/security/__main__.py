@@ -1,0 +1,59 @@
+"""``python -m tests.security``: take each rule out in turn and see that its test fails.
+
+By hand, as it takes some minutes. Ends with 1 unless every mutant was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.security.mutants import MUTANTS
+from tests.security.running import Fate, Outcome, Tree, outcomes, without_any
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.security", description=__doc__)
+    parser.add_argument("--row", type=int, action="append", help="only these rows")
+    parser.add_argument("--rule", default="", help="only rules with these words")
+    parser.add_argument("--list", action="store_true", help="only say what there is")
+    chosen = parser.parse_args()
+    mutants = [
+        mutant
+        for mutant in MUTANTS
+        if (not chosen.row or mutant.row in chosen.row) and chosen.rule in mutant.rule
+    ]
+    if chosen.list:
+        for mutant in mutants:
+            print(f"{mutant.row:>2}  {mutant.rule}  ({mutant.test})")
+        return 0
+    with tempfile.TemporaryDirectory() as place:
+        tree = Tree(Path(place))
+        failed = without_any(tree, mutants)
+        if failed:
+            print(f"with nothing taken out a test fails:\n{failed}")
+            return 1
+        found = []
+        print("| row | rule taken out | in | test | |\n|---|---|---|---|---|")
+        for outcome in outcomes(tree, mutants):
+            found.append(outcome)
+            print(_line(outcome), flush=True)
+            if outcome.fate is not Fate.KILLED:
+                print(outcome.said, file=sys.stderr)
+    killed = sum(outcome.fate is Fate.KILLED for outcome in found)
+    print(f"\n{killed} of {len(found)} killed, in {sum(one.seconds for one in found):.0f} s")
+    return int(killed < len(found))
+
+
+def _line(outcome: Outcome) -> str:
+    mutant = outcome.mutant
+    path, _, name = mutant.test.partition("::")
+    cells = (mutant.row, mutant.rule, mutant.file, f"{path}: `{name}`", outcome.fate.value)
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
