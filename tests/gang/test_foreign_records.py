@@ -5,6 +5,7 @@ See docs/security.md, row 7.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from extender.gang.plan.single import SINGLE
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
-from tests.gang.rig import HIGH, LOW, Obj, Rig, full_cluster
+from tests.gang.rig import FAST, HIGH, LOW, PODS, Obj, Rig, full_cluster
 
 MAPS = "/api/v1/namespaces/kube-system/configmaps"
 EVENTS = "/api/v1/namespaces/kube-system/events"
@@ -59,13 +60,14 @@ async def settled(rig: Rig, record: Record) -> list[str]:
     assert list(rig.coordinator.records.aside) == [record.name]
     assert not len(rig.coordinator.book)
     found: list[str] = []
-    while not found:
-        items = (await rig.client.get(EVENTS))["items"]
-        found = [
-            item["message"]
-            for item in items
-            if item["type"] == "Warning" and item["involvedObject"]["kind"] == "ConfigMap"
-        ]
+    async with asyncio.timeout(60):
+        while not found:
+            items = (await rig.client.get(EVENTS))["items"]
+            found = [
+                item["message"]
+                for item in items
+                if item["type"] == "Warning" and item["involvedObject"]["kind"] == "ConfigMap"
+            ]
     return found
 
 
@@ -198,6 +200,25 @@ async def test_without_a_key_a_begun_unit_is_finished_at_a_justified_priority(ri
     await rig.start()
     await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "it is refused")
     assert set(LOW) <= await rig.names()
+
+
+async def test_a_begun_unit_of_protected_pods_is_not_finished() -> None:
+    """A record is no way around what the administrator protects, as kube-system is."""
+    settings = replace(FAST, plan=replace(FAST.plan, protected_namespaces=("default",)))
+    async with Rig(settings) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1)
+        await rig.gang("low", 2, "low", on="n")
+        pods = {name: await rig.client.get(f"{PODS}/{name}") for name in LOW}
+        unit = "pod-group:default/low"
+        gone = Victim("gone", "default", "low-9", "n0", 0, unit=unit)
+        record = forged((gone, *(victim(pod, unit) for pod in pods.values())))
+        await rig.kill()
+        await put(rig, record)
+        await rig.start()
+        await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "it is refused")
+        assert set(LOW) == await rig.names()
+        assert not any(rig.cached(name).deleting for name in LOW)
 
 
 async def test_our_own_signed_record_goes_on_after_a_restart(rig: Rig) -> None:

@@ -343,6 +343,7 @@ async def test_a_scheduler_that_asks_is_one_of_ours_unless_others_are_configured
             await foreign(rig, name, "mine")
         await rig.filter("high-0", "n0", "n1")
         assert rig.outcomes("high")[-1] == "incomplete"
+        assert rig.coordinator.admission.schedulers() == {"only"}
 
 
 def test_a_grace_of_ten_years_is_cut_in_the_eviction_and_costs_no_immunity() -> None:

@@ -20,4 +20,4 @@ def timeout(delay: float | None) -> asyncio.Timeout:
 
 
 asyncio.timeout = timeout
-Rig.until.__defaults__ = ("condition", PATIENCE)
+Rig.patience = PATIENCE

@@ -157,4 +157,12 @@ MUTANTS = (
         "if True:",
         "tests/grpc_api/test_listening.py::test_an_open_port_is_refused",
     ),
+    Mutant(
+        ROW,
+        "a Unix socket is for owner and group",
+        "extender/grpc_api/server.py",
+        "mask = os.umask(SOCKET_MASK) if address.path else None",
+        "mask = None",
+        "tests/grpc_api/test_listening.py::test_a_unix_socket_is_for_owner_and_group_and_goes_with_the_server",
+    ),
 )

@@ -97,4 +97,28 @@ MUTANTS = (
         "most = min(self._others(pod)",
         "tests/gang/test_accepted_nodes.py::test_who_has_most_loses_its_oldest",
     ),
+    Mutant(
+        ROW,
+        "constraints that are too many are not read",
+        "extender/model/podshape.py",
+        "if any(part is not NO_RAW and dense(bytes(part)) for part in parts):",
+        "if False:",
+        "tests/model/test_hostile_sizes.py::test_a_pod_costs_at_most_four_times_its_size[tolerations]",
+    ),
+    Mutant(
+        ROW,
+        "ports that are too many are not read",
+        "extender/model/podshape.py",
+        'return dense(b"".join(map(bytes, ports)))',
+        "return False",
+        "tests/model/test_hostile_sizes.py::test_a_pod_costs_at_most_four_times_its_size[ports]",
+    ),
+    Mutant(
+        ROW,
+        "selectors that are too large match nothing",
+        "extender/model/podshape.py",
+        "    if not data or dense(data):\n        return None\n",
+        "    if not data:\n        return None\n",
+        f"{TEST_MEMORY}test_other_objects_cost_at_most_four_times_their_size[budget values]",
+    ),
 )

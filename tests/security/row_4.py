@@ -116,4 +116,12 @@ MUTANTS = (
         "    except KeyError as error:",
         "tests/groups/test_resolver.py::test_a_mistake_about_one_gang_is_that_gangs_problem",
     ),
+    Mutant(
+        ROW,
+        "the policy says whose budgets count",
+        "extender/gang/incremental/protection.py",
+        "if selector is None or not matches(selector, labels):",
+        "if selector is None:",
+        "tests/gang/test_opt_outs.py::test_the_policy_says_whose_budgets_count",
+    ),
 )

@@ -28,11 +28,11 @@ MUTANTS = (
     ),
     Mutant(
         ROW,
-        "a head has its time after a call that was answered",
+        "connections that were answered and stay make room",
         PROTOCOL,
         "place.phase, place.since = Phase.IDLE, self.loop.time()\n\n    def _busy",
         "pass\n\n    def _busy",
-        f"{TEST}TestHead::test_one_that_does_not_come_after_an_answered_call",
+        f"{TEST}TestConnections::test_who_was_answered_and_stays_makes_room",
     ),
     Mutant(
         ROW,
