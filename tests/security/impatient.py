@@ -10,7 +10,7 @@ import asyncio
 
 from tests.gang.rig import Rig
 
-PATIENCE = 10.0
+PATIENCE = 15.0
 _timeout = asyncio.timeout
 
 

@@ -79,7 +79,7 @@ MUTANTS = (
         "extender/model/interning.py",
         "self._bytes + size > self._most_bytes:\n            self.clear()",
         "False:\n            self.clear()",
-        "tests/model/test_interning.py",
+        "tests/model/test_interning.py::test_both_are_bounded_by_bytes",
     ),
     Mutant(
         ROW,

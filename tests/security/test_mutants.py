@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 
@@ -29,6 +30,15 @@ def test_every_rule_is_where_it_is_taken_out_and_has_its_test() -> None:
         except (ValueError, SyntaxError) as error:
             wrong.append(f"{mutant.rule}: {error}")
     assert wrong == []
+
+
+def test_the_documentation_tells_the_last_run() -> None:
+    """docs/security.md has a line for each, and says what became of it."""
+    told = set(
+        re.findall(r"(?m)^\| (\d+: .*?) \| (.*?): `(.*)` \| killed \|$", _text("docs/security.md"))
+    )
+    expected = {(f"{mutant.row}: {mutant.rule}", *mutant.test.split("::", 1)) for mutant in MUTANTS}
+    assert told ^ expected == set()
 
 
 def test_every_row_has_rules_and_every_rule_a_name_of_its_own() -> None:
