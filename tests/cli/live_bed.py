@@ -27,7 +27,7 @@ from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.process import write_kubeconfig
 from extender.sandbox.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
 
-READY_SECONDS = 20.0
+READY_SECONDS = 120.0
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/team/podgroups"
 
 

@@ -115,7 +115,7 @@ def start_extender(cluster: Cluster, port: int, directory: Path) -> Process:
         [*command, f"--kubeconfig={cluster.control_plane.extender_kubeconfig}"],
         directory / "extender.log",
     )
-    process.wait_ready(lambda: answers(f"http://127.0.0.1:{port}/readyz"), 30)
+    process.wait_ready(lambda: answers(f"http://127.0.0.1:{port}/readyz"), 120)
     return process
 
 

@@ -25,7 +25,7 @@ GANGS = {"small": SIZE, "big": BIG}
 GRACE = 1
 """With none the API server deletes in two steps, and a caller that dies between them leaves a
 pod that only a kubelet would remove; kwok does not."""
-SEATED_SECONDS = 45.0
+SEATED_SECONDS = 120.0
 
 
 @dataclass

@@ -37,7 +37,7 @@ async def test_so_many_each_round_in_the_order_they_came() -> None:
     taken = [number for each in rounds for number in each]
     assert taken == [i for i in range(20) if i != 7]
     assert max(len(each) for each in rounds) <= 6, "two rounds may meet between two looks"
-    await asyncio.wait_for(turns.take(), 1)
+    await asyncio.wait_for(turns.take(), 60)
 
 
 async def test_verbs_wait_for_their_turn_and_probes_do_not(
