@@ -496,7 +496,7 @@ def threads(prefix: str) -> int:
 
 
 async def until_written(rig: Rig) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + rig.patience
     while not any(item["metadata"]["name"] == NAME for item in await rig.records()):
         assert time.monotonic() < deadline, "the suspension is not written"
         await asyncio.sleep(0.01)

@@ -6,12 +6,16 @@ By hand, as it takes some minutes. Ends with 1 unless every mutant was killed.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.security.mutants import MUTANTS
 from tests.security.running import Fate, Outcome, Tree, outcomes, without_any
+
+LINE = re.compile(r"\S+:\d+: |FAILED ")
+"""What pytest's --tb=line says of a failure, and of a test."""
 
 
 def main() -> int:
@@ -49,8 +53,8 @@ def main() -> int:
 
 
 def _why(outcome: Outcome) -> str:
-    """How the test failed, or all of what it said."""
-    failed = [line for line in outcome.said.splitlines() if line.startswith("FAILED")]
+    """Where and how the test failed, or all of what it said."""
+    failed = [line for line in outcome.said.splitlines() if LINE.match(line)]
     return "\n".join(failed) if failed and outcome.fate is Fate.KILLED else outcome.said
 
 

@@ -7,11 +7,14 @@ often never comes. The same tests run so with nothing taken out, which shows tha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from tests.gang.rig import Rig
 
 PATIENCE = 15.0
-_timeout = asyncio.timeout
+T = TypeVar("T")
+_timeout, _wait_for = asyncio.timeout, asyncio.wait_for
 
 
 def timeout(delay: float | None) -> asyncio.Timeout:
@@ -19,5 +22,11 @@ def timeout(delay: float | None) -> asyncio.Timeout:
     return _timeout(None if delay is None else min(delay, PATIENCE))
 
 
+async def wait_for(what: Awaitable[T], timeout: float | None) -> T:
+    """As asyncio.wait_for, of PATIENCE seconds at most."""
+    return await _wait_for(what, None if timeout is None else min(timeout, PATIENCE))
+
+
 asyncio.timeout = timeout
+asyncio.wait_for = wait_for  # type: ignore[assignment]
 Rig.patience = PATIENCE

@@ -219,14 +219,6 @@ MUTANTS = (
     ),
     Mutant(
         ROW,
-        "our pods have policies in both directions",
-        DEPLOYMENT,
-        "policyTypes: [Ingress, Egress]",
-        "policyTypes: [Ingress]",
-        f"{SHIPPED}[deployment]",
-    ),
-    Mutant(
-        ROW,
         "check finds a missing policy",
         NETWORK,
         "if not any(direction in _types(spec) for _, spec in around):",

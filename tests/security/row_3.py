@@ -107,14 +107,6 @@ MUTANTS = (
     ),
     Mutant(
         ROW,
-        "ports that are too many are not read",
-        "extender/model/podshape.py",
-        'return dense(b"".join(map(bytes, ports)))',
-        "return False",
-        "tests/model/test_hostile_sizes.py::test_a_pod_costs_at_most_four_times_its_size[ports]",
-    ),
-    Mutant(
-        ROW,
         "selectors that are too large match nothing",
         "extender/model/podshape.py",
         "    if not data or dense(data):\n        return None\n",

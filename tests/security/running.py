@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -22,7 +23,8 @@ LEFT_OUT = (".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "build", 
 """What no test needs, or what would be another tree's."""
 TEST_SECONDS = 60.0
 """A test that takes longer is stopped."""
-SUMMARY = re.compile(r"(?m)^1 failed\b.* in [\d.]+s")
+FAILED_ONE = re.compile(r"[.sx]*F")
+"""How pytest's progress begins once a test has failed, whatever its end then waits for."""
 FAILED = 1
 """pytest's exit code when tests ran and some failed."""
 
@@ -87,16 +89,18 @@ class Tree:
                 os.killpg(running.pid, signal.SIGKILL)
                 said, _ = running.communicate()
                 # A thread without end keeps the process, not the verdict.
-                return FAILED if SUMMARY.search(said) else None, said
+                return FAILED if FAILED_ONE.match(said) else None, said
         return running.returncode, said
 
     def try_one(self, mutant: Mutant) -> Outcome:
         """Take a rule out, run its test and put the rule back."""
         path = self.root / mutant.file
         before, times = path.read_text(), path.stat()
-        began = monotonic()
+        began, without = monotonic(), mutant.applied(before)
+        if path.suffix == ".py":
+            ast.parse(without)  # a file that cannot be read would fail any test
         try:
-            path.write_text(mutant.applied(before))
+            path.write_text(without)
             # Compiled modules are known by seconds and size, which both may be the same.
             self._stamp += 1
             os.utime(path, (self._stamp, self._stamp))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from functools import cache
@@ -24,10 +23,8 @@ def test_every_rule_is_where_it_is_taken_out_and_has_its_test() -> None:
         if any(f" {name}(" not in _text(path) and f" {name}:" not in _text(path) for name in names):
             wrong.append(f"{mutant.rule}: no test {mutant.test}")
         try:
-            without = mutant.applied(_text(mutant.file))
-            if mutant.file.endswith(".py"):
-                ast.parse(without)
-        except (ValueError, SyntaxError) as error:
+            mutant.applied(_text(mutant.file))
+        except ValueError as error:
             wrong.append(f"{mutant.rule}: {error}")
     assert wrong == []
 
