@@ -262,7 +262,10 @@ class PlanningCache:
                     subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number_on(node, pod.requests)
-                covered = bool(self.guards.matching(pod.namespace, pod.labels))
+                # Who stays is no victim, whatever its budgets say.
+                covered = priority != STAYS and bool(
+                    self.guards.matching(pod.namespace, pod.labels)
+                )
                 holder = Holder(priority, number, whole, covered, amounts, subject)
                 holders.append((priority, pod.uid, holder))
             holders.sort()

@@ -14,6 +14,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.fit.blockers import blocked_nodes
 from extender.fit.member_rules import MemberCap, MemberRules, self_caps
@@ -57,6 +58,8 @@ from extender.search.stop import Stop
 if TYPE_CHECKING:
     from extender.search.core.census import Offers as CompiledOffers
 
+Uses = tuple[tuple[int, int], ...]
+"""Budget and pods in it."""
 ENDLESS = 1 << 30
 MOST_CAPS = 256
 """Limits that members set for each other, of a few hundred ports or topology keys at most."""
@@ -328,7 +331,8 @@ class Build:
         }
         order = self._order if slow else tuple(name for name in self._order if name != "grace")
         costs = CostLevels(order, priorities, self._snapshot, self._planning.victim_costs, slow)
-        budgets, uses = self._budgets(gathered)
+        gathered, prices, asked_of = self._judged(gathered, costs)
+        budgets, uses = self._budgets(asked_of)
         protections = self._planning.preemptability.protections
         asked = self._gang.preemptor_priority
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
@@ -338,7 +342,7 @@ class Build:
             key, pods = candidate.gang, candidate.pods
             gang = -1 if key is None or candidate.whole else elastic.get(key, -1)
             use = uses.get(candidate.uid, ())
-            cost = costs.candidate(candidate)
+            cost = prices[candidate.uid]
             units.append(Unit(candidate.uid, releases, cost, len(pods), gang, use))
             subjects.append(candidate)
         for pod, releases in gathered.leaving:
@@ -400,16 +404,33 @@ class Build:
             stays=sum(self._offers.stays()),
         )
 
-    def _budgets(
-        self, gathered: Units
-    ) -> tuple[list[DisruptionBudget], dict[str, tuple[tuple[int, int], ...]]]:
-        """The budgets that some candidate counts in, and candidate -> (budget, pods) of them."""
+    def _judged(
+        self, gathered: Units, costs: CostLevels
+    ) -> tuple[Units, dict[str, Vector], dict[str, Uses]]:
+        """What each candidate costs, and its pods by budget; one for which that fails is left out
+        and set aside."""
         every, guards = self._snapshot.budgets, self._planning.guards
-        used = {}
-        for candidate, _ in gathered.candidates if every else ():
-            use = _budget_use(candidate.pods, guards, every)
+        sound: list[tuple[Candidate, Releases]] = []
+        prices: dict[str, Vector] = {}
+        used: dict[str, Uses] = {}
+        for entry in gathered.candidates:
+            candidate = entry[0]
+            try:
+                prices[candidate.uid] = costs.candidate(candidate)
+                use = _budget_use(candidate.pods, guards, every) if every else ()
+            except Exception as error:  # a mistake of ours about this unit
+                self._planning.preemptability.aside.put(candidate.pods, error)
+                continue
+            sound.append(entry)
             if use:
                 used[candidate.uid] = use
+        if len(sound) < len(gathered.candidates):
+            gathered = replace(gathered, candidates=tuple(sound))
+        return gathered, prices, used
+
+    def _budgets(self, used: dict[str, Uses]) -> tuple[list[DisruptionBudget], dict[str, Uses]]:
+        """The budgets that some candidate counts in, and candidate -> (budget, pods) of them."""
+        every = self._snapshot.budgets
         numbers = {
             b: at for at, b in enumerate(sorted({b for use in used.values() for b, _ in use}))
         }
@@ -442,7 +463,7 @@ def _releases(holds: Iterable[Hold], names: Sequence[str], resources: tuple[str,
 
 def _budget_use(
     pods: Iterable[Pod], guards: SelectorIndex, budgets: Sequence[DisruptionBudget]
-) -> tuple[tuple[int, int], ...]:
+) -> Uses:
     use: dict[int, int] = {}
     for pod in pods:
         for at in guards.matching(pod.namespace, pod.labels):
