@@ -9,12 +9,15 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from extender.cache.columns import ColumnStore
+from extender.cache.composites import Composites
 from extender.cache.feed import Feed
 from extender.cache.stats import CacheStats
+from extender.groups.composite import unit_key
 from extender.model.objects import GangKey, Pod
 
 MemberKey = Callable[[Pod], GangKey | None]
-"""Depends on nothing of the pod but its identity, labels, annotations, owner and pod_group."""
+"""Depends on nothing of the pod but its identity, labels, annotations, owner, pod_group and
+hierarchy."""
 
 Group = TypeVar("Group", str, GangKey)
 _by_uid = attrgetter("uid")
@@ -39,6 +42,9 @@ class PodTable:
         self._pending: dict[str, Pod] = {}
         self._members: dict[GangKey, dict[str, Pod]] = {}
         self._gang: dict[str, GangKey] = {}
+        self._unit: dict[str, GangKey] = {}
+        """What a pod goes with, where that is not the gang that it starts with."""
+        self.composites = Composites(self._moved)
         self._member_key = member_key
         self._columns = columns
         self._feed = feed
@@ -61,6 +67,7 @@ class PodTable:
 
     def put(self, record: Pod, force: bool = False) -> None:
         """Take an added or changed pod; one that has finished is as good as gone."""
+        record = self.composites.placed(record)
         old = self.by_uid.get(record.uid)
         if old is None:
             if record.finished:
@@ -87,6 +94,11 @@ class PodTable:
         old = self.by_uid.get(record.uid)
         if old is not None:
             self._drop(old)
+
+    def _moved(self, uid: str, hierarchy: tuple[str, str] | None) -> None:
+        """Take that another gang is the pod's: a group of its hierarchy came, went or changed."""
+        pod = self.by_uid[uid]
+        self._update(pod, structs.replace(pod, hierarchy=hierarchy))
 
     # -- views ----------------------------------------------------------------------------
 
@@ -123,6 +135,7 @@ class PodTable:
             or new.labels != old.labels
             or new.annotations != old.annotations
             or new.pod_group != old.pod_group
+            or new.hierarchy != old.hierarchy
             or new.owner != old.owner
             or new.created != old.created
         ):
@@ -137,8 +150,8 @@ class PodTable:
             self._on_node[node][uid] = new
         else:
             self._pending[uid] = new
-        key = self._gang.get(uid)
-        if key is not None:
+        keys = [key for known in (self._gang, self._unit) if (key := known.get(uid)) is not None]
+        for key in keys:
             self._members[key][uid] = new
         if same:
             # Taken for its version alone: views keep the equal older record.
@@ -147,7 +160,7 @@ class PodTable:
             self._bound_dirty.setdefault(node, False)
         else:
             self._pending_view = None
-        if key is not None:
+        for key in keys:
             self._member_dirty.setdefault(key, False)
         self._feed.emit("pod", old, new)
 
@@ -173,14 +186,24 @@ class PodTable:
         else:
             self._pending[uid] = pod
             self._pending_view = None
+        if pod.pod_group:
+            self.composites.joined(pod)
         key = self._member_key(pod)
-        if key is not None:
-            self._gang[uid] = key
-            members = self._members.get(key)
-            if members is None:
-                members = self._members[key] = {}
-            members[uid] = pod
-            self._member_dirty[key] = True
+        if key is None:
+            return
+        self._gang[uid] = key
+        self._join(key, pod)
+        unit = unit_key(key, pod)
+        if unit is not None and unit != key:
+            self._unit[uid] = unit
+            self._join(unit, pod)
+
+    def _join(self, key: GangKey, pod: Pod) -> None:
+        members = self._members.get(key)
+        if members is None:
+            members = self._members[key] = {}
+        members[pod.uid] = pod
+        self._member_dirty[key] = True
 
     def _take_out(self, pod: Pod) -> None:
         uid = pod.uid
@@ -200,8 +223,12 @@ class PodTable:
         else:
             del self._pending[uid]
             self._pending_view = None
-        key = self._gang.pop(uid, None)
-        if key is not None:
+        if pod.pod_group:
+            self.composites.left(pod)
+        for known in (self._gang, self._unit):
+            key = known.pop(uid, None)
+            if key is None:
+                continue
             members = self._members[key]
             del members[uid]
             if not members:

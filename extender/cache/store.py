@@ -11,7 +11,7 @@ from extender.cache.feed import Feed
 from extender.cache.pods import MemberKey, PodTable
 from extender.cache.stats import CacheStats
 from extender.cache.tables import Table
-from extender.model.group_sources import SOURCES
+from extender.model.group_sources import CORE, SOURCES
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,
@@ -19,6 +19,7 @@ from extender.model.objects import (
     Node,
     PriorityClass,
 )
+from extender.model.owner_kinds import COMPOSITE
 from extender.model.snapshot import Snapshot
 
 Part = TypeVar("Part")
@@ -41,7 +42,8 @@ class Store:
             "priority-class", _name, self.feed, stats
         )
         self.groups: dict[str, Table[tuple[str, str, str], GroupObject]] = {
-            source: Table("group", _group_name, self.feed, stats) for source in SOURCES
+            source: Table("group", _group_name, self.feed, stats, self._group_changed(source))
+            for source in SOURCES
         }
         self.group_sources: frozenset[str] = frozenset()
         """Sources that are followed and have been read once."""
@@ -110,6 +112,13 @@ class Store:
             known = self._derived[name] = (sources, build())
         part: Part = known[1]
         return part
+
+    def _group_changed(
+        self, source: str
+    ) -> Callable[[GroupObject | None, GroupObject | None], None]:
+        if source in (CORE, COMPOSITE):
+            return self.pods.composites.changed
+        return lambda old, new: None
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         name = new.name if new is not None else old.name if old is not None else ""

@@ -10,7 +10,7 @@ from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import at, items, name_of, namespace_of, workloads
 from extender.model.group_sources import API_GROUPS, OTHER_GROUPS
-from extender.model.owner_kinds import OTHER_KINDS
+from extender.model.owner_kinds import COMPOSITE, OTHER_KINDS
 
 Rights = Mapping[tuple[str, str], frozenset[str]]
 """(API group, resource) -> verbs."""
@@ -26,6 +26,7 @@ CLUSTER_RIGHTS = _rights(
     ("policy", "poddisruptionbudgets", "list watch"),
     ("scheduling.k8s.io", "priorityclasses", "list watch"),
     ("scheduling.k8s.io", "podgroups", "list watch"),
+    ("scheduling.k8s.io", "compositepodgroups", "list watch"),
     ("scheduling.x-k8s.io", "podgroups", "list watch"),
     ("", "pods", "get list watch patch delete"),
     ("", "pods/status", "patch"),
@@ -39,7 +40,7 @@ OPTIONAL_RIGHTS: Rights = {
     (group, plural): frozenset(("list", "watch"))
     for group, plural in (
         *((API_GROUPS[source], "podgroups") for source in OTHER_GROUPS),
-        *((kind.group, kind.plural) for kind in OTHER_KINDS.values()),
+        *((k.group, k.plural) for source, k in OTHER_KINDS.items() if source != COMPOSITE),
     )
 }
 """Used where they are given: manifests/rbac-other-groups.yaml."""
@@ -59,6 +60,7 @@ OBSERVE_RIGHTS = _rights(
     ("policy", "poddisruptionbudgets", "get list watch"),
     ("scheduling.k8s.io", "priorityclasses", "get list watch"),
     ("scheduling.k8s.io", "podgroups", "get list watch"),
+    ("scheduling.k8s.io", "compositepodgroups", "get list watch"),
     ("scheduling.x-k8s.io", "podgroups", "get list watch"),
 )
 """All that observe mode has: manifests/observe/rbac.yaml."""

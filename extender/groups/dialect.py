@@ -31,6 +31,8 @@ class Declaration(Struct, frozen=True, gc=False):
     whole_from: int | None = None
     """As in Gang."""
     problems: tuple[str, ...] = ()
+    unplanned: tuple[str, ...] = ()
+    """As in Gang."""
     notes: tuple[str, ...] = ()
 
 

@@ -3,33 +3,38 @@
 Source: KEP 4671 (gang scheduling) and KEP 5710 (disruption mode, priority).
 Versions v1alpha2, v1alpha3 and v1beta1 differ only in spelling, which decoding
 has evened out. In 1.35 there was no PodGroup: spec.workloadRef names a pod group
-of a Workload (v1alpha1), each replica key of which is a gang of its own.
+of a Workload (v1alpha1), each replica key of which is a gang of its own. From 1.37
+on a PodGroup may be part of a CompositePodGroup: see extender.groups.composite.
 """
 
 from __future__ import annotations
 
+from extender.groups.composite import CORE, POD_GROUP, SUFFIX
+from extender.groups.composite_gang import of_composite, of_part
 from extender.groups.dialect import Declaration, checked_min_count
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
 from extender.model.names import quoted
-from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.objects import GangKey, Pod
 from extender.model.owner_kinds import CORE_WORKLOAD
 from extender.model.reduce import OF_WORKLOAD
 from extender.model.snapshot import Snapshot
 
-SOURCE = "core"
+SOURCE = CORE
 
 
 class PodGroupDialect:
     """A gang is a PodGroup object; a basic one constrains disruption only."""
 
-    name = "pod-group"
+    name = POD_GROUP
     explicit = True
     unit = UNIT_SINGLE
     states_unit = True
     starts_whole = True
 
     def key(self, pod: Pod) -> GangKey | None:
-        """Return the PodGroup of spec.schedulingGroup."""
+        """Return the PodGroup of spec.schedulingGroup, or the composite that it starts with."""
+        if pod.hierarchy is not None:
+            return GangKey(self.name, pod.namespace, pod.hierarchy[0])
         if pod.pod_group:
             return GangKey(self.name, pod.namespace, pod.pod_group)
         return None
@@ -40,6 +45,8 @@ class PodGroupDialect:
         disruptionMode holds for a basic group as well: the KEP refuses that
         pair, upstream's own integration test runs it.
         """
+        if key.name.endswith(SUFFIX):
+            return of_composite(key, members, snapshot)
         if OF_WORKLOAD in key.name:
             return _of_workload(key, snapshot)
         group = snapshot.groups.get((SOURCE, key.namespace, key.name))
@@ -49,6 +56,8 @@ class PodGroupDialect:
                     f"PodGroup {key.namespace}/{key.name} (scheduling.k8s.io) does not exist",
                 ),
             )
+        if group.of:
+            return of_part(group, key, members, snapshot)
         basic = group.min_count is None
         return Declaration(
             min_count=1 if basic else group.min_count,
@@ -59,7 +68,6 @@ class PodGroupDialect:
             preempts=group.preempts,
             topology_key=group.topology_key,
             problems=checked_min_count(group, "gang.minCount", "scheduling.k8s.io"),
-            notes=_of_composite(group),
         )
 
 
@@ -83,13 +91,4 @@ def _of_workload(key: GangKey, snapshot: Snapshot) -> Declaration:
     wrong = () if part.each >= 0 else (f"{what}: gang.minCount is {part.each}, at least 1 is due",)
     return Declaration(
         min_count=max(1, part.each), starts_whole=False if basic else None, problems=wrong
-    )
-
-
-def _of_composite(group: GroupObject) -> tuple[str, ...]:
-    if not group.of:
-        return ()
-    return (
-        f"its CompositePodGroup {quoted(group.of)} is not read: "
-        "it starts and goes without the other groups of that",
     )

@@ -54,6 +54,8 @@ class HealthCalls:
                 await write(call, status.SerializeToString(), self._limits.seconds)
                 told = status
             if self._draining:
+                # The reader's library may drop a message that a status follows at once.
+                await asyncio.sleep(LOOK_SECONDS)
                 await call.abort(grpc.StatusCode.UNAVAILABLE, "stopping")
             await asyncio.sleep(LOOK_SECONDS)
 

@@ -382,6 +382,38 @@ class RawPodGroup(Shape, gc=False):
     spec: RawPodGroupSpec | None = None
 
 
+class RawCompositeGang(Shape, gc=False):
+    """CompositeGangSchedulingPolicy."""
+
+    min_group_count: int
+
+
+class RawCompositePolicy(Shape, gc=False):
+    """CompositePodGroupSchedulingPolicy: exactly one of both."""
+
+    basic: Raw = NO_RAW
+    gang: RawCompositeGang | None = None
+
+
+class RawCompositePodGroupSpec(Shape, gc=False):
+    """CompositePodGroupSpec of scheduling.k8s.io/v1alpha3."""
+
+    scheduling_policy: RawCompositePolicy | None = None
+    scheduling_constraints: RawSchedulingConstraints | None = None
+    disruption_mode: dict[str, Raw] | None = None
+    priority_class_name: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    parent_composite_pod_group_name: str | None = None
+
+
+class RawCompositePodGroup(Shape, gc=False):
+    """scheduling.k8s.io CompositePodGroup."""
+
+    metadata: RawMeta | None = None
+    spec: RawCompositePodGroupSpec | None = None
+
+
 class RawMemberGroupSpec(Shape, gc=False):
     """PodGroupSpec of scheduling.x-k8s.io/v1alpha1 (scheduler-plugins)."""
 

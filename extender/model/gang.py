@@ -49,6 +49,9 @@ class Gang(Struct, frozen=True, dict=True):
     """As a victim it goes whole when so many are bound; None: min_count. Less where some of the
     size may have finished, which an owner tells late or not at all."""
     problems: tuple[str, ...] = ()
+    unplanned: tuple[str, ...] = ()
+    """Why it is not planned for although nothing is wrong with it: what it asks for cannot be
+    kept. As a victim it is what it says."""
     notes: tuple[str, ...] = ()
     """Assumptions worth telling (unknown size, differing priorities)."""
 

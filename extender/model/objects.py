@@ -162,6 +162,10 @@ class Pod(Struct, frozen=True, gc=False):
     """When condition podgroup-extender.io/Checkpointed, if True, was last set or probed."""
     version: int = 0
     """resourceVersion as an integer (0 when it is not one)."""
+    hierarchy: tuple[str, str] | None = None
+    """Where its PodGroup is part of a CompositePodGroup: the names, as in GangKey, of the gang it
+    starts with and of what it goes with as a victim. Not of the pod but of those objects: whoever
+    puts pods and groups together fills it in (extender.groups.composite)."""
 
     @property
     def key(self) -> str:
@@ -253,7 +257,8 @@ class GroupObject(Struct, frozen=True, gc=False):
     parts: tuple[Part, ...] = ()
     """Of an owner: what it makes, finished pods left out where it tells of them."""
     of: str = ""
-    """The name of what it belongs to: of a JobSet's Job, or of a PodGroup its CompositePodGroup."""
+    """The name of what it belongs to: of a JobSet's Job, or of a PodGroup or a CompositePodGroup
+    the CompositePodGroup above it."""
 
 
 class Namespace(Struct, frozen=True, gc=False):

@@ -61,8 +61,13 @@ PRIORITY_KINDS: dict[str, ObjectKind] = {
 }
 """The same for what is read with groups.workloadPriority alone."""
 CORE_WORKLOAD = "core-workload"
+COMPOSITE = "core-composite"
 CORE_KINDS: dict[str, ObjectKind] = {
-    CORE_WORKLOAD: ObjectKind("Workload", "scheduling.k8s.io", ("v1alpha1",), "workloads")
+    CORE_WORKLOAD: ObjectKind("Workload", "scheduling.k8s.io", ("v1alpha1",), "workloads"),
+    COMPOSITE: ObjectKind(
+        "CompositePodGroup", "scheduling.k8s.io", ("v1alpha3",), "compositepodgroups"
+    ),
 }
-"""The Workload of Kubernetes 1.35; later ones are templates, and PodGroups say what counts."""
+"""The Workload of Kubernetes 1.35 (later ones are templates, and PodGroups say what counts), and
+the CompositePodGroup of 1.37."""
 OTHER_KINDS = OWNER_KINDS | PRIORITY_KINDS | CORE_KINDS

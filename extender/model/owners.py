@@ -13,12 +13,19 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from extender.model.apishape import NO_RAW, RawMeta, RawPodSpec, raw_bytes
+from extender.model.apishape import (
+    NO_RAW,
+    RawCompositePodGroup,
+    RawMeta,
+    RawPodSpec,
+    raw_bytes,
+)
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
 from extender.model.metadata import controller_of, named, string_mapping, version_of
 from extender.model.objects import GroupObject, Part
 from extender.model.owner_kinds import (
+    COMPOSITE,
     CORE_WORKLOAD,
     JOB,
     JOBSET_NAME,
@@ -43,6 +50,7 @@ from extender.model.ownershape import (
 )
 from extender.model.podrequests import pod_requests
 from extender.model.podshape import pod_shape
+from extender.model.reduce import reduce_composite
 
 MOST_PARTS = 256
 HIGHEST_USER = 1_000_000_000
@@ -234,6 +242,7 @@ OWNER_SHAPES: dict[str, tuple[Any, OwnerReduce]] = {
     "ray-cluster": (RawRayCluster, reduce_ray_cluster),
     **{source: (RawTrainingJob, training_job_of(source)) for source in TRAINING_JOBS},
     CORE_WORKLOAD: (RawCoreWorkload, reduce_core_workload),
+    COMPOSITE: (RawCompositePodGroup, reduce_composite),
     WORKLOAD: (RawWorkload, reduce_workload),
     WORKLOAD_CLASS: (RawWorkloadPriorityClass, reduce_workload_priority_class),
 }

@@ -12,11 +12,15 @@ from functools import partial
 
 from extender.model.apishape import (
     RawBudget,
+    RawCompositePodGroup,
+    RawCompositePodGroupSpec,
     RawMemberGroup,
+    RawMeta,
     RawNamespace,
     RawNode,
     RawPod,
     RawPodGroup,
+    RawPodGroupSpec,
     RawPodSpec,
     RawPriorityClass,
 )
@@ -39,6 +43,7 @@ from extender.model.objects import (
     PriorityClass,
     Taint,
 )
+from extender.model.owner_kinds import COMPOSITE
 from extender.model.podrequests import parse_amounts, pod_requests, to_requests
 from extender.model.podshape import kept_selector, pod_shape
 
@@ -207,10 +212,30 @@ def reduce_core_group(raw: RawPodGroup) -> GroupObject:
     disruptionMode is "Pod" or "PodGroup" in v1alpha2, {single: {}} or {all: {}} after it;
     absent means single. KEP-4671, KEP-5710.
     """
-    meta = named(raw.metadata)
     spec = raw.spec
     if spec is None:
         raise InvalidInput("spec: is missing")
+    gang = spec.scheduling_policy.gang if spec.scheduling_policy is not None else None
+    return _group("core", raw.metadata, spec, gang.min_count if gang is not None else None)
+
+
+def reduce_composite(raw: RawCompositePodGroup) -> GroupObject:
+    """Return the record of a CompositePodGroup (v1alpha3): ``min_count`` is its minGroupCount."""
+    spec = raw.spec
+    if spec is None:
+        raise InvalidInput("spec: is missing")
+    gang = spec.scheduling_policy.gang if spec.scheduling_policy is not None else None
+    least = gang.min_group_count if gang is not None else None
+    return _group(COMPOSITE, raw.metadata, spec, least)
+
+
+def _group(
+    source: str,
+    metadata: RawMeta | None,
+    spec: RawPodGroupSpec | RawCompositePodGroupSpec,
+    least: int | None,
+) -> GroupObject:
+    meta = named(metadata)
     mode = spec.disruption_mode
     if mode is None or mode == "Pod" or (isinstance(mode, dict) and list(mode) == ["single"]):
         whole = False
@@ -219,15 +244,14 @@ def reduce_core_group(raw: RawPodGroup) -> GroupObject:
     else:
         shown = mode if isinstance(mode, str) else sorted(mode)
         raise InvalidInput(f"spec.disruptionMode: {shown!r} is none of Pod, PodGroup, single, all")
-    gang = spec.scheduling_policy.gang if spec.scheduling_policy is not None else None
     constraints = spec.scheduling_constraints
     topology = (constraints.topology if constraints is not None else None) or []
     return GroupObject(
-        source="core",
+        source=source,
         uid=meta.uid or "",
         namespace=sys.intern(meta.namespace or "default"),
         name=meta.name or "",
-        min_count=gang.min_count if gang is not None else None,
+        min_count=least,
         disrupt_all=whole,
         priority=spec.priority,
         priority_class=named_text(spec.priority_class_name or ""),

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 Dialect = Literal[
     "podGroup", "schedulingPlugins", "schedulingPluginsLabel", "skypilot", "jobset", "none"
 ]
-PATIENCE = 60.0
+PATIENCE = 120.0
 """How long a wait waits unless it says otherwise, in seconds."""
 SHORTEST_PAUSE = 1.2
 _RANGE = re.compile(r"^(?P<stem>.*)\[(?P<first>\d+)-(?P<last>\d+)\]$")

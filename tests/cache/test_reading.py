@@ -55,7 +55,7 @@ async def test_readers_never_see_half_a_relist(api: FakeApi, make: Make) -> None
         api.remove(PODS, "default", f"old{index}", quietly=True)
         api.put_quietly(PODS, pod(f"new{index}", node="n1"))
     api.tell(PODS, {"type": "ERROR", "object": status(410, "Expired")})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while pods(cache).relists == 0:
             sizes.add(len(cache.snapshot().bound.get("n1", ())))
             await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from tests.cache.conftest import by_label, until
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pdb, make_pod
 
-SECONDS = 30.0
+SECONDS = 90.0
 
 
 @pytest.mark.real

@@ -37,7 +37,7 @@ from tests.controlplane.scheduler import BINDER, scheduler_config
 
 Found = TypeVar("Found")
 NAMESPACE = "chaos"
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 BIND_SECONDS = 20.0
 VICTIM_SLACK_SECONDS = 15.0
 STALE_SECONDS = 5.0

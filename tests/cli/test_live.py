@@ -43,7 +43,7 @@ async def live(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncItera
 async def planned(live: Live) -> None:
     """Have the waiting gang planned for and its victims evicted; they stay terminating."""
     await live.preempt("high-0", "n0", "n1", "n2", "n3")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "waiting" not in (await live.ask("gangs", "high"))[1]:
             await asyncio.sleep(0.05)
 
@@ -91,7 +91,7 @@ async def test_a_gang_in_flight(live: Live, tmp_path: Path) -> None:
 
     # What was evicted is found by its name when it has gone.
     await live.client.delete("/api/v1/namespaces/team/pods/low-0", grace=0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "gone" not in (await live.ask("why", "low-0", "--short"))[1]:
             await asyncio.sleep(0.05)
     status, out, _ = await live.ask("why", "team/low-0", "--short")
@@ -121,7 +121,7 @@ async def test_a_gang_that_is_refused_and_one_that_is_incomplete(live: Live) -> 
     assert "pod-group:team/low" not in out
 
     await live.client.delete("/api/v1/namespaces/team/pods/high-0x", grace=0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "incomplete" not in (await live.ask("gangs", "high"))[1]:
             await asyncio.sleep(0.05)
     status, out, _ = await live.ask("why", "high")
@@ -132,7 +132,7 @@ async def test_a_gang_that_is_refused_and_one_that_is_incomplete(live: Live) -> 
 async def test_pods_of_no_gang_and_pods_that_run(live: Live) -> None:
     await pod(live.client, "alone", "", cpu="4")
     await pod(live.client, "gated", "", schedulingGates=[{"name": "example.com/wait"}])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await live.ask("why", "gated"))[0]:
             await asyncio.sleep(0.05)
     assert "it has scheduling gates" in (await live.ask("why", "gated"))[1]

@@ -33,7 +33,7 @@ async def test_a_real_plan_is_shown(tmp_path: Path, capsys: pytest.CaptureFixtur
                 if made["outcome"] == "plan" and made["gang"] == "pod-group:team/high"
             )
         # A page may be a second old.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while plan["message"] not in (text := await words("decisions?outcome=plan")):
                 await asyncio.sleep(0.05)
         assert "pod-group:team/high" in text

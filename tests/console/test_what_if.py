@@ -157,7 +157,7 @@ async def test_who_leaves_ends_the_search(
 
     monkeypatch.setattr(asking.Asking, "ask", endless)
     asked = asyncio.create_task(web.post(site.url("what-if"), data={"gang": "x"}).__aenter__())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await begun.wait()
         assert site.server.app.busy == 0, "it waits, and keeps nobody busy"
         asked.cancel()

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.controlplane.client import ApiError, Client, Object
+from tests.controlplane.client import PATIENCE, ApiError, Client, Object
 
 OWNERS = ("Job", "Deployment", "ReplicaSet", "StatefulSet")
 """Kinds whose controllers would bring deleted pods back; gone before the pods."""
@@ -43,7 +43,7 @@ class Baseline:
         for kind in NAMESPACED:
             self.kept[kind] = {each["metadata"]["uid"] for each in self._present(kind)}
 
-    def clean(self, timeout: float = 60.0) -> None:
+    def clean(self, timeout: float = PATIENCE) -> None:
         """Delete all that is new and wait until it is gone, finalizers or not."""
         for kind in OWNERS:
             for space in {each["metadata"]["namespace"] for each in self.client.list(kind, "")}:

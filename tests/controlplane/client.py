@@ -22,6 +22,8 @@ Object = dict[str, Any]
 Objects = list[Object]
 Found = TypeVar("Found")
 
+PATIENCE = 120.0
+"""Seconds for what has to come true: they cost only where it does not."""
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -294,12 +296,12 @@ class Client:
         self.request("POST", self.resource("Pod").path(space, name, "eviction"), eviction)
 
     def wait_for(
-        self, predicate: Callable[[], Found], timeout: float = 30.0, what: str = ""
+        self, predicate: Callable[[], Found], timeout: float = PATIENCE, what: str = ""
     ) -> Found:
         """Call a predicate until it returns something true and return that."""
         return wait_for(predicate, timeout, what)
 
-    def wait_running(self, *names: str, timeout: float = 30.0) -> Objects:
+    def wait_running(self, *names: str, timeout: float = PATIENCE) -> Objects:
         """Wait until pods run and return them."""
 
         def running() -> Objects | None:
@@ -310,7 +312,7 @@ class Client:
         return wait_for(running, timeout, f"pods {', '.join(names)} to run") or []
 
     def wait_gone(
-        self, kind: str, name: str, namespace: str | None = None, timeout: float = 30.0
+        self, kind: str, name: str, namespace: str | None = None, timeout: float = PATIENCE
     ) -> None:
         """Wait until an object no longer exists."""
         wait_for(
@@ -328,7 +330,7 @@ def _delete_options(grace: int | None, propagation: str | None) -> Object:
     return options
 
 
-def wait_for(predicate: Callable[[], Found], timeout: float = 30.0, what: str = "") -> Found:
+def wait_for(predicate: Callable[[], Found], timeout: float = PATIENCE, what: str = "") -> Found:
     """Call a predicate every 20 ms until it returns something true; TimeoutError names what."""
     deadline = time.monotonic() + timeout
     while not (last := predicate()):

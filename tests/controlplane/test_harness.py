@@ -59,17 +59,15 @@ def test_node_status_is_what_the_test_asked_for(cluster: Cluster) -> None:
     assert not node["spec"].get("taints")
 
 
-@pytest.mark.parametrize(("asked", "at_least", "at_most"), [(0, 0.0, 3.0), (3, 3.0, 30.0)])
-def test_deletion_takes_the_grace_period(
-    cluster: Cluster, asked: int, at_least: float, at_most: float
-) -> None:
+@pytest.mark.parametrize("asked", [0, 3])
+def test_deletion_takes_the_grace_period(cluster: Cluster, asked: int) -> None:
     cluster.nodes(1)
     cluster.client.create(make_pod("a", grace=30))
     cluster.client.wait_running("a")
     started = time.monotonic()
     cluster.client.delete("Pod", "a", grace=asked)
     cluster.client.wait_gone("Pod", "a")
-    assert at_least <= time.monotonic() - started <= at_most
+    assert asked <= time.monotonic() - started < 30
 
 
 def test_change_while_terminating_does_not_restart_the_grace_period(cluster: Cluster) -> None:
@@ -77,11 +75,11 @@ def test_change_while_terminating_does_not_restart_the_grace_period(cluster: Clu
     cluster.client.create(make_pod("a"))
     cluster.client.wait_running("a")
     started = time.monotonic()
-    cluster.client.delete("Pod", "a", grace=3)
-    time.sleep(2)
+    cluster.client.delete("Pod", "a", grace=6)
+    time.sleep(5)
     cluster.client.patch("Pod", "a", {"metadata": {"annotations": {"seen": "yes"}}})
     cluster.client.wait_gone("Pod", "a")
-    assert 3.0 <= time.monotonic() - started < 5.0
+    assert 6.0 <= time.monotonic() - started < 11.0
 
 
 def test_annotation_overrides_the_grace_period(cluster: Cluster) -> None:
@@ -342,7 +340,7 @@ def _alive(pids: list[int]) -> list[int]:
 
 def _wait_dead(pids: list[int]) -> None:
     """Wait until none of the processes is alive."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while alive := _alive(pids):
         assert time.monotonic() < deadline, f"still alive: {alive}"
         time.sleep(0.05)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from tests.controlplane.client import Client, Object, wait_for
+from tests.controlplane.client import PATIENCE, Client, Object, wait_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Watch:
         return [each for each in self.events if each.uid == uid]
 
     def wait_for(
-        self, predicate: Callable[[Event], bool], timeout: float = 30.0, what: str = ""
+        self, predicate: Callable[[Event], bool], timeout: float = PATIENCE, what: str = ""
     ) -> Event:
         """Wait for an event (past ones count) and return the first that fits."""
         found = wait_for(
@@ -118,7 +118,7 @@ class Watch:
         assert found is not None
         return found
 
-    def settle(self, quiet: float = 1.0, timeout: float = 30.0) -> None:
+    def settle(self, quiet: float = 1.0, timeout: float = PATIENCE) -> None:
         """Wait until nothing has happened for a while, before asserting that nothing will."""
         deadline = time.monotonic() + timeout
         while True:

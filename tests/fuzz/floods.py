@@ -105,7 +105,7 @@ def resident(pid: int | None) -> int:
 
 async def livez(port: int) -> None:
     """Ask on a new connection. Raises when it is no 200."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n")
         answer = await reader.read()

@@ -126,7 +126,7 @@ class Target:
         self.server = Server(SETTINGS, rig.verbs, Source(), Health(), self.metrics)
         self._stop = asyncio.Event()
         self._serving = asyncio.create_task(self.server.serve(self._stop))
-        await asyncio.wait_for(self.server.started.wait(), 10)
+        await asyncio.wait_for(self.server.started.wait(), 60)
 
     async def _end(self) -> None:
         self._stop.set()
@@ -177,7 +177,7 @@ class Target:
                 writer.write(b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n")
                 assert (await reader.read()).startswith(b"HTTP/1.1 200")
                 writer.close()
-        await asyncio.wait_for(self.server.app.idle(), 10)
+        await asyncio.wait_for(self.server.app.idle(), 60)
         assert self.server.app.budget.held == 0
         assert await self.rig.names() == self.pods, "somebody was evicted"
         plans = [flight.key for flight in self.rig.coordinator.book if flight.plan.victims]

@@ -85,3 +85,36 @@ async def test_a_unit_in_doubt_is_let_go_of_when_nothing_arrives_after_a_restart
     await rig.until(lambda: not rig.coordinator.flights.evictions.unfinished(), "it is let go of")
     await rig.until(lambda: not rig.coordinator.flights.keeper._kept, "its record is dropped")
     assert await rig.names() == {"low-0", "low-1", "high-0"}
+
+
+async def _killed_with_a_request_under_way(rig: Rig) -> None:
+    """The only DELETE that has left hangs, and we are killed: the record is of a plan in flight."""
+    await full_cluster(rig)
+    hangs = rig.server.faults.plan(
+        Fault(times=10_000, method="DELETE", path=f"low-.{REAL_DELETE}", drop="before", delay=600)
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: hangs.hits > 0, "one is under way")
+    await rig.kill()
+    rig.server.faults.clear()
+
+
+async def test_a_request_of_a_plan_that_is_dropped_after_a_restart_is_ours(rig: Rig) -> None:
+    await _killed_with_a_request_under_way(rig)
+    await rig.remove("high-1")
+    await rig.start()
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan does not hold any more")
+    await rig.remove("low-0")  # what was under way all the time
+    await rig.until_names("high-0")
+
+
+async def test_a_request_of_a_plan_that_goes_on_and_is_changed_is_ours(rig: Rig) -> None:
+    await _killed_with_a_request_under_way(rig)
+    stuck = rig.server.faults.plan(Fault(times=10_000, method="DELETE", path="low-", status=429))
+    await rig.start()
+    await rig.until(lambda: stuck.hits > 0, "the plan goes on")
+    await rig.remove("high-1")
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
+    rig.server.faults.clear()
+    await rig.remove("low-0")
+    await rig.until_names("high-0")

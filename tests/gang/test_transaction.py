@@ -435,7 +435,7 @@ async def test_deadlines_do_not_wait_for_a_search() -> None:
 
         def plan(*args: object, **more: object) -> object:
             searching.set()
-            seats_back.wait(30)
+            seats_back.wait(60)
             return search(*args, **more)  # type: ignore[arg-type]
 
         planner.plan = plan  # type: ignore[method-assign, assignment]

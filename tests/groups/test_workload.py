@@ -1,4 +1,4 @@
-"""Upstream's Workload of 1.35, and what a PodGroup under a CompositePodGroup is told."""
+"""Upstream's Workload of 1.35."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from extender.model.decode import decode_group, decode_pod
 from extender.model.gang import UNIT_SINGLE, Gang
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
-from tests.groups.build import core, pod, snapshot
+from tests.groups.build import snapshot
 from tests.groups.owners import document
 
 RESOLVER = Resolver(GroupSettings())
@@ -73,17 +73,3 @@ def test_what_is_missing_is_a_problem(
     (problem,) = gang.problems
     assert problem.startswith("Workload ns/train (scheduling.k8s.io/v1alpha1)")
     assert why in problem
-
-
-def test_a_group_of_a_composite_says_that_it_goes_by_itself() -> None:
-    spec = {
-        "schedulingPolicy": {"gang": {"minCount": 2}},
-        "parentCompositePodGroupName": "root",
-        "disruptionMode": {"all": {}},
-    }
-    meta = {"name": "g", "namespace": "ns", "uid": "g"}
-    (gang,) = gangs([pod("a", group="g")], decode_group("core", {"metadata": meta, "spec": spec}))
-    (note,) = gang.notes
-    assert "its CompositePodGroup 'root' is not read" in note
-    (gang,) = gangs([pod("a", group="g")], core())
-    assert not gang.notes

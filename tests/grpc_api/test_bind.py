@@ -36,7 +36,7 @@ async def status(call: Any) -> grpc.StatusCode:
 
 async def held(callers: Callers, echo: Echo, count: int) -> list[Any]:
     calls = [callers.extender.Bind(asked("held", f"p{i}")) for i in range(count)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(echo.binds) < count:
             await asyncio.sleep(0.01)
     return calls
@@ -54,7 +54,7 @@ async def test_more_are_held_than_calls_are_answered_at_a_time(echo: tuple[Echo,
     calls = [(await held(callers, verbs, 1))[0]]
     for i in range(1, 6):  # one after the other: each is a busy call for a moment
         calls.append(callers.extender.Bind(asked("held", f"p{i}")))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(verbs.binds) <= i:
                 await asyncio.sleep(0.01)
     assert (await callers.extender.Filter(extender_pb2.FilterRequest(pod=POD))).unchanged

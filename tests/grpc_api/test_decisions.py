@@ -108,5 +108,5 @@ async def test_what_a_slow_reader_missed_is_counted() -> None:
 
 
 async def read(call: Any) -> watch_pb2.WatchDecisionsResponse:
-    found: watch_pb2.WatchDecisionsResponse = await asyncio.wait_for(call.read(), 10)
+    found: watch_pb2.WatchDecisionsResponse = await asyncio.wait_for(call.read(), 60)
     return found

@@ -76,7 +76,7 @@ def truth(book: Book) -> Mirror:
 
 
 async def next_of(call: Any) -> watch_pb2.WatchSeatsResponse:
-    found: watch_pb2.WatchSeatsResponse = await asyncio.wait_for(call.read(), 10)
+    found: watch_pb2.WatchSeatsResponse = await asyncio.wait_for(call.read(), 60)
     return found
 
 

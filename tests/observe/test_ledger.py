@@ -102,7 +102,7 @@ async def test_last_write_is_at_the_stop(tmp_path: Path) -> None:
     await asyncio.sleep(0)
     assert not path.exists()
     stop.set()
-    await asyncio.wait_for(keeping, 20)
+    await asyncio.wait_for(keeping, 60)
     assert path.exists()
 
 

@@ -44,7 +44,7 @@ async def get(live: Live, path: str) -> tuple[int, Any]:
 
 async def until(live: Live, path: str, fine: Callable[[Any], bool]) -> Any:
     """Ask a page until it says what it should."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             status, found = await get(live, path)
             if status == 200 and fine(found):
@@ -147,7 +147,7 @@ async def test_process_asks_with_get_only_and_keeps_its_file(tmp_path: Path) -> 
         assert extender._process is not None
         assert not kept.exists()
         os.kill(extender._process.pid, signal.SIGTERM)
-        assert await asyncio.wait_for(extender._process.wait(), 30) == 0
+        assert await asyncio.wait_for(extender._process.wait(), 60) == 0
         assert set(extender.asked) == {"GET"}
         assert decode(kept.read_bytes()).weeks == []
     finally:

@@ -26,7 +26,7 @@ SHORT = {"leaseSeconds": 2, "renewSeconds": 1.4, "retrySeconds": 0.4}
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, str]:
     """Return status and text of an answer; 0 when there is none."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()
@@ -137,7 +137,7 @@ class Service:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.port = 0
         self._thread.start()
-        self._started.wait(10)
+        self._started.wait(60)
 
     @property
     def url(self) -> str:
@@ -145,7 +145,7 @@ class Service:
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._main.cancel)
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -25,7 +25,7 @@ GANGS = {"small": SIZE, "big": BIG}
 GRACE = 1
 """With none the API server deletes in two steps, and a caller that dies between them leaves a
 pod that only a kubelet would remove; kwok does not."""
-SEATED_SECONDS = 45.0
+SEATED_SECONDS = 120.0
 
 
 @dataclass
@@ -161,7 +161,7 @@ class Kills:
         def reached() -> bool:
             if kind == "record":
                 maps = client.list("ConfigMap")
-                return any(each["metadata"]["name"] != "kube-root-ca.crt" for each in maps)
+                return any(each["metadata"]["name"].startswith("podgroup-plan-") for each in maps)
             if kind == "eviction":
                 pods = {each["metadata"]["uid"]: each["metadata"] for each in client.list("Pod")}
                 return any("deletionTimestamp" in pods.get(uid, {}) for uid in victims)

@@ -29,7 +29,8 @@ def test_killed_leader_is_replaced_and_nothing_is_lost_or_doubled(
         for number in range(3):
             kills.round(number)
         assert kills.told.violations == []
-        assert max(kills.told.takeover) <= SHORT["leaseSeconds"] + 2
+        # How long, says `python -m tests.replicas`; on a busy machine only an order of magnitude.
+        assert max(kills.told.takeover) <= 10 * SHORT["leaseSeconds"]
 
 
 def test_default_lease_is_taken_over_in_time_and_handed_over_at_once(
@@ -44,14 +45,17 @@ def test_default_lease_is_taken_over_in_time_and_handed_over_at_once(
         assert ask(other.port, "GET", "/livez")[0] == 200
         # A roll-out: the leader is told to go.
         leader.terminate()
-        assert wait(other.answers, 10, "hand-over") <= 3.0
+        handed_over = wait(other.answers, 60, "hand-over")
         assert ask(leader.port, "POST", "/filter", leader.question)[0] != 200
         leader.stop()
         leader.start()
         wait(leader.warm, 60, "warm again")
         # A crash: the lease has to expire.
         other.kill()
-        assert wait(leader.answers, 30, "take-over") <= LEASE_SECONDS + 2
+        taken_over = wait(leader.answers, 120, "take-over")
+        # Side by side: nobody waits for a lease that its holder gave back.
+        assert handed_over < taken_over / 2
+        assert taken_over <= 2 * LEASE_SECONDS
 
 
 def test_stopped_leader_does_not_answer_when_it_goes_on(cluster: Cluster, tmp_path: Path) -> None:
@@ -60,7 +64,7 @@ def test_stopped_leader_does_not_answer_when_it_goes_on(cluster: Cluster, tmp_pa
         other = running.other(leader)
         os.kill(leader.pid, signal.SIGSTOP)
         try:
-            wait(other.ready, 20, "take-over")
+            wait(other.ready, 60, "take-over")
         finally:
             os.kill(leader.pid, signal.SIGCONT)
         end = time.monotonic() + 2
@@ -101,8 +105,8 @@ def test_roll_out_with_another_cost_order_evicts_what_the_leader_planned(
             client.create(make_pod(name, 4, priority_class="high", pod_group="urgent"))
         client.wait_for(lambda: seen.deleting(), what="the first eviction")
         getattr(one, end)()
-        wait(two.answers, 20, "the other order leads")
-        client.wait_running(*members, timeout=45)
+        wait(two.answers, 60, "the other order leads")
+        client.wait_running(*members, timeout=120)
         left = {each["metadata"]["name"] for each in client.list("Pod")}
         assert before - left == {f"middle-{node}" for node in nodes[:2]}
         assert len(seen.deleting()) == 2
@@ -124,7 +128,7 @@ def test_extender_leads_beside_the_kube_scheduler_that_leads(
                 pod = make_pod(each, 3, priority_class=priority, pod_group=name, grace=1)
                 cluster.client.create(pod)
             began = time.monotonic()
-            cluster.client.wait_running(*members, timeout=45)
+            cluster.client.wait_running(*members, timeout=120)
             return time.monotonic() - began
 
         gang("low", "low")

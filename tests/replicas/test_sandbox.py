@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.cache.cache import Cache
 from extender.cli.replica import Replica
@@ -31,27 +32,33 @@ from tests.gang.world import pod
 
 SETTINGS = Settings(
     cache=CacheSettings(stale_seconds=1.0),
+    # Nobody waits for it to expire, and a busy machine does not lose it.
     leadership=LeadershipSettings(
-        enabled=True, lease_seconds=2.0, renew_seconds=1.2, retry_seconds=0.3
+        enabled=True, lease_seconds=120.0, renew_seconds=100.0, retry_seconds=0.3
     ),
+)
+SHORT = replace(
+    SETTINGS, leadership=replace(SETTINGS.leadership, lease_seconds=2.0, renew_seconds=1.2)
 )
 
 
 class Running:
     """A replica in this process, with everything of its own but the API server."""
 
-    def __init__(self, name: str, client: KubeClient, pod_name: str = "") -> None:
+    def __init__(
+        self, name: str, client: KubeClient, pod_name: str = "", settings: Settings = SETTINGS
+    ) -> None:
         self.stop = asyncio.Event()
         self.made: list[Coordinator] = []
-        resolver = Resolver(SETTINGS.groups)
-        self.cache = Cache(client, SETTINGS.cache, resolver.member_key)
+        resolver = Resolver(settings.groups)
+        self.cache = Cache(client, settings.cache, resolver.member_key)
 
         def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
             self.made.append(
                 coordinate(
                     client,
                     self.cache,
-                    SETTINGS,
+                    settings,
                     resolver,
                     "default",
                     leadership=leadership,
@@ -60,9 +67,9 @@ class Running:
             )
             return self.made[-1]
 
-        self.elector = Elector(client, SETTINGS.leadership, "default", name)
+        self.elector = Elector(client, settings.leadership, "default", name)
         label = LeaderLabel(client, "default", pod_name) if pod_name else None
-        self.replica = Replica(self.cache, SETTINGS, make, self.elector, label)
+        self.replica = Replica(self.cache, settings, make, self.elector, label)
         self.verbs = LeadersVerbs(lambda: self.replica.verbs, self.replica.leadership)
         self.task = asyncio.create_task(self._run())
 
@@ -146,7 +153,7 @@ async def test_stop_hands_over_at_once(server: ApiServer, client: KubeClient) ->
 async def test_leader_that_cannot_renew_is_still_and_goes_on_with_a_warm_cache(
     server: ApiServer, client: KubeClient
 ) -> None:
-    one = Running("one", client)
+    one = Running("one", client, settings=SHORT)
     await until(lambda: ready(one))
     server.faults.pause()
     # In time: test_elector.py, where no other work delays a timer.

@@ -34,7 +34,7 @@ async def running(client: KubeClient, name: str) -> str:
 
 
 async def allowed(client: KubeClient, name: str, wanted: int) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while True:
             status = (await client.get(f"{BUDGETS}/{name}")).get("status", {})
             if status.get("disruptionsAllowed") == wanted:

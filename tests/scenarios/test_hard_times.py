@@ -18,7 +18,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_pod
 
 STALE = 2.0
-SECONDS = 40.0
+SECONDS = 120.0
 
 
 async def ask(url: str, verb: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ async def test_a_refused_seat_leads_to_another_and_costs_one_more(
             await asyncio.to_thread(prepare, cluster)
             await asyncio.to_thread(gang, cluster, 3)
             await asyncio.to_thread(
-                cluster.client.wait_running, "high-0", "high-1", "high-2", timeout=60.0
+                cluster.client.wait_running, "high-0", "high-1", "high-2", timeout=120.0
             )
             found = await asyncio.to_thread(places, cluster.client)
             assert {found[f"high-{i}"] for i in range(3)} == {"n1", "n2", "n3"}

@@ -24,7 +24,7 @@ async def post(http: aiohttp.ClientSession, one: Running, body: dict[str, Any]) 
 
 async def until_held(one: Running, count: int) -> None:
     app = one.server.app
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while app.in_flight - app.busy != count:
             await asyncio.sleep(0.01)
 

@@ -86,7 +86,7 @@ async def over_http(rig: Rig) -> AsyncIterator[Served]:
     server = Server(LIMITS, rig.verbs, _NoDebug(), Health(), metrics)
     stop = asyncio.Event()
     serving = asyncio.create_task(server.serve(stop))
-    await asyncio.wait_for(server.started.wait(), 10)
+    await asyncio.wait_for(server.started.wait(), 60)
     async with aiohttp.ClientSession() as http:
         yield Served(rig, OverHttp(server.url, http), metrics)
     stop.set()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
+from extender.groups.composite import keys_of
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 
@@ -46,7 +47,7 @@ def shown_in(
     if not changed:
         return replace(snapshot, unevictable=unevictable) if unevictable else snapshot
     members = dict(snapshot.members)
-    for key in {member_key(pod) for pod in changed.values()}:
-        if key is not None and key in members:
+    for key in {key for pod in changed.values() for key in keys_of(member_key(pod), pod)}:
+        if key in members:
             members[key] = tuple(changed.get(pod.uid, pod) for pod in members[key])
     return replace(snapshot, bound=bound, members=members, unevictable=unevictable)

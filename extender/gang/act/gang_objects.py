@@ -12,9 +12,11 @@ from itertools import islice
 
 from msgspec import Struct
 
+from extender.groups.composite import SUFFIX
 from extender.groups.jobset import LABEL as JOBSET
 from extender.groups.pod_group import SOURCE, PodGroupDialect
 from extender.model.objects import GangKey, Pod
+from extender.model.owner_kinds import COMPOSITE, OTHER_KINDS
 from extender.model.snapshot import Snapshot
 
 JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
@@ -39,9 +41,14 @@ def objects_of(key: GangKey, members: Iterable[Pod], snapshot: Snapshot) -> list
     """Return a gang's PodGroup if there is one, its JobSets, and its first few Jobs."""
     found: dict[str, GangObject] = {}
     source = SOURCE if key.dialect == PodGroupDialect.name else key.dialect
-    group = snapshot.groups.get((source, key.namespace, key.name))
+    kind, version, name = "PodGroup", "", key.name
+    if source == SOURCE and name.endswith(SUFFIX):
+        composite = OTHER_KINDS[COMPOSITE]
+        source, name = COMPOSITE, name.removesuffix(SUFFIX)
+        kind, version = composite.kind, f"{composite.group}/{composite.versions[0]}"
+    group = snapshot.groups.get((source, key.namespace, name))
     if group is not None:
-        found[group.uid] = GangObject("PodGroup", "", key.namespace, key.name, group.uid)
+        found[group.uid] = GangObject(kind, version, key.namespace, name, group.uid)
     count: Counter[str] = Counter()
     for pod in islice(members, LOOKED_AT):
         for one in _makers(pod):

@@ -18,6 +18,7 @@ from extender.gang.plan.validity import (
     victim_problem,
     whole_again,
 )
+from extender.groups.composite import unit_key
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -91,10 +92,10 @@ class LastCheck:
         return gang is not None and whole_again(gang, unit, size)
 
     def gang_of(self, victim: Victim) -> Gang | None:
-        """Return the gang a victim belongs to now: the same object while that is unchanged."""
+        """Return what a victim goes with now: the same object while that is unchanged."""
         snapshot = self._snapshot()
         pod = present(victim, snapshot)
-        key = None if pod is None else self._gangs.member_key(pod)
+        key = None if pod is None else unit_key(self._gangs.member_key(pod), pod)
         return None if key is None else self._gangs.resolve(key, snapshot)
 
     def of_unit(self, victims: Iterable[Victim], priority: int, shown: Snapshot) -> str:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from extender.gang.act.record import Record
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
+from extender.groups.composite import unit_key
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
@@ -84,7 +85,7 @@ def without_strangers(record: Record, snapshot: Snapshot, gangs: Gangs) -> Recor
 
 def _left(victim: Victim, snapshot: Snapshot, gangs: Gangs) -> bool:
     pod = present(victim, snapshot) if victim.unit else None
-    return pod is not None and str(gangs.member_key(pod)) != victim.unit
+    return pod is not None and str(unit_key(gangs.member_key(pod), pod)) != victim.unit
 
 
 def priority_of(record: Record, snapshot: Snapshot, gangs: Gangs, *, signed: bool) -> int:

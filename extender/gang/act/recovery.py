@@ -23,6 +23,7 @@ from extender.gang.act.record import Record
 from extender.gang.act.record_check import Gangs, doubt, priority_of, without_strangers
 from extender.gang.plan.validity import present, whole_again
 from extender.gang.tell.decisions import Decision, Outcome, of_plan
+from extender.groups.composite import unit_key
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 
@@ -101,6 +102,10 @@ class Recovery:
         if problem:
             self._close(record, f"after a restart the plan does not hold any more: {problem}")
             return
+        # Changed before it comes to its units, the plan lets go of them: these do not.
+        aside = replace(record, id=f"{record.id}-before")
+        self._watch_unharmed(aside, snapshot)
+        flights.evictions.release(aside.id)
         decision = of_plan(plan, time=self._clocks.wall(), verb="recovery", seconds=0.0)
         message = (
             f"goes on after a restart: {len(flight.seats)} seats to fill, "
@@ -116,30 +121,39 @@ class Recovery:
         has gone by our hand but for the rarest chance, and is broken either way. Not when
         others have come in the place of those who went: then it runs.
         """
-        plan = record.plan
-        whole = sorted((v for v in plan.victims if v.unit), key=lambda v: (v.unit, v.uid))
         owed = None if record.finishing is None else set(record.finishing)
-        for _, group in groupby(whole, key=lambda v: v.unit):
-            unit = list(group)
+        for unit in _whole_units(record):
             left = [v for v in unit if present(v, snapshot)]
-            begun = len(left) < len(unit) or any(self._leaves(v, snapshot) for v in left)
+            begun = self._begun(unit, snapshot)
             if owed is not None:
                 left = [v for v in left if v.uid in owed]
-            if owed is not None and left and not begun:
-                self._flights.watch(record, left, len(unit))
-                continue
             going = [v.uid for v in left if self._leaves(v, snapshot)]
             if begun and len(going) < len(left):
                 if self._whole_again(unit, left, snapshot):
                     continue
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
-                record = replace(record, plan=replace(plan, priority=priority))
+                record = replace(record, plan=replace(record.plan, priority=priority))
                 self._flights.finish(record, left, going, len(unit))
+
+    def _watch_unharmed(self, record: Record, snapshot: Snapshot) -> None:
+        """Watch units that nobody has gone of: a request of the life before may still arrive.
+
+        Whether one had left, a record says only once its plan is over.
+        """
+        owed = None if record.finishing is None else set(record.finishing)
+        for unit in _whole_units(record):
+            if not self._begun(unit, snapshot) and (owed is None or owed & {v.uid for v in unit}):
+                left = [v for v in unit if owed is None or v.uid in owed]
+                self._flights.watch(record, left, len(unit))
+
+    def _begun(self, unit: list[Victim], snapshot: Snapshot) -> bool:
+        """Whether a pod of a unit has gone, or is about to."""
+        return any(not present(v, snapshot) or self._leaves(v, snapshot) for v in unit)
 
     def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
         """Whether members that the record does not know have made the gang whole again."""
         pod = present(left[0], snapshot)
-        key = None if pod is None else self._gangs.member_key(pod)
+        key = None if pod is None else unit_key(self._gangs.member_key(pod), pod)
         if key is None:
             return False
         known = {victim.uid for victim in unit}
@@ -147,6 +161,7 @@ class Recovery:
 
     def _close(self, record: Record, why: str, outcome: Outcome = Outcome.GAVE_UP) -> None:
         owed = self._flights.evictions.of_plan(record.id)
+        self._watch_unharmed(record, self._snapshot())
         self._decide(
             Decision(
                 time=self._clocks.wall(),
@@ -166,3 +181,9 @@ class Recovery:
         """Whether a victim is there and on its way out."""
         pod = present(victim, snapshot)
         return pod is not None and self._flights.leaves(pod, snapshot.now)
+
+
+def _whole_units(record: Record) -> list[list[Victim]]:
+    """Return the victims that go together or not at all, by unit."""
+    whole = sorted((v for v in record.plan.victims if v.unit), key=lambda v: (v.unit, v.uid))
+    return [list(unit) for _, unit in groupby(whole, key=lambda v: v.unit)]

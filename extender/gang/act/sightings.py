@@ -14,6 +14,7 @@ from extender.gang.act.lifetimes import Lifetimes
 from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
 from extender.gang.tell.decisions import Outcome
+from extender.groups.composite import unit_key
 from extender.model.objects import Pod
 
 log = structlog.get_logger("gang")
@@ -118,7 +119,7 @@ class Sightings:
         key = self._gangs.member_key(pod)
         offered = self._offers.settled(pod.uid)
         if key is not None and offered is not None:
-            self._evictions.joined(str(key), pod, offered.time)
+            self._evictions.joined(str(unit_key(key, pod)), pod, offered.time)
         flight = self._book.of_member(pod.uid)
         for hold in self._book.holds_on(pod.node):
             other = self._book.get(hold.gang)

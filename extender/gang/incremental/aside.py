@@ -21,7 +21,8 @@ class Aside:
     """Who was set aside, and why. One thread puts in, another one may take."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Pod, str]] = {}
+        self.kept: dict[str, tuple[Pod, str]] = {}
+        """Uid -> record and reason; empty but for a defect."""
         self._untold: deque[tuple[Pod, str]] = deque(maxlen=MOST_UNTOLD)
 
     def put(self, pods: Iterable[Pod], error: Exception) -> None:
@@ -30,14 +31,14 @@ class Aside:
         for pod in pods:
             if self.why(pod) == why:
                 continue
-            if len(self._kept) >= MOST:
-                del self._kept[next(iter(self._kept))]
-            self._kept[pod.uid] = (pod, why)
+            if len(self.kept) >= MOST:
+                del self.kept[next(iter(self.kept))]
+            self.kept[pod.uid] = (pod, why)
             self._untold.append((pod, why))
 
     def why(self, pod: Pod) -> str:
         """Return why this very record of a pod was set aside, "" when it was not."""
-        kept = self._kept.get(pod.uid)
+        kept = self.kept.get(pod.uid)
         return kept[1] if kept is not None and kept[0] is pod else ""
 
     def take(self) -> list[tuple[Pod, str]]:

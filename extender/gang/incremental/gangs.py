@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from extender.groups.composite import CORE, POD_GROUP
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.owner_kinds import COMPOSITE
 from extender.model.snapshot import Snapshot, differing
 
 
@@ -38,6 +40,13 @@ class Gangs:
             changed |= {key[1:] for key in old if key not in members}
             told_of = _told_of(before.groups, snapshot.groups)
             changed |= told_of
+            above = _composite_in(before.groups, snapshot.groups)
+            if above:
+                self._kept = {
+                    key: gang
+                    for key, gang in self._kept.items()
+                    if key.dialect != POD_GROUP or key.namespace not in above
+                }
             if any(not namespace for namespace, _ in told_of):
                 self._kept = {}  # what has no namespace concerns them all
             elif changed:
@@ -69,6 +78,19 @@ def _told_of(
         found.add(key[1:])
         found.update((key[1], row.of) for at in (before, after) if (row := at.get(key)) and row.of)
     return found
+
+
+def _composite_in(
+    before: Mapping[tuple[str, str, str], GroupObject],
+    after: Mapping[tuple[str, str, str], GroupObject],
+) -> set[str]:
+    """Return the namespaces where a group of a hierarchy differs: whatever is below rests on it."""
+    return {
+        key[1]
+        for key in differing(before, after)
+        for row in (before.get(key), after.get(key))
+        if row is not None and (key[0] == COMPOSITE or (key[0] == CORE and row.of))
+    }
 
 
 def _set_of(key: GangKey) -> tuple[str, str]:

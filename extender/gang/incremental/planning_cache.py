@@ -21,6 +21,7 @@ from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.preemptability import Preemptability
 from extender.gang.incremental.victim_costs import VictimCosts
 from extender.gang.incremental.victims import Candidate
+from extender.groups.composite import unit_key
 from extender.groups.resolver import Resolver
 from extender.model.bounds import weigh
 from extender.model.gang import Gang
@@ -219,7 +220,8 @@ class PlanningCache:
         for pod in self._last.bound.get(name, ()):
             key = self.member_key(pod)
             if key != preemptor.key:
-                why = self.preemptability.why_stays(pod, key, preemptor, self.now)
+                unit = unit_key(key, pod)
+                why = self.preemptability.why_stays(pod, unit, preemptor, self.now)
                 if why:
                     found.append((pod, why))
         return found
@@ -265,6 +267,7 @@ class PlanningCache:
     def _put(self, names: Iterable[str], census: Census | CompiledCensus) -> None:
         nodes, bound, now = self._last.nodes, self._last.bound, self.now
         of_pod, member_key = self.preemptability.of_pod, self.member_key
+        matching = self.guards.matching
         for name in names:
             node = nodes.get(name)
             if node is None:
@@ -272,8 +275,13 @@ class PlanningCache:
             holders: list[tuple[int, str, Holder]] = []
             soonest = inf
             for pod in bound.get(name, ()):
-                key = member_key(pod)
-                priority, until, gang, whole = of_pod(pod, key, now)
+                try:
+                    key = unit_key(member_key(pod), pod)
+                    budgets = len(matching(pod.namespace, pod.labels))
+                except Exception as error:  # a mistake of ours about this pod: it stays
+                    self.preemptability.aside.put((pod,), error)
+                    key, budgets = None, 0
+                priority, until, gang, whole = of_pod(pod, key, now, budgets)
                 soonest = min(soonest, until)
                 subject: Pod | Candidate = pod
                 if priority != FREE and priority != STAYS and not whole:
@@ -281,11 +289,7 @@ class PlanningCache:
                     subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number_on(node, pod.requests)
-                # Who stays is no victim, whatever its budgets say.
-                covered = priority != STAYS and bool(
-                    self.guards.matching(pod.namespace, pod.labels)
-                )
-                holder = Holder(priority, number, whole, covered, amounts, subject)
+                holder = Holder(priority, number, whole, budgets > 0, amounts, subject)
                 holders.append((priority, pod.uid, holder))
             holders.sort()
             census.put(

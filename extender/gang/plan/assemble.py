@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
+from extender.groups.composite import keys_of, placed
 from extender.model.errors import InvalidInput
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import (
@@ -78,19 +79,18 @@ def assemble(
 
     Optional sources of which there is a group count as read, like ``group_sources``.
     """
-    groups = tuple(groups)
+    named = {(group.source, group.namespace, group.name): group for group in groups}
     bound: dict[str, list[Pod]] = {}
     pending: dict[str, Pod] = {}
     members: dict[GangKey, list[Pod]] = {}
-    for pod in pods:
+    for pod in placed(pods, named):
         if pod.finished:
             continue
         if pod.node:
             bound.setdefault(pod.node, []).append(pod)
         else:
             pending[pod.uid] = pod
-        key = member_key(pod)
-        if key is not None:
+        for key in keys_of(member_key(pod), pod):
             members.setdefault(key, []).append(pod)
     return Snapshot(
         generation=generation,
@@ -104,8 +104,8 @@ def assemble(
             key: tuple(sorted(found, key=lambda pod: (pod.created, pod.uid)))
             for key, found in members.items()
         },
-        groups={(group.source, group.namespace, group.name): group for group in groups},
-        group_sources=OPTIONAL & {*group_sources, *(group.source for group in groups)},
+        groups=named,
+        group_sources=OPTIONAL & {*group_sources, *(source for source, _, _ in named)},
         priority_classes={found.name: found for found in priority_classes},
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=namespaces or {},

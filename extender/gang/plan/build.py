@@ -33,7 +33,7 @@ from extender.gang.plan.regions import (
     preferred_keys,
 )
 from extender.gang.plan.spreads import Spreading, enough, node_limits
-from extender.gang.plan.units import Units, units_of, ways
+from extender.gang.plan.units import Units, units_of, ways, without
 from extender.model.cost_order import order_of, spares_by_priority
 from extender.model.gang import Gang
 from extender.model.objects import DisruptionBudget, GangKey, Pod
@@ -292,11 +292,13 @@ class Build:
         gathered = offers.gather(places, most, alone=alone)
         in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._planning)
         names = tuple([usable.names[at] for at in places])
+        units = units_of(gathered, in_the_way, self._planning, most)
+        own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
         return self._built(
             names,
             [bytes([mask[at] for at in places]) for mask in self._allowed],
             self._offers.free_room(places),
-            units_of(gathered, in_the_way, self._planning, most),
+            without(units, own) if own else units,
             self._blocked,
             strict=strict,
         )
@@ -320,31 +322,48 @@ class Build:
         *,
         strict: bool,
     ) -> Built:
+        try:
+            return self._composed(names, masks, room, gathered, blocked, strict=strict)
+        except Exception:
+            sound = self._sound(gathered)
+            if len(sound.candidates) == len(gathered.candidates):
+                raise
+        return self._composed(names, masks, room, sound, blocked, strict=strict)
+
+    def _composed(
+        self,
+        names: tuple[str, ...],
+        masks: Sequence[bytes],
+        room: tuple[array[int], ...],
+        gathered: Units,
+        blocked: Sequence[Mapping[str, tuple[str, ...]]],
+        *,
+        strict: bool,
+    ) -> Built:
         resources = self._resources
-        priorities = [candidate.priority for candidate, _ in gathered.candidates]
+        candidates = [candidate for candidate, _ in gathered.candidates]
+        priorities = [candidate.priority for candidate in candidates]
         priorities += [entry.priority for entry in gathered.elastic]
         patience = self._settings.plan.patience_seconds
+        tolls = self._planning.victim_costs.of(candidates)
         slow = {
-            candidate.uid: late
-            for candidate, _ in gathered.candidates
-            if (late := sum(pod.grace > patience for pod in candidate.pods))
+            candidate.uid: sum(pod.grace > patience for pod in candidate.pods)
+            for candidate, toll in zip(candidates, tolls, strict=True)
+            if toll.grace > patience
         }
         order = self._order if slow else tuple(name for name in self._order if name != "grace")
-        costs = CostLevels(order, priorities, self._snapshot, self._planning.victim_costs, slow)
-        gathered, prices, asked_of = self._judged(gathered, costs)
-        budgets, uses = self._budgets(asked_of)
+        costs = CostLevels(order, priorities, self._snapshot, slow)
+        budgets, uses = self._budgets(gathered)
         protections = self._planning.preemptability.protections
         asked = self._gang.preemptor_priority
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
-        subjects: list[Candidate | Pod | GangKey] = []
-        for candidate, releases in gathered.candidates:
-            key, pods = candidate.gang, candidate.pods
+        subjects: list[Candidate | Pod | GangKey] = [*candidates]
+        vectors = costs.candidates(candidates, tolls)
+        for (candidate, releases), cost in zip(gathered.candidates, vectors, strict=True):
+            uid, key = candidate.uid, candidate.gang
             gang = -1 if key is None or candidate.whole else elastic.get(key, -1)
-            use = uses.get(candidate.uid, ())
-            cost = prices[candidate.uid]
-            units.append(Unit(candidate.uid, releases, cost, len(pods), gang, use))
-            subjects.append(candidate)
+            units.append(Unit(uid, releases, cost, len(candidate.pods), gang, uses.get(uid, ())))
         for pod, releases in gathered.leaving:
             units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))
             subjects.append(pod)
@@ -404,33 +423,30 @@ class Build:
             stays=sum(self._offers.stays()),
         )
 
-    def _judged(
-        self, gathered: Units, costs: CostLevels
-    ) -> tuple[Units, dict[str, Vector], dict[str, Uses]]:
-        """What each candidate costs, and its pods by budget; one for which that fails is left out
-        and set aside."""
+    def _sound(self, gathered: Units) -> Units:
+        """Without candidates whose cost or budgets cannot be told; those are set aside."""
         every, guards = self._snapshot.budgets, self._planning.guards
         sound: list[tuple[Candidate, Releases]] = []
-        prices: dict[str, Vector] = {}
-        used: dict[str, Uses] = {}
         for entry in gathered.candidates:
-            candidate = entry[0]
+            units = [entry[0]]
             try:
-                prices[candidate.uid] = costs.candidate(candidate)
-                use = _budget_use(candidate.pods, guards, every) if every else ()
+                costs = CostLevels(self._order, [units[0].priority], self._snapshot, {})
+                costs.candidates(units, self._planning.victim_costs.of(units))
+                _budget_use(units[0].pods, guards, every)
             except Exception as error:  # a mistake of ours about this unit
-                self._planning.preemptability.aside.put(candidate.pods, error)
-                continue
-            sound.append(entry)
+                self._planning.preemptability.aside.put(units[0].pods, error)
+            else:
+                sound.append(entry)
+        return replace(gathered, candidates=tuple(sound))
+
+    def _budgets(self, gathered: Units) -> tuple[list[DisruptionBudget], dict[str, Uses]]:
+        """The budgets that some candidate counts in, and candidate -> (budget, pods) of them."""
+        every, guards = self._snapshot.budgets, self._planning.guards
+        used = {}
+        for candidate, _ in gathered.candidates if every else ():
+            use = _budget_use(candidate.pods, guards, every)
             if use:
                 used[candidate.uid] = use
-        if len(sound) < len(gathered.candidates):
-            gathered = replace(gathered, candidates=tuple(sound))
-        return gathered, prices, used
-
-    def _budgets(self, used: dict[str, Uses]) -> tuple[list[DisruptionBudget], dict[str, Uses]]:
-        """The budgets that some candidate counts in, and candidate -> (budget, pods) of them."""
-        every = self._snapshot.budgets
         numbers = {
             b: at for at, b in enumerate(sorted({b for use in used.values() for b, _ in use}))
         }

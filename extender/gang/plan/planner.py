@@ -63,6 +63,7 @@ class Planner:
     def _forget(self) -> None:
         self._planning = PlanningCache(self._resolver, self._settings)
         self._view: ClusterView | None = None
+        self._snapshot: Snapshot | None = None
         self.seen = -1
         """Generation of the snapshot last taken in."""
 
@@ -79,10 +80,13 @@ class Planner:
             raise
 
     def _see(self, snapshot: Snapshot) -> ClusterView:
+        if self._view is not None and snapshot is self._snapshot and not self._view.laden:
+            return self._view
+        self._snapshot = None
         changed = self._planning.renew(snapshot)
         self._view = ClusterView.from_snapshot(snapshot, self._view, changed)
         self._view.refusals()
-        self.seen = snapshot.generation
+        self._snapshot, self.seen = snapshot, snapshot.generation
         return self._view
 
     def plan(
@@ -225,6 +229,8 @@ class Planner:
 
         if gang.problems:
             return refusal("conflict", cut("; ".join(gang.problems), MOST_LINE))
+        if gang.unplanned:
+            return refusal("conflict", cut("; ".join(gang.unplanned), MOST_LINE))
         if gang.missing == 0:
             return refusal("not-needed", f"all {gang.min_count} members of the quorum have a node")
         if not gang.complete:
@@ -347,9 +353,8 @@ def _failures(
         for pod, node, _ in waiting:
             if stop is not None:
                 stop.check_first()
-            why = after.why_not(pod, node)
+            why = after.seat(pod, node)
             if why is None:
-                after.add(pod, node)
                 moved = True
             else:
                 failed.append((pod, node, why))
@@ -374,19 +379,15 @@ def _finish(
     for unit in solution.chosen:
         subject = built.subjects[unit]
         if isinstance(subject, Candidate):
-            victims += [
-                as_victim(
-                    pod,
-                    subject.gang,
-                    _told(partial(victim_reason, pod, subject, used_nodes), UNTOLD),
-                    unit=subject.uid if subject.whole else "",
-                    grace=min(pod.grace, longest),
-                )
-                for pod in subject.pods
-            ]
+            gang_text = "" if subject.gang is None else str(subject.gang)
+            together = subject.uid if subject.whole else ""
+            for pod in subject.pods:
+                why = _told(partial(victim_reason, pod, subject, used_nodes), UNTOLD)
+                grace = min(pod.grace, longest)
+                victims.append(as_victim(pod, why, grace, gang_text, together))
         elif isinstance(subject, Pod):
             left = max(0, ceil(subject.deleting - snapshot.now))
-            waits.append(as_victim(subject, None, "terminates already", grace=left))
+            waits.append(as_victim(subject, "terminates already", left))
         else:
             taken_over.append(subject)
     victims.sort(key=lambda victim: (-victim.priority, victim.uid))
@@ -422,7 +423,7 @@ def _told(tell: Callable[[], Text], otherwise: Text) -> Text:
         return otherwise
 
 
-def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "", *, grace: int) -> Victim:
+def as_victim(pod: Pod, reason: str, grace: int, gang: str = "", unit: str = "") -> Victim:
     """Return the record of a pod that goes, with the reason and what goes together with it.
 
     ``grace``: the seconds that it gets to end, or that it has left.
@@ -433,7 +434,7 @@ def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "", *, gr
         name=pod.name,
         node=pod.node,
         priority=pod.priority,
-        gang=str(gang) if gang is not None else "",
+        gang=gang,
         grace=grace,
         reason=reason,
         unit=unit,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import Candidate, ElasticCandidate
+from extender.groups.composite import unit_key
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 from extender.search.census import FREE, Gathered, Releases
@@ -68,6 +70,15 @@ def _uid(entry: tuple[Candidate | Pod, Releases]) -> str:
     return entry[0].uid
 
 
+def without(units: Units, own: frozenset[str]) -> Units:
+    """Return the units but for those of which a pod is in ``own``.
+
+    Members that go with another group than they start with are not known by their gang's number.
+    """
+    kept = [each for each in units.candidates if not any(p.uid in own for p in each[0].pods)]
+    return units if len(kept) == len(units.candidates) else replace(units, candidates=tuple(kept))
+
+
 def ways(
     blocked: Iterable[Mapping[str, tuple[str, ...]]],
     own: GangKey,
@@ -79,9 +90,10 @@ def ways(
     if not uids:
         return []
     found = [
-        (pod, planning.member_key(pod))
+        (pod, key, unit_key(key, pod))
         for name in planning.names
         for pod in snapshot.bound.get(name, ())
         if pod.uid in uids
+        for key in (planning.member_key(pod),)
     ]
-    return [(pod, key) for pod, key in found if key != own or pod.deleting]
+    return [(pod, unit) for pod, key, unit in found if key != own or pod.deleting]

@@ -22,6 +22,7 @@ from typing import Protocol
 from extender.fit.selectors import matches
 from extender.fit.static import static_allowed
 from extender.gang.incremental.protection import Protections, oldest_start
+from extender.groups.composite import unit_key
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Victim
@@ -65,6 +66,8 @@ def member_problem(plan: Plan, gang: Gang, seats: Mapping[str, str]) -> str:
     """
     if gang.problems:
         return f"{gang.key} has a problem: {gang.problems[0]}"
+    if gang.unplanned:
+        return f"{gang.key} is not planned for any more: {gang.unplanned[0]}"
     waiting = {pod.uid for pod in gang.pending}
     for seat in plan.seats:
         if seat.uid in seats and seat.uid not in waiting:
@@ -97,7 +100,7 @@ def victim_problem(
     pod = present(victim, snapshot)
     if pod is None or protections.leaves(pod, snapshot.now):
         return ""
-    key = resolver.member_key(pod)
+    key = unit_key(resolver.member_key(pod), pod)
     gang = None if key is None else resolver.resolve(key, snapshot)
     why = _pod_problem(pod, gang, priority, snapshot, protections)
     if why:
@@ -156,7 +159,9 @@ def unit_problem(
     known = {victim.uid for victim in victims}
     for victim in victims:
         pod = present(victim, snapshot)
-        key = None if pod is None or not victim.unit else resolver.member_key(pod)
+        if pod is None or not victim.unit:
+            continue
+        key = unit_key(resolver.member_key(pod), pod)
         if key is not None:
             gang = resolver.resolve(key, snapshot)
             for extra in gang.bound:
