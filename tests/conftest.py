@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import structlog
 
+from extender.search import highs
+
+# Else the first search does it in its thread, and Hypothesis asks a half imported numpy.
+highs.available()
+
 pytest_plugins = ["tests.controlplane.fixtures"]
 
 # Tracebacks with the locals of each frame take seconds to render, and some tests raise many.

@@ -44,7 +44,13 @@ def sets() -> tuple[Set, ...]:
         Set("build", "What compiles the program", requirements=build),
         Set("runtime", "What the program runs with", extras=("",), base=("build",)),
         Set("highs", "HiGHS for more proofs", extras=("highs",), base=("build", "runtime")),
-        Set("test", "The tests", extras=("test", "oracle", "shell"), base=("build", "runtime")),
+        Set("otel", "Traces over OTLP", extras=("otel",), base=("build", "runtime")),
+        Set(
+            "test",
+            "The tests",
+            extras=("test", "oracle", "shell", "otel"),
+            base=("build", "runtime"),
+        ),
         Set(
             "browser",
             "The tests in a browser",

@@ -2,9 +2,9 @@
 
 Standard library only, so that it also describes the image's environment, which has nothing else.
 Names, versions, licences and who needs whom are read from the installed packages' own metadata;
-the hashes are those that requirements/runtime.txt and highs.txt admit, one for each file of that
-version that may have been installed. What a wheel carries inside (uvloop: libuv) is not taken
-apart, and the base image's packages are not in it.
+the hashes are those that requirements/runtime.txt, highs.txt and otel.txt admit, one for each file
+of that version that may have been installed. What a wheel carries inside (uvloop: libuv) is not
+taken apart, and the base image's packages are not in it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any
 PROGRAM = "podgroup-extender"
 LOCKS = [
     Path(__file__).resolve().parents[1] / "requirements" / f"{part}.txt"
-    for part in ("runtime", "highs")
+    for part in ("runtime", "highs", "otel")
 ]
-"""What an image is installed from; the second, an extra, may be missing elsewhere."""
+"""What an image is installed from; the others, extras, may be missing elsewhere."""
 
 LICENCES = {
     "License :: OSI Approved :: MIT License": "MIT",
@@ -145,7 +145,7 @@ def bill(packages: Iterable[Distribution], lock: str) -> dict[str, Any]:
     if PROGRAM not in installed:
         raise IncompleteError(f"{PROGRAM} is not installed")
     pins = locked(lock)
-    graph = closure(installed, f"{PROGRAM}[highs]")
+    graph = closure(installed, f"{PROGRAM}[highs,otel]")
     components = []
     for name in sorted(graph.keys() - {PROGRAM}):
         version, sums = pins.get(name, ("", ()))

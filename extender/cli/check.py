@@ -35,6 +35,7 @@ from extender.cli.scheduler_rules import (
     configuration_findings,
     gate_findings,
 )
+from extender.cli.status_rules import status_findings
 from extender.model.errors import InvalidInput
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
@@ -152,6 +153,7 @@ def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterat
     if not observes:  # it keeps no record, and nothing waits for it when its node is drained
         yield from budget_findings(objects)
         yield from record_findings(objects, settings)
+        yield from status_findings(objects, settings)
     yield from shield_findings(objects, settings)
 
 

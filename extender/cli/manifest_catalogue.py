@@ -168,6 +168,12 @@ RIGHTS_RULES = {
         "nothing uses it, so only an intruder would",
         "write the rules of manifests/rbac.yaml",
     ),
+    "status-right": Rule(
+        "warning",
+        "the ConfigMap that says how the whole stands is not written, which costs nothing else",
+        "leave status.namespace alone, or let the account get, create and update ConfigMaps there; "
+        'write status.name: "" where none is wanted',
+    ),
     "rights-for-all": Rule(
         "error",
         "everybody in that group may then delete pods in every namespace",

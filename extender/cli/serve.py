@@ -37,6 +37,8 @@ from extender.cli.grpc_side import GrpcSide
 from extender.cli.leaving import leave_behind
 from extender.cli.listener_rules import require_closed
 from extender.cli.replica import Replica
+from extender.cli.status_source import StatusSource, told_in_a_map
+from extender.cli.traces import Traces
 from extender.console.console import Console
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
@@ -45,12 +47,14 @@ from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.signature import read_key
-from extender.gang.act.wiring import coordinate
+from extender.gang.act.wiring import coordinate, logged
 from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
+from extender.gang.tell.lately import Lately
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
+from extender.kube.errors import ApiError
 from extender.model.custom_groups import custom_annotations
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.metadata import keep_annotations
@@ -138,19 +142,28 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         namespace = settings.seats.record_namespace or client.namespace or "kube-system"
         grpc = GrpcSide(settings)
         days = Days(time.time())
-        told = (grpc.decided, days.add)
+        lately = Lately()
+        elector = _elector(client, settings.leadership, namespace)
+        traces = Traces(settings, elector.identity if elector else socket.gethostname())
+        told = (grpc.decided, days.add, lately.decided, traces.decided)
         replica = Replica(
             cache,
             settings,
-            _coordinators(client, cache, settings, resolver, namespace, metrics, record_key, told),
-            _elector(client, settings.leadership, namespace),
+            _coordinators(
+                client, cache, settings, resolver, namespace, metrics, record_key, told, lately
+            ),
+            elector,
             _label(client, settings.leadership),
         )
         _expose(metrics, cache, replica)
+        traces.follow(cache, replica, metrics)
         verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
         health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
         debug = DebugView(cache, lambda: replica.coordinator, settings)
         load, tokens = Load(settings.server), Tokens(client)
+        source = console_source(cache, replica, resolver, settings, days)
+        console = Console(source)
+        status = StatusSource(cache, replica, settings, source, console.worker, lately)
         server = Server(
             settings.server,
             verbs,
@@ -160,7 +173,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             tokens=tokens,
             load=load,
             binds=settings.bind.enabled,
-            pages=Console(console_source(cache, replica, resolver, settings, days)),
+            pages=console,
         )
         metrics.source(
             "api_writes_waiting",
@@ -170,8 +183,10 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         )
         log.info("starting", api_server=client.server, search=BACKEND)
         async with (
+            traces.running(),
             replica.running(stop),
             grpc.running(stop, verbs, replica, cache, health, metrics, load, tokens),
+            told_in_a_map(client, namespace, settings, replica.leadership, status),
         ):
             await server.serve(stop)
 
@@ -185,12 +200,21 @@ def _coordinators(
     metrics: Metrics,
     record_key: bytes,
     told: Iterable[Callable[[Decision], None]],
+    lately: Lately,
 ) -> Callable[[Leadership, Heartbeats], Coordinator]:
     def decided(decision: Decision) -> None:
         metrics.decided(decision.code or decision.outcome)
         log_decision(decision)
         for tell in told:
             tell(decision)
+
+    def evicted(result: str) -> None:
+        metrics.evicted(result)
+        lately.evicted(result, time.time())
+
+    def failed(what: str, error: ApiError) -> None:
+        logged(what, error)
+        lately.failed(what, error, time.time())
 
     def make(leadership: Leadership, heartbeats: Heartbeats) -> Coordinator:
         return coordinate(
@@ -203,7 +227,8 @@ def _coordinators(
             leadership=leadership,
             heartbeats=heartbeats,
             decided=decided,
-            evicted=metrics.evicted,
+            evicted=evicted,
+            failed=failed,
         )
 
     return make

@@ -112,8 +112,10 @@ class NodeState:
         used = self.used
         for name, amount in pod.requests:
             used[name] -= amount
-        self.ports.pop(pod.uid, None)
-        self.guards.pop(pod.uid, None)
+        if self.ports:
+            self.ports.pop(pod.uid, None)
+        if self.guards:
+            self.guards.pop(pod.uid, None)
 
     def taken_ports(self) -> Iterator[HostPort]:
         """Yield the host ports in use."""

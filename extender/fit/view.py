@@ -116,6 +116,11 @@ class ClusterView:
             for name in changed & self.nodes.keys():
                 self._count(self.state(name), 1)
 
+    @property
+    def laden(self) -> bool:
+        """Whether it keeps counts of more kinds of affinity or spread than go to the next view."""
+        return max(len(self._affinity), len(self._spread)) > _MAX_INHERITED
+
     def _count(self, state: NodeState, delta: int) -> None:
         """Count all pods of a node in or out of what is kept."""
         node = state.node
@@ -188,6 +193,10 @@ class ClusterView:
         already = self.where(pod)
         if already is not None:
             raise InvalidInput(f"pod {pod.key} ({pod.uid}) is already on node {already}")
+        self._put(pod, node_name)
+
+    def _put(self, pod: Pod, node_name: str) -> None:
+        """Put a pod that is on no node there."""
         state = self._changeable(node_name)
         self._log.append((True, pod, node_name, self._moved.get(pod.uid)))
         self._move(pod, state, 1)
@@ -220,10 +229,12 @@ class ClusterView:
         else:
             state.remove(pod)
         node = state.node
-        for counts in self._affinity.values():
-            counts.update(pod, node, delta)
-        for spread in self._spread.values():
-            spread.update(pod, node, delta)
+        if self._affinity:
+            for counts in self._affinity.values():
+                counts.update(pod, node, delta)
+        if self._spread:
+            for spread in self._spread.values():
+                spread.update(pod, node, delta)
         if self._refusals is not None and pod.shape.anti_affinity:
             self._refusals.update(pod, node, delta)
 
@@ -243,6 +254,19 @@ class ClusterView:
             return self._judge(pod, self._context(pod), self._closed_to(pod), self.state(node_name))
         finally:
             self.rollback(start)
+
+    def seat(self, pod: Pod, node_name: str) -> str | None:
+        """Put the pod on the node if ``why_not`` has nothing against it; return its answer."""
+        if self.where(pod) is not None:
+            why = self.why_not(pod, node_name)
+            if why is None:
+                self.add(pod, node_name)  # which refuses
+            return why
+        state = self.state(node_name)
+        why = self._judge(pod, self._context(pod), self._closed_to(pod), state)
+        if why is None:
+            self._put(pod, node_name)
+        return why
 
     def feasible_nodes(self, pod: Pod) -> list[str]:
         """Return the names of all nodes that pass every filter for the pod now, sorted."""

@@ -59,6 +59,12 @@ def gang_keys(settings: GroupSettings) -> tuple[str, ...]:
     return tuple(sorted(found.union(map(_custom, settings.custom))))
 
 
+def all_keys(settings: GroupSettings) -> frozenset[str]:
+    """Return the keys of all dialects that are enabled, whether their gangs wait or not."""
+    found = {key for name in settings.dialects for key in KEYS[name]}
+    return frozenset(found.union(map(_custom, settings.custom)))
+
+
 def waits_for_jobs(settings: GroupSettings) -> bool:
     """Return whether Indexed Jobs start whole: only then their size matters."""
     name = indexed_job.IndexedJobDialect.name

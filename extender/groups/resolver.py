@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from extender.groups.dialect import Declaration, Dialect
+from extender.groups.markers import all_keys
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.groups.workload_priority import workload_priority
@@ -34,6 +35,7 @@ class Resolver:
         self._by_name = {dialect.name: dialect for dialect in self._dialects}
         self._keys = tuple(dialect.key for dialect in self._dialects)
         self._explicit_keys = tuple(d.key for d in self._dialects if d.explicit)
+        self._marks = all_keys(settings)
 
     def member_key(self, pod: Pod) -> GangKey | None:
         """Return the pod's gang, None for a pod of no gang; depends on the pod alone.
@@ -43,6 +45,9 @@ class Resolver:
         A pod with a conflict counts as a member of the first gang it names, so
         that the problem shows there and the pod is not taken for a single one.
         """
+        marks = self._marks
+        if not pod.pod_group and marks.isdisjoint(pod.labels) and marks.isdisjoint(pod.annotations):
+            return None  # most pods: no dialect has to be asked
         for key_of in self._keys:
             key = key_of(pod)
             if key is not None and len(key.name) <= MOST_SUBDOMAIN:

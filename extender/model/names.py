@@ -50,4 +50,9 @@ def is_name(text: str) -> bool:
     """Whether something could have this name: a label value or a DNS subdomain, not empty."""
     if not text or len(text) > MOST_SUBDOMAIN:
         return False
-    return not label_value_problem(text) or _SUBDOMAIN.fullmatch(text) is not None
+    return not label_value_problem(text) or is_subdomain(text)
+
+
+def is_subdomain(text: str) -> bool:
+    """Whether an object of most kinds could have this name: a DNS subdomain."""
+    return len(text) <= MOST_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None

@@ -18,6 +18,10 @@ from extender.model.mode import EnforceSettings, Mode, ObserveSettings, conflict
 from extender.model.mode import problems_of as mode_problems
 from extender.model.policy import PolicySettings
 from extender.model.policy import problems_of as policy_problems
+from extender.model.status import StatusSettings
+from extender.model.status import problems_of as status_problems
+from extender.model.tracing import TracingSettings
+from extender.model.tracing import problems_of as tracing_problems
 
 
 class Section(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -277,6 +281,8 @@ class Settings(Section, frozen=True, kw_only=True):
     """observe: everything is planned and told, nothing is done (docs/observe.md)."""
     enforce: EnforceSettings = EnforceSettings()
     observe: ObserveSettings = ObserveSettings()
+    status: StatusSettings = StatusSettings()
+    tracing: TracingSettings = TracingSettings()
 
     @property
     def grpc_tls(self) -> tuple[str, str, str]:
@@ -386,6 +392,8 @@ def validate(settings: Settings) -> None:
     wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls, s.grpc_names)
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
     wrong += policy_problems(s.policy)
+    wrong += status_problems(s.status)
+    wrong += tracing_problems(s.tracing, s.mode)
     wrong += mode_problems(s.mode, s.enforce, s.observe)
     wrong += conflicts_of(s.mode, binds=s.bind.enabled, grpc=bool(s.grpc.listen))
     if wrong:

@@ -42,7 +42,7 @@ def by_label(pod: Pod) -> GangKey | None:
     return GangKey("test", pod.namespace, name) if name else None
 
 
-async def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     """Wait until ``condition`` holds; the limit only ends a test that has failed."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -33,7 +33,7 @@ async def test_everything_is_read_and_followed(api: FakeApi, make: Make, watch_l
         api.put(PODS, pod(f"p{index}", node="n1", labels={"gang": "g"}))
     cache = make(watch_list=watch_list, page_size=3)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     first = cache.snapshot()
     assert set(first.nodes) == {"n1"}
     assert first.nodes["n1"].labels == {"zone": "a"}
@@ -73,7 +73,7 @@ async def test_a_snapshot_is_the_same_object_until_something_changes(
     api.put(PODS, pod("a", node="n1"))
     cache = make()
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     first = cache.snapshot()
     assert cache.snapshot() is first
     assert first.now == 1_795_000_000.0
@@ -97,7 +97,7 @@ async def test_an_update_that_changes_nothing_we_keep_is_not_announced(
     api.put(PODS, pod("a", node="n1"))
     cache = make()
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     before = cache.generation
     api.put(PODS, pod("a", node="n1", podIP="10.0.0.1"))
     api.put(NODES, node("marker"))
@@ -113,7 +113,7 @@ async def test_a_name_that_comes_back_with_another_uid_is_another_pod(
     api.put(PODS, pod("a", uid="one", node="n1"))
     cache = make()
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     seen: list[tuple[str | None, str | None]] = []
 
     def note(change: Change) -> None:
@@ -155,7 +155,7 @@ async def test_finished_pods_hold_nothing(api: FakeApi, make: Make) -> None:
     api.put(PODS, {**pod("done", node="n1"), "status": {"phase": "Succeeded"}})
     cache = make()
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     assert [p.name for p in cache.snapshot().bound["n1"]] == ["a"]
     api.put(PODS, {**pod("a", node="n1"), "status": {"phase": "Failed"}})
     await until(lambda: not cache.snapshot().bound)
@@ -165,7 +165,7 @@ async def test_finished_pods_hold_nothing(api: FakeApi, make: Make) -> None:
 async def test_waiters_are_woken_by_the_next_change(api: FakeApi, make: Make) -> None:
     cache = make()
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     now = cache.generation
     assert await cache.wait_change(now - 1, 5) == now
     assert await cache.wait_change(now, 0.01) == now
@@ -183,7 +183,7 @@ async def test_a_subscriber_that_fails_does_not_stop_the_others(api: FakeApi, ma
     cache.subscribe(broken)
     cache.subscribe(lambda change: kinds.append(change.kind))
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     api.put(NODES, node("n1"))
     await until(lambda: "node" in kinds)
     assert cache.stats.subscriber_errors == len(kinds)
@@ -192,7 +192,7 @@ async def test_a_subscriber_that_fails_does_not_stop_the_others(api: FakeApi, ma
 async def test_groups_are_followed_only_where_served(api: FakeApi, make: Make) -> None:
     cache = make(discovery_seconds=0.02)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     assert "podgroups-core" not in cache.stats.watches
     assert not any(path.endswith("/podgroups") for path, _ in api.requests)
 
@@ -219,7 +219,7 @@ async def test_the_best_served_version_is_used(api: FakeApi, make: Make) -> None
     api.groups[PLUGINS] = True
     cache = make(discovery_seconds=0.02)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     assert cache.stats.watches["podgroups-core"].path == f"{OLD_CORE}/podgroups"
     assert cache.stats.watches["podgroups-scheduling-plugins"].synced
     group = named("g", spec={"schedulingPolicy": {"basic": {}}})
@@ -237,7 +237,7 @@ async def test_an_unanswered_discovery_changes_nothing(api: FakeApi, make: Make)
     api.put(f"{PLUGINS}/podgroups", group)
     cache = make(discovery_seconds=0.02)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
 
     async def broken(request):  # type: ignore[no-untyped-def]
         return refuse(503, "ServiceUnavailable") if request.path == PLUGINS else None
@@ -259,7 +259,7 @@ async def test_sync_waits_say_what_is_missing(api: FakeApi, make: Make) -> None:
     assert not cache.synced
     assert "pods" in cache.problem()
     api.script = None
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     assert cache.problem() == ""
 
 
@@ -268,7 +268,7 @@ async def test_the_hook_runs_once_when_all_is_read(api: FakeApi, make: Make) -> 
     calls: list[bool] = []
     cache._on_synced = lambda: calls.append(cache.synced)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     api.end_watches()
     await until(lambda: cache.stats.watches["pods"].watches >= 2)
     assert calls == [True]
@@ -277,7 +277,7 @@ async def test_the_hook_runs_once_when_all_is_read(api: FakeApi, make: Make) -> 
 async def test_the_description_is_plain_data(api: FakeApi, make: Make) -> None:
     cache = make()
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     entries = {entry["resource"]: entry for entry in cache.describe()}
     assert entries["pods"]["synced"] is True
     assert entries["pods"]["up"] is True

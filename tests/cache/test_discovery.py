@@ -29,7 +29,7 @@ async def test_a_version_that_is_not_told_holds_nothing_up(api: FakeApi, make: M
     cache = make()
     await cache.start()
     try:
-        await cache.wait_synced(3)
+        await cache.wait_synced(20)
     finally:
         hung.set()
 
@@ -47,7 +47,7 @@ async def test_a_mistake_of_ours_does_not_end_discovery(
     monkeypatch.setattr(module, "served", failing)
     cache = make(discovery_seconds=0.05)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     api.groups[GROUPS] = True
     await until(lambda: "podgroups-scheduling-plugins" in cache.stats.watches)
 
@@ -77,7 +77,7 @@ async def test_groups_of_other_schedulers_are_read_where_they_may_be(
     api.put(f"{OTHER}/podgroups", _group("g"))
     cache = make(discovery_seconds=0.05)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     assert cache.snapshot().group_sources == frozenset()
     assert not cache.problem()
     before = cache.snapshot()
@@ -107,7 +107,7 @@ async def test_an_empty_table_counts_as_read_only_once_it_was(api: FakeApi, make
     api.script = slow
     cache = make(discovery_seconds=0.05)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     api.groups[OTHER] = True
     await until(lambda: "podgroups-volcano" in cache.stats.watches)
     assert cache.snapshot().group_sources == frozenset()
@@ -136,7 +136,7 @@ async def test_what_others_may_break_holds_nothing_up_for_long(
     api.put(f"{OTHER}/podgroups", _group("g"))
     cache = make(discovery_seconds=0.05)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     assert cache.snapshot().group_sources == frozenset()
     await until(lambda: cache.stats.discoveries > 3)
     assert cache.stale_for() == 0
@@ -146,7 +146,7 @@ async def test_what_others_may_break_holds_nothing_up_for_long(
 async def test_a_watch_of_what_is_needed_counts_as_before(api: FakeApi, make: Make) -> None:
     cache = make(discovery_seconds=0.05)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
 
     async def failing(request: web.Request) -> web.StreamResponse | None:
         if request.path == "/api/v1/pods":
@@ -169,6 +169,6 @@ async def test_jobs_are_not_asked_for_where_no_jobset_is(api: FakeApi, make: Mak
     api.script = listening
     cache = make(discovery_seconds=0.05)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     await until(lambda: cache.stats.discoveries > 2)
     assert not [path for path in asked if path.startswith("/apis/batch")]

@@ -112,7 +112,7 @@ async def test_the_token_is_read_again_for_every_request(
     cache = Cache(client, CacheSettings(), by_label, clock=clock, random=Random(1))
     try:
         await cache.start()
-        await cache.wait_synced(5)
+        await cache.wait_synced(60)
         assert {headers["Authorization"] for headers in api.headers} == {"Bearer first"}
         token.write_text("second")
         count = len(api.headers)

@@ -43,6 +43,6 @@ def names(cache: Cache) -> set[str]:
 async def started(make: Make, **settings: Any) -> Cache:
     cache = make(**settings)
     await cache.start()
-    await cache.wait_synced(5)
+    await cache.wait_synced(60)
     await until(lambda: pods(cache).up)
     return cache

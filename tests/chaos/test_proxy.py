@@ -129,6 +129,7 @@ async def test_a_done_write_is_told_before_its_answer(api: Api) -> None:
         ("PATCH", f"{POD}/status", {}, "status"),
         ("PATCH", POD, {}, "touch"),
         ("POST", "/api/v1/namespaces/chaos/configmaps", {}, "record"),
+        ("PUT", "/api/v1/namespaces/chaos/configmaps/podgroup-extender-status", {}, "other"),
         ("POST", "/api/v1/namespaces/chaos/events", {}, "event"),
         ("PUT", "/apis/coordination.k8s.io/v1/namespaces/chaos/leases/x", {}, "other"),
     ],

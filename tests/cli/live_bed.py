@@ -23,6 +23,8 @@ from extender.kube.client import KubeClient
 from extender.kube.errors import Conflict
 from extender.model.mode import ObserveSettings
 from extender.model.settings import CacheSettings, PlanSettings, ServerSettings, Settings
+from extender.model.status import StatusSettings
+from extender.model.tracing import TracingSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.process import write_kubeconfig
 from extender.sandbox.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
@@ -82,6 +84,8 @@ async def serving(
     tls: ssl.SSLContext | None = None,
     *,
     observing: ObserveSettings | None = None,
+    status: StatusSettings | None = None,
+    tracing: TracingSettings | None = None,
     **server: Any,
 ) -> AsyncIterator[Live]:
     """A server on a cluster of four nodes: gang ``low`` of four runs, ``high`` waits.
@@ -101,6 +105,8 @@ async def serving(
                 server=ServerSettings(port=port, log_level="error", **server),
                 cache=CacheSettings(watch_list=True),
                 plan=PlanSettings(seconds=3.0),
+                status=status or StatusSettings(),
+                tracing=tracing or TracingSettings(),
             )
             work = serve
             if observing is not None:

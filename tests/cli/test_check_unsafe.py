@@ -636,6 +636,12 @@ TENANTS = [
         "error records-shared",
     ),
     *case(
+        "a status where nothing may be written",
+        EVERY,
+        on_settings("status", namespace="kube-public"),
+        "warning status-right",
+    ),
+    *case(
         "all but some opt out",
         EVERY,
         on_settings("policy", optOut={"volcano.sh/preemptable": {"namespaces": UNLABELLED}}),

@@ -479,6 +479,23 @@ def test_pods_of_vanished_nodes_hold_nothing_and_may_be_taken_away() -> None:
     assert there.feasible_nodes(each) == ["a1", "a2", "b1", "c1"]
 
 
+def test_a_seat_is_taken_where_nothing_is_against_it() -> None:
+    full = requests(cpu=4000)
+    there = view(ZONED, [])
+    big = pod("big", wants=full)
+    assert there.seat(big, "a1") is None
+    assert there.where(big) == "a1"
+    late = pod("late", wants=full)
+    refused = there.seat(late, "a1")
+    assert refused is not None
+    assert refused == there.why_not(late, "a1")
+    assert there.where(late) is None
+    with pytest.raises(InvalidInput, match=r"ns/big .* is already on node a1"):
+        there.seat(big, "b1")
+    there.rollback(0)
+    assert there.where(big) is None
+
+
 def test_impossible_moves_are_refused() -> None:
     placed = pod("x", "a1")
     there = view(ZONED, [placed])

@@ -40,6 +40,9 @@ HIGH = ("high-0", "high-1")
 class Rig:
     """A context manager; ``kill`` and ``restart`` replace the extender on the same cluster."""
 
+    patience = 60.0
+    """Seconds that something may take to come true."""
+
     def __init__(self, settings: Settings = FAST) -> None:
         self.settings = settings
         self.server = ApiServer(bookmark_seconds=0.05)
@@ -101,7 +104,7 @@ class Rig:
         spare = Spare(self.coordinator.book, self.cache, time.monotonic)
         self.verbs = ExtenderVerbs(self.cache, self.coordinator, spare, settings)
         await self.cache.start()
-        await self.cache.wait_synced(10)
+        await self.cache.wait_synced(60)
 
     async def lead(self) -> None:
         """Go on with what is recorded, and act."""
@@ -255,16 +258,16 @@ class Rig:
         )
 
     async def until(
-        self, fine: Callable[[], bool], what: str = "condition", timeout: float = 60.0
+        self, fine: Callable[[], bool], what: str = "condition", timeout: float | None = None
     ) -> None:
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + (timeout or self.patience)
         while not fine():
             assert time.monotonic() < deadline, f"{what} did not come true"
             await asyncio.sleep(0.01)
 
     async def until_names(self, *names: str) -> None:
         """Wait until exactly these pods exist, in the API and in the cache."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + self.patience
         while await self.names() != set(names):
             assert time.monotonic() < deadline, f"{await self.names()} is not {set(names)}"
             await asyncio.sleep(0.01)

@@ -5,6 +5,7 @@ See docs/security.md, row 7.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ from msgspec.structs import replace
 
 from extender.gang.act.record import Record, unpack
 from extender.gang.act.records import EPOCH_ANNOTATION, SIGNATURE_ANNOTATION, documents_of
-from extender.gang.act.signature import Signer, keys_of, read_key
+from extender.gang.act.signature import Signer, digest_of, keys_of, read_key
 from extender.gang.plan.single import SINGLE
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
-from tests.gang.rig import HIGH, LOW, Obj, Rig, full_cluster
+from tests.gang.rig import FAST, HIGH, LOW, PODS, Obj, Rig, full_cluster
 
 MAPS = "/api/v1/namespaces/kube-system/configmaps"
 EVENTS = "/api/v1/namespaces/kube-system/events"
@@ -59,13 +60,14 @@ async def settled(rig: Rig, record: Record) -> list[str]:
     assert list(rig.coordinator.records.aside) == [record.name]
     assert not len(rig.coordinator.book)
     found: list[str] = []
-    while not found:
-        items = (await rig.client.get(EVENTS))["items"]
-        found = [
-            item["message"]
-            for item in items
-            if item["type"] == "Warning" and item["involvedObject"]["kind"] == "ConfigMap"
-        ]
+    async with asyncio.timeout(60):
+        while not found:
+            items = (await rig.client.get(EVENTS))["items"]
+            found = [
+                item["message"]
+                for item in items
+                if item["type"] == "Warning" and item["involvedObject"]["kind"] == "ConfigMap"
+            ]
     return found
 
 
@@ -88,8 +90,9 @@ async def test_a_forged_unit_that_is_gone_in_part_takes_nobody(rig: Rig) -> None
         ({"priority": 2_000_000_500}, "is not signed"),
         ({"priority": 1 << 40}, "no pod has a priority"),
         ({"seats": ()}, "nobody to seat"),
+        ({"seats": (Seat("gone", "default", "low-9", "n0"),)}, "a member as a victim"),
     ],
-    ids=["system priority", "no priority", "no seats"],
+    ids=["system priority", "no priority", "no seats", "seats a victim"],
 )
 async def test_what_no_plan_could_say_is_kept_aside(
     rig: Rig, change: dict[str, Any], why: str
@@ -103,6 +106,21 @@ async def test_what_no_plan_could_say_is_kept_aside(
     await put(rig, record)
     (message,) = await settled(rig, record)
     assert why in message
+    assert set(LOW) <= await rig.names()
+
+
+async def test_a_victim_under_another_name_is_kept_aside(rig: Rig) -> None:
+    """What people are told of a record, and what it would do, must be the same pods."""
+    await full_cluster(rig)
+    pods = {name: await rig.client.get(f"/api/v1/namespaces/default/pods/{name}") for name in LOW}
+    unit = "pod-group:default/low"
+    gone = Victim("gone", "default", "low-9", "n0", 0, unit=unit)
+    low = [victim(pod, unit) for pod in pods.values()]
+    record = forged((gone, low[0], replace(low[1], name="harmless")))
+    await rig.kill()
+    await put(rig, record)
+    (message,) = await settled(rig, record)
+    assert "default/low-1 is called default/harmless" in message
     assert set(LOW) <= await rig.names()
 
 
@@ -146,6 +164,22 @@ async def test_with_a_key_only_what_it_has_signed_counts(rig: Rig) -> None:
     assert set(LOW) <= await rig.names()
 
 
+def test_a_signature_is_of_one_record_as_it_is() -> None:
+    """Its name (gang and plan), its epoch and all of its parts."""
+    signer = Signer(KEY)
+    parts = [b"one", b"two"]
+    signature = signer.sign("name", 1, digest_of(parts))
+    assert signer.problem("name", 1, digest_of(parts), signature) == ""
+    for name, epoch, others in (
+        ("other", 1, parts),
+        ("name", 2, parts),
+        ("name", 1, [b"one", b"TWO"]),
+        ("name", 1, [b"onet", b"wo"]),
+        ("name", 1, parts[:1]),
+    ):
+        assert signer.problem(name, epoch, digest_of(others), signature), (name, epoch, others)
+
+
 async def test_without_a_key_a_begun_unit_is_finished_at_a_justified_priority(rig: Rig) -> None:
     """The preemptor is there, and not as urgent as the record says: its own priority counts."""
     await rig.gang("low", 2, "top", on="n")
@@ -166,6 +200,25 @@ async def test_without_a_key_a_begun_unit_is_finished_at_a_justified_priority(ri
     await rig.start()
     await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "it is refused")
     assert set(LOW) <= await rig.names()
+
+
+async def test_a_begun_unit_of_protected_pods_is_not_finished() -> None:
+    """A record is no way around what the administrator protects, as kube-system is."""
+    settings = replace(FAST, plan=replace(FAST.plan, protected_namespaces=("default",)))
+    async with Rig(settings) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1)
+        await rig.gang("low", 2, "low", on="n")
+        pods = {name: await rig.client.get(f"{PODS}/{name}") for name in LOW}
+        unit = "pod-group:default/low"
+        gone = Victim("gone", "default", "low-9", "n0", 0, unit=unit)
+        record = forged((gone, *(victim(pod, unit) for pod in pods.values())))
+        await rig.kill()
+        await put(rig, record)
+        await rig.start()
+        await rig.until(lambda: bool(rig.coordinator.flights.evictions.broken()), "it is refused")
+        assert set(LOW) == await rig.names()
+        assert not any(rig.cached(name).deleting for name in LOW)
 
 
 async def test_our_own_signed_record_goes_on_after_a_restart(rig: Rig) -> None:

@@ -21,14 +21,21 @@ from tests.gang.world import gang_key, group, node, pod, snapshot
 def test_a_cost_goes_with_its_unit() -> None:
     costs = VictimCosts()
     unit = Candidate(uid="u", pods=(pod("p", on="n0"),), priority=0)
-    assert costs.of(unit) is costs.of(unit)
+    assert costs.of([unit])[0] is costs.of([unit])[0]
     twin = Candidate(uid="u", pods=unit.pods, priority=0)
-    assert costs.of(twin) == costs.of(unit)
+    assert costs.of([twin, unit]) == costs.of([unit, twin])
     assert len(costs) == 2
     del unit
     assert len(costs) == 1
     del twin
     assert len(costs) == 0
+
+
+def test_a_unit_ends_with_the_slowest_of_its_pods() -> None:
+    costs = VictimCosts()
+    pods = [replace(pod(f"p{i}", on="n0"), grace=grace) for i, grace in enumerate((30, 600, 5))]
+    units = [Candidate(uid="u", pods=tuple(pods[:n]), priority=0) for n in (1, 3)]
+    assert [toll.grace for toll in costs.of(units)] == [30, 600]
 
 
 def test_victims_that_come_and_go_leave_nothing_behind() -> None:

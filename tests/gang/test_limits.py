@@ -6,15 +6,18 @@ See docs/security.md, rows 2, 5 and 6.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from extender.cli import limit_metrics
 from extender.gang.act import deadlines, planner_thread
 from extender.gang.act.book import Flight, State
 from extender.gang.act.suspensions import NAME, SuspensionStore
@@ -31,6 +34,7 @@ from extender.model.settings import (
     SeatSettings,
     Settings,
 )
+from extender.server.metrics import Metrics
 from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
@@ -279,6 +283,40 @@ async def test_a_namespace_over_its_evictions_waits() -> None:
         assert "perNamespaceHour" in rig.messages("high")
 
 
+async def test_evictions_of_a_plan_count_for_the_next_one() -> None:
+    limits = EvictionSettings(per_namespace_hour=2)
+    async with rigged(replace(FAST, eviction=limits)) as rig:
+        await full_cluster(rig)
+        await rig.preempt("high-0", n0=["low-0"])
+        await rig.until_names(*HIGH)
+        for i, name in enumerate(HIGH):
+            await rig.bind(name, f"n{i}")
+        await rig.until(lambda: "done" in rig.outcomes("high"), "it sits")
+        assert shown_metrics(rig)["podgroup_extender_namespace_evictions_last_hour"] == {
+            "default": 2.0
+        }
+        await rig.gang("top", 2, "top")
+        await rig.preempt("top-0", n0=["high-0"])
+        await rig.until(lambda: "budget" in rig.outcomes("top"), "refused")
+        assert {*HIGH, "top-0", "top-1"} == await rig.names()
+        met = shown_metrics(rig)["podgroup_extender_limits_met_total"]
+        assert met["eviction-budget"] >= 1
+
+
+async def test_what_is_limited_is_a_metric() -> None:
+    async with rigged(FAST) as rig:
+        await rig.gang("high", 2, "high")
+        admission = rig.coordinator.admission
+        assert "podgroup_extender_suspended_gangs" not in shown_metrics(rig)
+        gang = rig.coordinator._present_gang(rig.resolver_key("high-0"))
+        admission.overran(gang, 13.0)
+        admission.searched(gang, 7.0)
+        shown = shown_metrics(rig)
+        assert shown["podgroup_extender_suspended_gangs"] == {"overran": 1.0}
+        assert shown["podgroup_extender_limits_met_total"] == {"suspended-overran": 1.0}
+        assert shown["podgroup_extender_planning_recent_seconds"]["default"] > 6.0
+
+
 async def test_members_of_another_scheduler_get_no_seat() -> None:
     async with rigged(FAST) as rig:
         await rig.gang("low", 2, "low", on="n")
@@ -305,6 +343,7 @@ async def test_a_scheduler_that_asks_is_one_of_ours_unless_others_are_configured
             await foreign(rig, name, "mine")
         await rig.filter("high-0", "n0", "n1")
         assert rig.outcomes("high")[-1] == "incomplete"
+        assert rig.coordinator.admission.schedulers() == {"only"}
 
 
 def test_a_grace_of_ten_years_is_cut_in_the_eviction_and_costs_no_immunity() -> None:
@@ -414,6 +453,23 @@ async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
         assert seconds["default"] > seconds.get("other", 0)
 
 
+async def test_a_namespace_that_used_its_share_waits_for_others() -> None:
+    async with rigged(FAST) as rig:
+        await rig.gang("high", 2, "high")
+        await rig.gang("top", 2, "top")
+        await in_namespace(rig, "other", "humble")
+        admission = rig.coordinator.admission
+        gang = rig.coordinator._present_gang(rig.resolver_key("high-0"))
+        admission.searched(gang, 1000.0)
+        assert admission.must_wait(gang) is None, "nobody else waits"
+        await tried(rig, "humble-0", "other")
+        await rig.until(lambda: len(rig.coordinator._pending_gangs.keys()) == 1, "one waits")
+        refused = await rig.coordinator.ensure(gang.key, "loop")
+        assert isinstance(refused, Refusal)
+        assert refused.code == "turn"
+        assert shown_metrics(rig)["podgroup_extender_limits_met_total"]["planning-share"] >= 1
+
+
 # -- helpers -----------------------------------------------------------------------------------
 
 
@@ -423,12 +479,24 @@ async def full_cluster_beside(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
 
 
+def shown_metrics(rig: Rig) -> dict[str, dict[str, float]]:
+    """Metric -> its one label's value -> value, of what limits_metrics shows."""
+    metrics = Metrics()
+    limit_metrics.expose(metrics, SimpleNamespace(coordinator=rig.coordinator))  # type: ignore[arg-type]
+    text = metrics.render("")[0].decode()
+    metrics.close()
+    shown: dict[str, dict[str, float]] = {}
+    for name, value, number in re.findall(r'(?m)^(\w+)\{\w+="([^"]+)"\} (\S+)$', text):
+        shown.setdefault(name, {})[value] = float(number)
+    return shown
+
+
 def threads(prefix: str) -> int:
     return sum(thread.name.startswith(prefix) for thread in threading.enumerate())
 
 
 async def until_written(rig: Rig) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + rig.patience
     while not any(item["metadata"]["name"] == NAME for item in await rig.records()):
         assert time.monotonic() < deadline, "the suspension is not written"
         await asyncio.sleep(0.01)

@@ -100,7 +100,7 @@ def apart(i: int) -> PodShape:
 def test_members_that_each_ask_another_amount_are_planned() -> None:
     """This gang kept the planner for ever, before any clock was asked: of 24 members a node
     seats eleven, in millions of ways."""
-    answer = planned(full(members(24), 4, cpu=12))
+    answer = planned(full(members(24), 4, cpu=12), seconds=30.0)
     assert isinstance(answer, Plan), answer
     assert len(answer.seats) == 24
     if COMPILED:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
+from extender.gang.incremental.planning_cache import PlanningCache
+from extender.gang.plan.planner import Planner
+from extender.groups.resolver import Resolver
 from extender.model.objects import (
     DisruptionBudget,
     LabelSelector,
@@ -15,7 +19,8 @@ from extender.model.objects import (
 )
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import PlanSettings, Settings
-from tests.gang.world import NOW, evicted, group, node, plan_for, pod, seats, snapshot
+from extender.model.snapshot import Snapshot
+from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, seats, snapshot
 
 HIGH = 100_000
 NODES = [node(f"n{i}") for i in range(4)]
@@ -232,3 +237,29 @@ def test_protected_pods_stay() -> None:
     allowed = {"default": {"podgroup-extender.io/opt-out": "allowed"}}
     state = snapshot(NODES[:2], [*low, *waiting("high", 1)], [group("high", 1)], namespaces=allowed)
     assert evicted(plan_for(state, "high")) == {"b"}
+
+
+def test_one_snapshot_is_taken_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that plans shows the planner the cluster first, and then asks."""
+    taken: list[int] = []
+    renew = PlanningCache.renew
+
+    def counted(self: PlanningCache, state: Snapshot) -> set[str]:
+        taken.append(state.generation)
+        return renew(self, state)
+
+    monkeypatch.setattr(PlanningCache, "renew", counted)
+    settings = Settings()
+    resolver = Resolver(settings.groups)
+    planner = Planner(settings, resolver)
+    members = [pod(f"u{i}", priority=100, group="urgent") for i in range(4)]
+    state = snapshot(NODES, members, [group("urgent", priority=100)])
+    gang = resolver.resolve(gang_key("urgent"), state)
+    planner.see(state)
+    first = planner.plan(gang, state)
+    assert planner.plan(gang, state) == first
+    assert isinstance(first, Plan)
+    assert planner.check(gang, {s.uid: s.node for s in first.seats}, (), state, ()) == ""
+    assert len(taken) == 1
+    planner.see(replace(state, generation=state.generation + 1))
+    assert len(taken) == 2

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from extender.gang.act.waiting import MAX_PENALTY, Waiting
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
+from extender.model.plan import Refusal
 from tests.gang.world import NOW, pod
 
 KEY = GangKey("jobset", "ns", "g")
@@ -47,3 +48,14 @@ def test_half_of_a_gang_that_is_made_anew_one_by_one_is_no_gang() -> None:
     assert waiting.must_wait(gang(*leaving, *new), NOW) is None
     # Who does not go in time is not waited for.
     assert waiting.must_wait(gang(*leaving[2:], *new[:2]), NOW + 31) is None
+
+
+def test_a_dear_refusal_is_kept_while_the_cluster_changes() -> None:
+    """Ten times as long as it took to find (docs/security.md, row 6)."""
+    now = [0.0]
+    waiting = Waiting(lambda: now[0], 2.0, 1.0, 30.0, leaves_in_time)
+    refusal = Refusal(gang=KEY, code="infeasible", message="no room")
+    waiting.refuse(refusal, (1, 1, 1), 1.5)
+    for now[0], stands in ((14.9, True), (15.1, False)):
+        assert (waiting.kept(KEY, (2, 2, 2)) is refusal) is stands
+    assert waiting.kept(KEY, (1, 1, 1)) is refusal, "nothing has changed"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from extender.groups.markers import KEYS, gang_keys
+from extender.groups.custom import CustomDialect
+from extender.groups.dialect import Dialect
+from extender.groups.jobset import JobSetDialect
+from extender.groups.markers import KEYS, all_keys, gang_keys
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import Resolver
 from extender.model.custom_groups import CustomGroup
-from extender.model.objects import Pod
+from extender.model.objects import GangKey, Owner, Pod
 from extender.model.settings import GroupSettings
 from tests.groups import recorded
 from tests.groups.build import pod
@@ -57,3 +60,60 @@ def test_custom_groups_and_only_enabled_dialects() -> None:
         "x.example/id",
         "x.example/run",
     )
+
+
+class AllBut(dict[str, str]):
+    """Labels or annotations that have every key but some."""
+
+    def __init__(self, missing: frozenset[str]) -> None:
+        super().__init__()
+        self.missing = missing
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __contains__(self, key: object) -> bool:
+        return key not in self.missing
+
+    def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
+        return default if key in self.missing else "x"
+
+
+OWN = (CustomGroup(name="one", label="x.example/run"), CustomGroup(name="two", annotation="x.e/id"))
+
+
+@pytest.mark.parametrize("dialect", [*DIALECTS, *map(CustomDialect, OWN)], ids=lambda d: d.name)
+@pytest.mark.parametrize("owner", [None, "Job", "ReplicaSet", "Workload"])
+def test_whatever_else_a_pod_has_it_is_no_member_without_a_key(
+    dialect: Dialect, owner: str | None
+) -> None:
+    """What Resolver.member_key leaves out, it leaves out rightly."""
+    custom = tuple(group for group in OWN if group.name == dialect.name)
+    names = () if custom else (dialect.name,)
+    marks = all_keys(GroupSettings(dialects=names, custom=custom))
+    everything = AllBut(marks)
+    owned = None if owner is None else Owner(owner, "o", "u")
+    found = pod("p", labels=everything, annotations=everything, owner=owned)
+    assert found.labels is everything
+    assert dialect.key(found) is None
+
+
+class Counting(JobSetDialect):
+    """How often it was asked."""
+
+    asked = 0
+
+    def key(self, pod: Pod) -> GangKey | None:
+        self.asked += 1
+        return super().key(pod)
+
+
+def test_only_of_pods_that_have_a_key_the_dialects_are_asked() -> None:
+    """Every pod of a node that changed is asked for its gang, and most are of none."""
+    dialect = Counting()
+    resolver = Resolver(GroupSettings(dialects=("jobset",)), [dialect])
+    assert resolver.member_key(pod("p", labels={"app": "web"}, annotations={"a": "b"})) is None
+    assert dialect.asked == 0
+    (mark,) = KEYS["jobset"]
+    assert resolver.member_key(pod("p", labels={mark: "j"})) == GangKey("jobset", "ns", "j")
+    assert dialect.asked == 1

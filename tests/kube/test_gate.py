@@ -6,14 +6,18 @@ See docs/security.md, row 8.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 
 import pytest
 from aiohttp import web
 
+from extender.gang.act.notifier import Notifier
 from extender.kube.client import KubeClient
 from extender.kube.gate import Gate, hint
 from extender.model.settings import ApiSettings
+from extender.server.tokens import Tokens
+from tests.gang.world import pod
 
 
 class Server:
@@ -56,7 +60,8 @@ async def nominate(client: KubeClient, number: int) -> None:
 
 async def test_a_thousand_hints_leave_room_for_evictions(server: Server) -> None:
     limits = ApiSettings(connections=8, requests_per_second=0)
-    async with await KubeClient.connect(server=server.url, limits=limits) as client:
+    client = await KubeClient.connect(server=server.url, limits=limits)
+    async with client, asyncio.timeout(60):
         hints = [asyncio.create_task(nominate(client, i)) for i in range(1000)]
         while server.at_once < 4:
             await asyncio.sleep(0.001)
@@ -77,6 +82,48 @@ async def test_a_thousand_hints_leave_room_for_evictions(server: Server) -> None
         after = server.seen[server.seen.index("/leases/one") + 1 :]
         assert after[0] == "/pod/late", "before 996 hints that wait for longer"
         assert client.gate.waiting() == {"act": 0.0, "hint": 0.0}
+
+
+async def test_events_wait_behind_evictions(server: Server) -> None:
+    """Events, nominations and wake-ups: a gang of 1,000 members has a thousand of each."""
+    failed: list[object] = []
+    limits = ApiSettings(connections=8, requests_per_second=0)
+    async with await KubeClient.connect(server=server.url, limits=limits) as client:
+        notifier = Notifier(client, lambda *what: failed.append(what))
+        told = [
+            asyncio.create_task(each)
+            for i in range(20)
+            for each in (
+                notifier.event(f"uid-{i}", "ns", f"pod-{i}", "Reason", "note"),
+                notifier.nominate(pod(f"pod-{i}"), "n0"),
+                notifier.wake(pod(f"pod-{i}"), "n0", 1.0),
+            )
+        ]
+        await _let_go(server, client, told)
+    assert failed == []
+
+
+async def test_reviews_of_tokens_wait_behind_evictions(server: Server) -> None:
+    limits = ApiSettings(connections=8, requests_per_second=0)
+    async with await KubeClient.connect(server=server.url, limits=limits) as client:
+        reviewers = [Tokens(client) for _ in range(20)]
+        asked = [asyncio.create_task(one.review(b"Bearer x", "/metrics")) for one in reviewers]
+        await _let_go(server, client, asked)
+
+
+async def _let_go(
+    server: Server, client: KubeClient, hints: Sequence[asyncio.Task[object]]
+) -> None:
+    """See that these have half of the connections, then that evictions have the other half."""
+    async with asyncio.timeout(60):
+        while sum(client.gate.waiting().values()) < len(hints) - 4:
+            await asyncio.sleep(0.001)
+        assert client.gate.waiting() == {"act": 0.0, "hint": len(hints) - 4}
+        evictions = [asyncio.create_task(client.delete(f"/pod/{i}")) for i in range(4)]
+        while not {f"/pod/{i}" for i in range(4)} <= set(server.seen):
+            await asyncio.sleep(0.001)
+        server.going.set()
+        await asyncio.gather(*evictions, *hints)
 
 
 async def test_who_gives_up_waiting_takes_no_place() -> None:
@@ -120,9 +167,14 @@ async def test_requests_a_second() -> None:
     done: list[bool] = []
     began = loop.time()
     await asyncio.gather(*(one(False, done) for _ in range(200)))  # a second's worth at once
-    hints = [asyncio.create_task(one(False, done)) for _ in range(20)]
-    await asyncio.sleep(0)
-    urgent = [asyncio.create_task(one(True, done)) for _ in range(20)]
+    async with AsyncExitStack() as held:  # until all of them wait, however long that takes
+        for _ in range(8):
+            await held.enter_async_context(gate.place("POST", "/held"))
+        hints = [asyncio.create_task(one(False, done)) for _ in range(20)]
+        await asyncio.sleep(0)
+        urgent = [asyncio.create_task(one(True, done)) for _ in range(20)]
+        await asyncio.sleep(0)
+        assert gate.waiting() == {"act": 20.0, "hint": 20.0}
     await asyncio.gather(*hints, *urgent)
     assert loop.time() - began >= 39 / 200, "the rest at its pace"
     places = {True: 0, False: 0}

@@ -56,7 +56,7 @@ class Bed(Rig):
         self.verbs = ObserveVerbs(self.observer)  # type: ignore[assignment]
         self.cache.subscribe(self._seen)
         await self.cache.start()
-        await self.cache.wait_synced(10)
+        await self.cache.wait_synced(60)
         self.observer.begin()
 
     def _seen(self, change: Any) -> None:

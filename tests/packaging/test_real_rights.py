@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from extender.gang.act.group_conditions import TYPE
 from extender.gang.act.record import Record
@@ -18,6 +19,7 @@ from extender.gang.act.records import documents_of
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat
 from extender.model.settings import Settings
+from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.credentials import EXTENDER_USER
 from tests.controlplane.harness import ControlPlane
@@ -112,6 +114,7 @@ def start_extender(cluster: Cluster, port: int, directory: Path) -> Process:
         f"server: {{port: {port}}}\ncache: {{watchList: false}}\n"
         f"seats: {{recordNamespace: {NAMESPACE}}}\n"
         "leadership: {enabled: true}\n"
+        "status: {seconds: 1}\n"
     )
     command = [sys.executable, "-m", "extender.cli.main", "serve", f"--config={config}"]
     process = Process(
@@ -152,6 +155,17 @@ def said(group: dict[str, Any]) -> str:
     """What the PodGroup's condition of ours has as reason."""
     conditions = group.get("status", {}).get("conditions", [])
     return next((each["reason"] for each in conditions if each["type"] == TYPE), "")
+
+
+def whole_status(client: Client) -> dict[str, Any] | None:
+    """What the status ConfigMap says once both gangs' doings are in it."""
+    found = client.get_or_none("ConfigMap", Settings().status.name, NAMESPACE)
+    status = yaml.safe_load(found["data"]["status"]) if found else {}
+    if not status or not status["evictionsLastHour"]["byResult"]:
+        return None
+    assert status["leader"]["identity"]
+    assert status["watches"]["fresh"]
+    return status if status["gangs"]["byState"].get("running") == 1 else None
 
 
 def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path: Path) -> None:
@@ -206,6 +220,7 @@ def test_rights_are_those_that_are_used(audited: Cluster, ports: Ports, tmp_path
             what="event on the preemptor",
         )
         client.wait_for(lambda: said(client.get("PodGroup", "high")), what="condition")
+        client.wait_for(lambda: whole_status(client), what="status with what was evicted")
     finally:
         extender.stop()
 

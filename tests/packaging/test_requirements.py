@@ -130,3 +130,6 @@ def test_nothing_is_installed_without_hashes(name: str) -> None:
     assert calls
     for call in calls:
         assert "--require-hashes" in call or "--no-deps" in call, call
+    for call in re.findall(r"(?m)^[^#\n]*-m pip .*?install --.*$", text):
+        # An sdist would run what no hash stands for.
+        assert "--only-binary=:all:" in call or "--no-deps" in call, call

@@ -161,7 +161,7 @@ class Kills:
         def reached() -> bool:
             if kind == "record":
                 maps = client.list("ConfigMap")
-                return any(each["metadata"]["name"] != "kube-root-ca.crt" for each in maps)
+                return any(each["metadata"]["name"].startswith("podgroup-plan-") for each in maps)
             if kind == "eviction":
                 pods = {each["metadata"]["uid"]: each["metadata"] for each in client.list("Pod")}
                 return any("deletionTimestamp" in pods.get(uid, {}) for uid in victims)

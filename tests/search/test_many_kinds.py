@@ -9,6 +9,7 @@ import random
 import time
 from array import array
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from extender.search.problem import (
     Vector,
 )
 from extender.search.room import Room
+from extender.search.stop import Countdown
 from extender.search.verify import verify
 from tests.search.build import COMPILED
 from tests.search.gangs import three_kinds
@@ -187,6 +189,21 @@ def test_without_a_clock_the_work_is_bounded_and_the_answer_the_same() -> None:
     assert "12 kinds" in first.cut
 
 
+def test_the_exact_search_is_asked_about_few_kinds_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the members are: of many kinds it has no end that anybody would see."""
+    asked: list[int] = []
+    exact = solver._exact
+
+    def counted(problem: Problem, *more: Any, **others: Any) -> Solution | Infeasible:
+        asked.append(len(problem.classes))
+        assert asked[-1] <= alike.MOST_KINDS
+        return exact(problem, *more, **others)
+
+    monkeypatch.setattr(solver, "_exact", counted)
+    solver.solve(cluster(10, distinct(12)), cancel=Countdown(20_000))
+    assert asked
+
+
 def test_numbers_too_wide_for_the_core_do_not_make_first_answers_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -205,13 +222,13 @@ def test_numbers_too_wide_for_the_core_do_not_make_first_answers_long(
     def counted(room: Room) -> bool:
         if len(room.problem.classes) > 1:
             asked.append(1)
+            assert len(asked) < 100
         return fits(room)
 
     monkeypatch.setattr(Room, "fits", counted)
     answer = solver.solve(wide, deadline=time.monotonic() - 1.0)
     assert isinstance(answer, Solution)
     assert verify(wide, answer) == ()
-    assert len(asked) < 100
 
 
 def test_what_cannot_fit_is_refused_with_proof() -> None:

@@ -53,7 +53,9 @@ class Api:
         assert (spec["groups"], spec["extra"]) == (["g"], {"k": ["v"]})
         attributes = spec["nonResourceAttributes"]
         assert attributes["verb"] == "get"
-        return {"allowed": attributes["path"] in self.rights[spec["user"]]}
+        rights = self.rights[spec["user"]]
+        denied = f"not {attributes['path']}" in rights  # by one authorizer, allowed by another
+        return {"allowed": attributes["path"] in rights} | ({"denied": True} if denied else {})
 
 
 class Time:
@@ -86,6 +88,8 @@ class TestTokens:
         assert await review(one, "admin", "/debug/gangs") == 200
         assert await review(one, "scraper", "/debug/gangs") == 403
         assert await review(one, "nobody") == 401
+        api.rights["denied"] = {"/metrics", "not /metrics"}
+        assert await review(one, "denied") == 403
 
     @pytest.mark.parametrize(
         "header", [None, b"", b"Bearer", b"Bearer ", b"Basic c2NyYXBlcg==", b"Bearer \xff\xfe"]

@@ -134,3 +134,11 @@ def test_nobody_renegotiates(files: Files) -> None:
     for context in (certificates.context, certificates.health_context, certificates._current):
         assert context.options & ssl.OP_NO_RENEGOTIATION
         assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def test_no_session_is_resumed(files: Files) -> None:
+    """Resuming skips the check of the caller's certificate, which may have been taken back."""
+    certificates = Certificates(files.settings)
+    for context in (certificates.context, certificates.health_context, certificates._current):
+        assert context.options & ssl.OP_NO_TICKET, "TLS 1.2"
+        assert context.num_tickets == 0, "TLS 1.3"

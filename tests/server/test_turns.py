@@ -55,7 +55,7 @@ async def test_verbs_wait_for_their_turn_and_probes_do_not(
     calls += [call() for _ in range(5)]
     while site.server.app.in_flight < 6:
         await asyncio.sleep(0.001)
-    async with web.get(site.url("/livez")) as alive:
+    async with asyncio.timeout(60), web.get(site.url("/livez")) as alive:
         assert alive.status == 200
     assert len(site.verbs.asked) == 1
     gate.opened.set()

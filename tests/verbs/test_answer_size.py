@@ -68,6 +68,12 @@ def test_long_annotations_make_no_long_answer(key: str) -> None:
     assert peak < 32 * 2**20
 
 
+def test_a_long_reason_is_cut_once_for_all_nodes() -> None:
+    result = hold_back([f"n{i}" for i in range(100)], "x" * 10_000)
+    reasons = {id(text): text for text in result.failed_and_unresolvable.values()}
+    assert [len(text) for text in reasons.values()] == [256]
+
+
 def test_a_reason_that_names_what_a_pod_wants_is_one_short_text() -> None:
     """Thousands of values of an affinity were written out, anew for each kind of node."""
     values = tuple(f"zone-{number}" for number in range(20_000))

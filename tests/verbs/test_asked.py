@@ -12,6 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.model.errors import UnknownPod
+from extender.model.objects import Pod
+from extender.verbs.asked import Asked
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs
 from tests.gang.rig import Rig
@@ -176,6 +178,64 @@ async def test_prioritize_has_no_advice_for_a_pod_it_does_not_know(rig: Rig) -> 
     await rig.gang("high", 2, "high")
     await rig.preempt("high-0", n0=["low-0"])
     assert await rig.verbs.prioritize(FilterArgs(pod("unknown"), ["n0", "n9"])) == []
+
+
+async def test_requests_that_the_caller_tells_do_not_count(rig: Rig) -> None:
+    """Beside seats there is room for a small pod, and for none that only says so."""
+    await rig.gang("low", 2, "low", on="n")
+    await rig.gang("high", 2, "high")
+    await rig.preempt("high-0", n0=["low-0"])
+    assert rig.coordinator.book.nodes() == {"n0", "n1"}
+    small = (("cpu", 500), ("pods", 1))
+    for name, cpu, nodes in (("large", "3", []), ("small", "500m", ["n0", "n1"])):
+        await rig.pod(name, cpu=cpu, cls="low")
+        await rig.until(lambda name=name: rig.cache.pod_named("default", name) is not None)  # type: ignore[misc]
+        told = FilterArgs(replace(rig.cached(name), requests=small), ["n0", "n1"])
+        assert (await rig.verbs.filter(told)).node_names == nodes
+
+
+async def test_a_priority_that_the_caller_tells_opens_no_seat(rig: Rig) -> None:
+    """A more urgent pod may have the room of a gang that is not being seated; a liar not."""
+    await rig.gang("low", 2, "low", on="n")
+    await rig.gang("high", 2, "high")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.pod("liar", cls="low")
+    await rig.classes(top=1_000_000)
+    await rig.pod("boss", cls="top")
+    for name, nodes in (("liar", []), ("boss", ["n0", "n1"])):
+        await rig.until(lambda name=name: rig.cache.pod_named("default", name) is not None)  # type: ignore[misc]
+        told = FilterArgs(replace(rig.cached(name), priority=HIGHEST), ["n0", "n1"])
+        assert (await rig.verbs.filter(told)).node_names == nodes
+
+
+class OnePod:
+    """A cluster with one pod in it, in which nothing happens."""
+
+    generation = 0
+
+    def __init__(self, known: Pod) -> None:
+        self._known = known
+
+    def pod(self, uid: str) -> Pod | None:
+        return self._known if uid == self._known.uid else None
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ({"node": "n0"}, "has a node already"),
+        ({"deleting": 1.0}, "is being deleted"),
+        ({"gated": True}, "scheduling gates"),
+    ],
+    ids=["has a node", "is going", "is gated"],
+)
+async def test_only_a_pod_that_waits_is_acted_for(state: dict[str, Any], why: str) -> None:
+    """Whatever state the caller gives it."""
+    told = pod("p")
+    assert await Asked(OnePod(told), 0.0).pod(told) is told  # type: ignore[arg-type]
+    asked = Asked(OnePod(replace(told, **state)), 0.0)  # type: ignore[arg-type]
+    with pytest.raises(UnknownPod, match=why):
+        await asked.pod(told)
 
 
 def _as(told: Any, made: dict[str, Any]) -> Any:

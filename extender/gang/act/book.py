@@ -116,12 +116,15 @@ class Flight(Struct, kw_only=True):
     """It ends before the API server took its evictions."""
     yields: bool = False
     """It ends for the sake of a more urgent plan."""
+    path: list[tuple[State, float]] = field(default_factory=list)
+    """The states that it has entered so far, each with its monotonic time: for traces."""
     acting: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is past State.PLANNED, whichever way."""
 
     def enter(self, state: State, now: float) -> None:
         """Note that it is in another state; ``now`` is monotonic."""
         self.state, self.since = state, now
+        self.path.append((state, now))
         self.acting.set()
 
     @property

@@ -28,6 +28,7 @@ from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal, Victim
 from extender.model.snapshot import Snapshot
+from extender.search import highs
 
 log = structlog.get_logger("gang")
 
@@ -75,6 +76,8 @@ class PlannerThread:
         self._closed = False
         self._under_way: tuple[array[int], list[int]] | None = None
         """Flag and thread of the search that runs."""
+        # Here, and not in the time of a search, nor where a thread may be ended in the midst of it.
+        highs.available()
         self._new()
 
     def _new(self) -> None:

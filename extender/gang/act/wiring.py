@@ -29,7 +29,8 @@ from extender.model.settings import Settings
 log = structlog.get_logger("gang")
 
 
-def _logged(what: str, error: ApiError) -> None:
+def logged(what: str, error: ApiError) -> None:
+    """Tell the log of a best-effort write that did not work."""
     log.warning("not done", what=what, error=str(error))
 
 
@@ -49,7 +50,7 @@ def coordinate(
     blind_seconds: float = BLIND_SECONDS,
     decided: Callable[[Decision], None] = lambda decision: None,
     evicted: Callable[[str], None] = lambda result: None,
-    failed: Callable[[str, ApiError], None] = _logged,
+    failed: Callable[[str, ApiError], None] = logged,
 ) -> Coordinator:
     """Return a coordinator that acts through ``client``.
 

@@ -248,6 +248,7 @@ class PlanningCache:
     def _put(self, names: Iterable[str], census: Census | CompiledCensus) -> None:
         nodes, bound, now = self._last.nodes, self._last.bound, self.now
         of_pod, member_key = self.preemptability.of_pod, self.member_key
+        matching = self.guards.matching
         for name in names:
             node = nodes.get(name)
             if node is None:
@@ -256,7 +257,8 @@ class PlanningCache:
             soonest = inf
             for pod in bound.get(name, ()):
                 key = unit_key(member_key(pod), pod)
-                priority, until, gang, whole = of_pod(pod, key, now)
+                budgets = len(matching(pod.namespace, pod.labels))
+                priority, until, gang, whole = of_pod(pod, key, now, budgets)
                 soonest = min(soonest, until)
                 subject: Pod | Candidate = pod
                 if priority != FREE and priority != STAYS and not whole:
@@ -264,8 +266,7 @@ class PlanningCache:
                     subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number_on(node, pod.requests)
-                covered = bool(self.guards.matching(pod.namespace, pod.labels))
-                holder = Holder(priority, number, whole, covered, amounts, subject)
+                holder = Holder(priority, number, whole, budgets > 0, amounts, subject)
                 holders.append((priority, pod.uid, holder))
             holders.sort()
             census.put(

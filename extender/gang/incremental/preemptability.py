@@ -147,20 +147,26 @@ class Preemptability:
                 self._tiered.add(key)
         return found
 
-    def of_pod(self, pod: Pod, key: GangKey | None, now: float) -> Leave:
-        """Return at what priority a bound pod goes."""
+    def of_pod(
+        self, pod: Pod, key: GangKey | None, now: float, budgets: int | None = None
+    ) -> Leave:
+        """Return at what priority a bound pod goes; ``budgets`` as for ``_shields``."""
         gang = None if key is None else self.of_gang(key, now)
         if pod.deleting:
             if self.protections.leaves(pod, now):
                 return self._leaving(pod, gang, now)
             return self._lingering(pod, gang)
         if gang is None:
-            priority, until = self._alone(pod, self._shields(pod))
+            shields = self._shields(pod, budgets=budgets)
+            if not shields:
+                return Leave(pod.priority, inf, None, False)  # most pods
+            priority, until = self._alone(pod, shields)
             return Leave(priority, until, None, False)
         if gang.whole is not None and pod.uid in gang.together:
             return Leave(gang.whole.priority, gang.until, gang, True)
         started = oldest_start(gang.gang) if gang.gang.goes_whole else None
-        priority, until = self._alone(pod, self._shields(pod, started), gang.floor)
+        shields = self._shields(pod, started, budgets)
+        priority, until = self._alone(pod, shields, gang.floor)
         return Leave(priority, min(until, gang.until), gang, False)
 
     def why_stays(self, pod: Pod, key: GangKey | None, preemptor: Gang, now: float) -> str:
@@ -209,8 +215,12 @@ class Preemptability:
         ends = pod.deleting - max(self._plan.patience_seconds, entitled)
         return Leave(priority, min(until, ends, inf if gang is None else gang.until), gang, False)
 
-    def _shields(self, pod: Pod, started: float | None = None) -> Sequence[Shield]:
-        budgets = len(self._guards.matching(pod.namespace, pod.labels))
+    def _shields(
+        self, pod: Pod, started: float | None = None, budgets: int | None = None
+    ) -> Sequence[Shield]:
+        """``budgets``: how many disruption budgets match the pod, where that is known."""
+        if budgets is None:
+            budgets = len(self._guards.matching(pod.namespace, pod.labels))
         return self.protections.shields(pod, self._snapshot, budgets=budgets, started=started)
 
     def _alone(self, pod: Pod, shields: Sequence[Shield], floor: int = FREE) -> tuple[int, float]:

@@ -37,6 +37,9 @@ creates is owned by its own node, UID included (NodeRestriction sees to it, KEP-
 BUDGET_REFUSED = "a disruption budget refuses it: "
 """How a remembered refusal begins that came from a budget."""
 
+_LABELS = frozenset(OPT_OUT_LABELS)
+_ANNOTATIONS = frozenset(OPT_OUT_ANNOTATIONS)
+
 Labels = Mapping[str, str]
 
 
@@ -89,7 +92,7 @@ class Protections:
             and not plan.min_runtime_seconds
             and not snapshot.unevictable
             and not snapshot.stayed
-            and OPT_OUT_LABELS.keys().isdisjoint(pod.labels)
+            and _LABELS.isdisjoint(pod.labels)
             and self._enforcement.everybody
             and pod.namespace not in plan.protected_namespaces
         ):
@@ -122,11 +125,11 @@ class Protections:
         if owner is not None and owner.kind == "DaemonSet" and not plan.evict_daemon_set_pods:
             why = "a DaemonSet's pod comes back to its node"
             found.append(self._opted(DAEMON_SET, pod, snapshot, why))
-        if not OPT_OUT_LABELS.keys().isdisjoint(pod.labels):
+        if not _LABELS.isdisjoint(pod.labels):
             for key, value in OPT_OUT_LABELS.items():
                 if pod.labels.get(key) == value:
                     found.append(self._opted(key, pod, snapshot, f"label {key}={value}"))
-        if pod.annotations and not OPT_OUT_ANNOTATIONS.keys().isdisjoint(pod.annotations):
+        if pod.annotations and not _ANNOTATIONS.isdisjoint(pod.annotations):
             for key, value in OPT_OUT_ANNOTATIONS.items():
                 if pod.annotations.get(key) == value:
                     found.append(self._opted(key, pod, snapshot, f"annotation {key}={value}"))
@@ -186,12 +189,14 @@ def _static(pod: Pod, snapshot: Snapshot) -> bool:
 
 def asked_to_stay(pod: Pod) -> str:
     """Return by what the pod opts out, whether that counts or not; "" when by nothing."""
-    for key, value in OPT_OUT_LABELS.items():
-        if pod.labels.get(key) == value:
-            return f"label {key}={value}"
-    for key, value in OPT_OUT_ANNOTATIONS.items():
-        if pod.annotations.get(key) == value:
-            return f"annotation {key}={value}"
+    if not _LABELS.isdisjoint(pod.labels):
+        for key, value in OPT_OUT_LABELS.items():
+            if pod.labels.get(key) == value:
+                return f"label {key}={value}"
+    if pod.annotations:
+        for key, value in OPT_OUT_ANNOTATIONS.items():
+            if pod.annotations.get(key) == value:
+                return f"annotation {key}={value}"
     return ""
 
 

@@ -7,7 +7,7 @@ the unit and the nodes stay the same, so that a gang of hundreds is added up onc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from weakref import ref
 
 from msgspec import Struct
@@ -30,6 +30,8 @@ class Toll(Struct, frozen=True, gc=False):
     steady_from: float
     """The sums hold from here on; infinite where some moment is no whole second."""
     gpus: int
+    grace: int
+    """The longest grace period among them, in seconds."""
 
     def age(self, unit: Candidate, now: float) -> int:
         """Seconds that the pods have run, all together."""
@@ -60,23 +62,31 @@ class VictimCosts:
             self._nodes = nodes
             self._kept.clear()
 
-    def of(self, unit: Candidate) -> Toll:
-        """Return the toll of a unit; ``renew`` must have been called."""
+    def of(self, units: Iterable[Candidate]) -> list[Toll]:
+        """Return the tolls of units, in their order; ``renew`` must have been called."""
         # Units live in the census as long as their node or gang stays the same. They are told by
         # identity, and let go of with the census: nodes stay the same for longer than their pods.
-        number = id(unit)
-        known = self._kept.get(number)
-        if known is None or known[0]() is not unit:
-            kept = self._kept
-            gone = ref(unit, lambda _: kept.pop(number, None))
-            known = kept[number] = (gone, self._sum(unit.pods))
-        return known[1]
+        kept = self._kept
+        found = []
+        for unit in units:
+            known = kept.get(id(unit))
+            if known is None or known[0]() is not unit:
+                known = self._keep(unit)
+            found.append(known[1])
+        return found
+
+    def _keep(self, unit: Candidate) -> tuple[ref[Candidate], Toll]:
+        kept, number = self._kept, id(unit)
+        gone = ref(unit, lambda _: kept.pop(number, None))
+        known = kept[number] = (gone, self._sum(unit.pods))
+        return known
 
     def _sum(self, pods: tuple[Pod, ...]) -> Toll:
-        started = starts = shares = share_starts = gpus = 0
+        started = starts = shares = share_starts = gpus = grace = 0
         steady_from = 0.0
         for pod in pods:
             gpus += extended(pod, self._nodes.get(pod.node))
+            grace = max(grace, pod.grace)
             if not pod.started:
                 continue
             share, since = work_terms(pod, self._nodes.get(pod.node))
@@ -87,7 +97,7 @@ class VictimCosts:
             starts += int(pod.started)
             shares += share
             share_starts += share * int(since)
-        return Toll(started, starts, shares, share_starts, steady_from, gpus)
+        return Toll(started, starts, shares, share_starts, steady_from, gpus, grace)
 
 
 def extended(pod: Pod, node: Node | None) -> int:

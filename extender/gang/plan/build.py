@@ -320,29 +320,29 @@ class Build:
         strict: bool,
     ) -> Built:
         resources = self._resources
-        priorities = [candidate.priority for candidate, _ in gathered.candidates]
+        candidates = [candidate for candidate, _ in gathered.candidates]
+        priorities = [candidate.priority for candidate in candidates]
         priorities += [entry.priority for entry in gathered.elastic]
         patience = self._settings.plan.patience_seconds
+        tolls = self._planning.victim_costs.of(candidates)
         slow = {
-            candidate.uid: late
-            for candidate, _ in gathered.candidates
-            if (late := sum(pod.grace > patience for pod in candidate.pods))
+            candidate.uid: sum(pod.grace > patience for pod in candidate.pods)
+            for candidate, toll in zip(candidates, tolls, strict=True)
+            if toll.grace > patience
         }
         order = self._order if slow else tuple(name for name in self._order if name != "grace")
-        costs = CostLevels(order, priorities, self._snapshot, self._planning.victim_costs, slow)
+        costs = CostLevels(order, priorities, self._snapshot, slow)
         budgets, uses = self._budgets(gathered)
         protections = self._planning.preemptability.protections
         asked = self._gang.preemptor_priority
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
-        subjects: list[Candidate | Pod | GangKey] = []
-        for candidate, releases in gathered.candidates:
-            key, pods = candidate.gang, candidate.pods
+        subjects: list[Candidate | Pod | GangKey] = [*candidates]
+        vectors = costs.candidates(candidates, tolls)
+        for (candidate, releases), cost in zip(gathered.candidates, vectors, strict=True):
+            uid, key = candidate.uid, candidate.gang
             gang = -1 if key is None or candidate.whole else elastic.get(key, -1)
-            use = uses.get(candidate.uid, ())
-            cost = costs.candidate(candidate)
-            units.append(Unit(candidate.uid, releases, cost, len(pods), gang, use))
-            subjects.append(candidate)
+            units.append(Unit(uid, releases, cost, len(candidate.pods), gang, uses.get(uid, ())))
         for pod, releases in gathered.leaving:
             units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))
             subjects.append(pod)

@@ -6,9 +6,9 @@ broken before pods evicted, from the highest down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from extender.gang.incremental.victim_costs import VictimCosts
+from extender.gang.incremental.victim_costs import Toll
 from extender.gang.incremental.victims import Candidate, ElasticCandidate
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Vector
@@ -22,7 +22,6 @@ class CostLevels:
         order: tuple[str, ...],
         priorities: Iterable[int],
         snapshot: Snapshot,
-        victim_costs: VictimCosts,
         slow: Mapping[str, int],
     ) -> None:
         """``slow``: candidate's uid -> pods of it that take longer to end than is waited for."""
@@ -44,7 +43,6 @@ class CostLevels:
         self._slow = slow
         self._counts: dict[tuple[int, int, bool], list[int]] = {}
         self._snapshot = snapshot
-        self._tolls = victim_costs
 
     @property
     def budget_level(self) -> int:
@@ -62,20 +60,23 @@ class CostLevels:
             vector[self._index[level]] = 1
         return tuple(vector)
 
-    def candidate(self, unit: Candidate) -> Vector:
-        """Return the cost of evicting a unit."""
-        pods = len(unit.pods)
-        vector = self._counted(unit.priority, pods, unit.breaks_gang).copy()
-        toll = self._tolls.of(unit)
-        if self._gpus is not None:
-            vector[self._gpus] = toll.gpus
-        if self._grace is not None:
-            vector[self._grace] = self._slow.get(unit.uid, 0)
-        if self._work is not None:
-            vector[self._work] = toll.work(unit, self._snapshot.nodes, self._snapshot.now)
-        if self._age is not None:
-            vector[self._age] = toll.age(unit, self._snapshot.now)
-        return tuple(vector)
+    def candidates(self, units: Sequence[Candidate], tolls: Sequence[Toll]) -> list[Vector]:
+        """Return the cost of evicting each unit."""
+        gpus, grace, work, age = self._gpus, self._grace, self._work, self._age
+        nodes, now = self._snapshot.nodes, self._snapshot.now
+        found = []
+        for unit, toll in zip(units, tolls, strict=True):
+            vector = self._counted(unit.priority, len(unit.pods), unit.breaks_gang).copy()
+            if gpus is not None:
+                vector[gpus] = toll.gpus
+            if grace is not None:
+                vector[grace] = self._slow.get(unit.uid, 0)
+            if work is not None:
+                vector[work] = toll.work(unit, nodes, now)
+            if age is not None:
+                vector[age] = toll.age(unit, now)
+            found.append(tuple(vector))
+        return found
 
     def _counted(self, priority: int, pods: int, breaks: bool) -> list[int]:
         """What so many pods of a priority cost, whoever they are; not to be changed."""

@@ -55,15 +55,19 @@ class Planner:
         self._settings = settings
         self._planning = PlanningCache(resolver, settings)
         self._view: ClusterView | None = None
+        self._snapshot: Snapshot | None = None
         self.seen = -1
         """Generation of the snapshot last taken in."""
 
     def see(self, snapshot: Snapshot) -> ClusterView:
         """Take a snapshot in; ahead of the next question, that one finds less to do."""
+        if self._view is not None and snapshot is self._snapshot and not self._view.laden:
+            return self._view
+        self._snapshot = None
         changed = self._planning.renew(snapshot)
         self._view = ClusterView.from_snapshot(snapshot, self._view, changed)
         self._view.refusals()
-        self.seen = snapshot.generation
+        self._snapshot, self.seen = snapshot, snapshot.generation
         return self._view
 
     def plan(
@@ -329,9 +333,8 @@ def _failures(
         for pod, node, _ in waiting:
             if stop is not None:
                 stop.check_first()
-            why = after.why_not(pod, node)
+            why = after.seat(pod, node)
             if why is None:
-                after.add(pod, node)
                 moved = True
             else:
                 failed.append((pod, node, why))
@@ -356,19 +359,15 @@ def _finish(
     for unit in solution.chosen:
         subject = built.subjects[unit]
         if isinstance(subject, Candidate):
-            victims += [
-                as_victim(
-                    pod,
-                    subject.gang,
-                    victim_reason(pod, subject, used_nodes),
-                    unit=subject.uid if subject.whole else "",
-                    grace=min(pod.grace, longest),
-                )
-                for pod in subject.pods
-            ]
+            gang_text = "" if subject.gang is None else str(subject.gang)
+            together = subject.uid if subject.whole else ""
+            for pod in subject.pods:
+                why = victim_reason(pod, subject, used_nodes)
+                grace = min(pod.grace, longest)
+                victims.append(as_victim(pod, why, grace, gang_text, together))
         elif isinstance(subject, Pod):
             left = max(0, ceil(subject.deleting - snapshot.now))
-            waits.append(as_victim(subject, None, "terminates already", grace=left))
+            waits.append(as_victim(subject, "terminates already", left))
         else:
             taken_over.append(subject)
     victims.sort(key=lambda victim: (-victim.priority, victim.uid))
@@ -394,7 +393,7 @@ def _finish(
     return replace(plan, explanation=explain_plan(gang, built, plan, solution.cut))
 
 
-def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "", *, grace: int) -> Victim:
+def as_victim(pod: Pod, reason: str, grace: int, gang: str = "", unit: str = "") -> Victim:
     """Return the record of a pod that goes, with the reason and what goes together with it.
 
     ``grace``: the seconds that it gets to end, or that it has left.
@@ -405,7 +404,7 @@ def as_victim(pod: Pod, gang: GangKey | None, reason: str, unit: str = "", *, gr
         name=pod.name,
         node=pod.node,
         priority=pod.priority,
-        gang=str(gang) if gang is not None else "",
+        gang=gang,
         grace=grace,
         reason=reason,
         unit=unit,

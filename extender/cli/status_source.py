@@ -1,0 +1,150 @@
+"""What the status ConfigMap says, read from the coordinator and the cache."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from math import inf
+
+from msgspec.structs import replace
+
+from extender import __version__
+from extender.cache.cache import Cache
+from extender.cli.replica import Replica
+from extender.console.capture import Capture, Source
+from extender.console.gang_rows import ORDER, GangReader, GangRow
+from extender.console.worker import Crowded, Worker
+from extender.gang.act.leadership import Leadership
+from extender.gang.act.status_map import StatusMap
+from extender.gang.tell.lately import Lately
+from extender.gang.tell.whole import GangSeen, PlanSeen, Said, Whole, text_of
+from extender.kube.api import KubeApi
+from extender.model.mode import EnforceSettings
+from extender.model.settings import Settings
+
+
+class StatusSource:
+    """Reads on the event loop what lies ready, and does the rest on the pages' thread."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        replica: Replica,
+        settings: Settings,
+        source: Source,
+        worker: Worker,
+        lately: Lately,
+    ) -> None:
+        self._cache = cache
+        self._replica = replica
+        self._settings = settings
+        self._source = source
+        self._worker = worker
+        self._lately = lately
+        self._reader = GangReader(source.resolver)
+        self._started = time.time()
+
+    async def text(self, since: float) -> str | None:
+        """Return how the whole stands for who leads since then; None when that is not known yet,
+        or the thread has too much to do."""
+        if not self._cache.synced or not self._replica.coordinator.recovered:
+            return None
+        capture, whole = self._source.capture(), self._lying_ready(since)
+        try:
+            return await self._worker.run(lambda: text_of(self._read(whole, capture)))
+        except Crowded:
+            return None
+
+    def _lying_ready(self, since: float) -> Whole:
+        """Return what costs next to nothing."""
+        leadership, coordinator = self._replica.leadership, self._replica.coordinator
+        watches = self._cache.describe()
+        return Whole(
+            leader=leadership.identity,
+            leading_since=since,
+            epoch=leadership.epoch,
+            version=__version__,
+            mode=self._settings.mode,
+            namespaces=_namespaces(self._settings.enforce),
+            watches=len(watches),
+            down=[
+                Said(str(watch["resource"]), str(watch["lastError"]))
+                for watch in watches
+                if not watch["up"]
+            ],
+            fresh=self._cache.stale_for() <= self._settings.cache.stale_seconds,
+            seats=len(coordinator.book.holds()),
+            evictions=self._lately.evictions(time.time()),
+            counted_since=self._started,
+            broken=[Said(unit.name, unit.error) for unit in coordinator.flights.evictions.broken()],
+            trouble=self._lately.trouble,
+        )
+
+    def _read(self, whole: Whole, capture: Capture) -> Whole:
+        """Add what gangs have to be resolved and sorted for; on the pages' thread."""
+        rows = self._reader.read(capture)
+        states = Counter(row.state for row in rows)
+        waiting = sorted(
+            (row for row in rows if row.state != "running"),
+            key=lambda row: (-row.priority, row.since or inf, row.key),
+        )
+        flights = sorted(capture.flights, key=lambda each: (-each.plan.priority, each.since))
+        return replace(
+            whole,
+            problems=capture.problems,
+            states={state: states[state] for state in ORDER if states[state]},
+            waiting=[_gang(row) for row in waiting],
+            plans=[
+                PlanSeen(
+                    gang=str(flight.plan.gang),
+                    plan=flight.id,
+                    priority=flight.plan.priority,
+                    state=flight.state,
+                    since=flight.since,
+                    seats=len(flight.seats),
+                    victims=len(flight.victims),
+                    waits=len(flight.waits),
+                )
+                for flight in flights
+            ],
+            suspended=[Said(name, why) for name, why in capture.suspended.items()],
+        )
+
+
+@contextlib.asynccontextmanager
+async def told_in_a_map(
+    client: KubeApi, records: str, settings: Settings, leadership: Leadership, source: StatusSource
+) -> AsyncIterator[None]:
+    """Keep the ConfigMap for the length of a block; ``records``: where plan records are kept."""
+    status = settings.status
+    if not status.name:
+        yield
+        return
+    written = StatusMap(client, status.namespace or records, status, leadership, source.text)
+    task = asyncio.create_task(written.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _gang(row: GangRow) -> GangSeen:
+    members = f"{row.bound} bound, {row.pending} pending, {row.min_count} needed"
+    return GangSeen(
+        name=row.key,
+        priority=row.priority,
+        state=row.state,
+        members=members,
+        since=row.since,
+        why=row.why,
+    )
+
+
+def _namespaces(enforce: EnforceSettings) -> str:
+    if enforce.everybody:
+        return "all"
+    return f"those that enforce.namespaces selects; victims: {enforce.victims}"

@@ -1,0 +1,183 @@
+"""How the whole stands, as YAML that a person reads in a ConfigMap. Pure; bounded in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from extender.gang.tell.lately import Trouble
+from extender.model.texts import cut
+
+MOST_BYTES = 16 * 1024
+"""Of the text: a page or two. A ConfigMap may have a megabyte, which nobody reads."""
+ENTRIES = (10, 5, 2, 0)
+"""Entries of each list; fewer where the text gets too long."""
+NAME_BYTES = 360
+"""Above any DIALECT:NAMESPACE/NAME that kube-apiserver takes."""
+WHY_BYTES = 240
+
+
+class GangSeen(Struct, frozen=True, kw_only=True):
+    """A gang that does not run."""
+
+    name: str
+    priority: int
+    state: str
+    members: str
+    """As a person counts: "2 bound, 1 pending, 4 needed"."""
+    since: float | None
+    why: str
+
+
+class PlanSeen(Struct, frozen=True, kw_only=True):
+    """A plan in flight."""
+
+    gang: str
+    plan: str
+    priority: int
+    state: str
+    since: float
+    seats: int
+    victims: int
+    """Not gone yet."""
+    waits: int
+
+
+class Said(Struct, frozen=True):
+    """A name, and what there is to say of it."""
+
+    name: str
+    why: str
+
+
+class Whole(Struct, frozen=True, kw_only=True):
+    """One moment. Times are wall clock, seconds since the epoch."""
+
+    leader: str
+    leading_since: float
+    epoch: int
+    version: str
+    mode: str
+    namespaces: str
+    """For whose gangs it acts."""
+    problems: Sequence[str] = ()
+    """Why verbs are not answered."""
+    watches: int = 0
+    down: Sequence[Said] = ()
+    """Watches that are down."""
+    fresh: bool = True
+    """Whether what is known of the cluster is young enough to act on."""
+    states: Mapping[str, int] = {}
+    """State -> gangs in it."""
+    waiting: Sequence[GangSeen] = ()
+    """The most urgent first."""
+    plans: Sequence[PlanSeen] = ()
+    """The most urgent first."""
+    seats: int = 0
+    """Held and not taken."""
+    evictions: Mapping[str, int] = {}
+    """How those of the last hour ended."""
+    counted_since: float = 0.0
+    """They are not known from before."""
+    broken: Sequence[Said] = ()
+    suspended: Sequence[Said] = ()
+    trouble: Trouble | None = None
+
+
+def text_of(whole: Whole, most_bytes: int = MOST_BYTES) -> str:
+    """Return the whole as YAML of at most ``most_bytes`` bytes of UTF-8.
+
+    Equal moments give equal texts: nothing in it grows with time alone.
+    """
+    text = ""
+    for entries in ENTRIES:
+        text = _dump(_document(whole, entries))
+        if len(text.encode()) <= most_bytes:
+            return text
+    return cut(text, most_bytes)
+
+
+def moment(seconds: float) -> str:
+    """Return a wall clock time as the API writes them."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _document(whole: Whole, entries: int) -> dict[str, Any]:
+    return {
+        "leader": {
+            "identity": cut(whole.leader, NAME_BYTES) or "the only replica",
+            "since": moment(whole.leading_since),
+            "epoch": whole.epoch,
+        },
+        "version": whole.version,
+        "mode": whole.mode,
+        "namespaces": cut(whole.namespaces, WHY_BYTES),
+        "ready": not whole.problems,
+        "problems": [cut(each, WHY_BYTES) for each in whole.problems[: max(entries, 2)]],
+        "watches": {
+            "number": whole.watches,
+            "fresh": whole.fresh,
+            "down": _said(whole.down, entries),
+        },
+        "gangs": {
+            "byState": dict(whole.states),
+            "waiting": len(whole.waiting),
+            "mostUrgentWaiting": [
+                {
+                    "gang": cut(gang.name, NAME_BYTES),
+                    "priority": gang.priority,
+                    "state": gang.state,
+                    "members": gang.members,
+                    "since": None if gang.since is None else moment(gang.since),
+                    "why": cut(gang.why, WHY_BYTES),
+                }
+                for gang in whole.waiting[:entries]
+            ],
+            "broken": _listed(whole.broken, entries),
+            "suspended": _listed(whole.suspended, entries),
+        },
+        "plans": {
+            "inFlight": len(whole.plans),
+            "seatsHeld": whole.seats,
+            "mostUrgent": [
+                {
+                    "gang": cut(plan.gang, NAME_BYTES),
+                    "plan": plan.plan,
+                    "priority": plan.priority,
+                    "state": plan.state,
+                    "since": moment(plan.since),
+                    "seatsNotTaken": plan.seats,
+                    "victimsNotGone": plan.victims,
+                    "waitsForTerminating": plan.waits,
+                }
+                for plan in whole.plans[:entries]
+            ],
+        },
+        "evictionsLastHour": {
+            "byResult": dict(whole.evictions),
+            "countedSince": moment(whole.counted_since),
+        },
+        "lastError": None
+        if whole.trouble is None
+        else {"time": moment(whole.trouble.time), "what": cut(whole.trouble.what, 2 * WHY_BYTES)},
+    }
+
+
+def _said(entries: Sequence[Said], most: int) -> list[dict[str, str]]:
+    return [
+        {"name": cut(each.name, NAME_BYTES), "why": cut(each.why, WHY_BYTES)}
+        for each in entries[:most]
+    ]
+
+
+def _listed(entries: Sequence[Said], most: int) -> dict[str, Any]:
+    return {"number": len(entries), "some": _said(entries, most)}
+
+
+def _dump(document: Mapping[str, Any]) -> str:
+    """Return block style YAML; control characters come out as escapes."""
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)

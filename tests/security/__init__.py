@@ -1,0 +1,1 @@
+"""Each rule of docs/security.md is taken out on purpose, to see that its test fails."""

@@ -1,0 +1,116 @@
+"""Sizes of what tenants write. Row 3 of docs/security.md."""
+
+from __future__ import annotations
+
+from tests.security.mutant import Mutant
+
+ROW = 3
+TEST_SIZES = "tests/verbs/test_answer_size.py::"
+TEST_MEMORY = "tests/model/test_hostile_sizes.py::"
+
+MUTANTS = (
+    Mutant(
+        ROW,
+        "reasons are cut",
+        "extender/verbs/filter.py",
+        "dict.fromkeys(names, cut(reason))",
+        "dict.fromkeys(names, reason)",
+        f"{TEST_SIZES}test_a_long_reason_is_cut_once_for_all_nodes",
+    ),
+    Mutant(
+        ROW,
+        "a text is cut at 256 bytes",
+        "extender/model/texts.py",
+        "MOST_BYTES = 256",
+        "MOST_BYTES = 256_000",
+        f"{TEST_SIZES}test_a_long_reason_is_cut_once_for_all_nodes",
+    ),
+    Mutant(
+        ROW,
+        "a reason is one text for all nodes",
+        "extender/fit/static.py",
+        "return self._texts.setdefault(text, text)",
+        "return text",
+        f"{TEST_SIZES}test_a_reason_that_names_what_a_pod_wants_is_one_short_text",
+    ),
+    Mutant(
+        ROW,
+        "annotations that name a label are held to its rules",
+        "extender/groups/topology.py",
+        "wrong = [why for key in wanted if (why := label_key_problem(key))]",
+        "wrong: list[str] = []",
+        f"{TEST_SIZES}test_long_annotations_make_no_long_answer",
+    ),
+    Mutant(
+        ROW,
+        "a stranger's text is quoted in part",
+        "extender/model/names.py",
+        "if len(text) <= MOST_QUOTED:",
+        "if True:",
+        f"{TEST_SIZES}test_what_is_a_label_key",
+    ),
+    Mutant(
+        ROW,
+        "dense mappings are not read",
+        "extender/model/metadata.py",
+        "    if dense(text):\n        return NOTHING\n",
+        "",
+        f"{TEST_MEMORY}test_a_pod_costs_at_most_four_times_its_size[labels]",
+    ),
+    Mutant(
+        ROW,
+        "kinds of resources are bounded",
+        "extender/model/podrequests.py",
+        "if len(asked) <= MOST_RESOURCES:",
+        "if True:",
+        f"{TEST_MEMORY}test_a_pod_costs_at_most_four_times_its_size[requests]",
+    ),
+    Mutant(
+        ROW,
+        "large parts are not remembered",
+        "extender/model/metadata.py",
+        "return value if len(key) > LARGE else put(",
+        "return put(",
+        f"{TEST_MEMORY}test_many_large_objects_do_not_pile_up_in_the_memos",
+    ),
+    Mutant(
+        ROW,
+        "memos are bounded by bytes",
+        "extender/model/interning.py",
+        "self._bytes + size > self._most_bytes:\n            self.clear()",
+        "False:\n            self.clear()",
+        "tests/model/test_interning.py::test_both_are_bounded_by_bytes",
+    ),
+    Mutant(
+        ROW,
+        "what kube-scheduler named is bounded for all pods together",
+        "extender/gang/act/accepted_nodes.py",
+        "while self.size > self._most and",
+        "while False and",
+        "tests/gang/test_accepted_nodes.py::test_a_tenants_pods_with_claims_do_not_fill_the_memory",
+    ),
+    Mutant(
+        ROW,
+        "who has most loses its oldest",
+        "extender/gang/act/accepted_nodes.py",
+        "most = max(self._others(pod)",
+        "most = min(self._others(pod)",
+        "tests/gang/test_accepted_nodes.py::test_who_has_most_loses_its_oldest",
+    ),
+    Mutant(
+        ROW,
+        "constraints that are too many are not read",
+        "extender/model/podshape.py",
+        "if any(part is not NO_RAW and dense(bytes(part)) for part in parts):",
+        "if False:",
+        "tests/model/test_hostile_sizes.py::test_a_pod_costs_at_most_four_times_its_size[tolerations]",
+    ),
+    Mutant(
+        ROW,
+        "selectors that are too large match nothing",
+        "extender/model/podshape.py",
+        "    if not data or dense(data):\n        return None\n",
+        "    if not data:\n        return None\n",
+        f"{TEST_MEMORY}test_other_objects_cost_at_most_four_times_their_size[budget values]",
+    ),
+)
