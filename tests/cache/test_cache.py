@@ -254,6 +254,7 @@ async def test_sync_waits_say_what_is_missing(api: FakeApi, make: Make) -> None:
     api.script = forbidden
     cache = make()
     await cache.start()
+    await until(lambda: "403 Forbidden" in cache.problem())
     with pytest.raises(NotReady, match=r"pods \(.*403 Forbidden"):
         await cache.wait_synced(0.3)
     assert not cache.synced
