@@ -42,7 +42,6 @@ KNOWN = frozenset(
         "disable-http2-serving",
         "disabled-metrics",
         "emulated-version",
-        "emulation-forward-compatible",
         "feature-gates",
         "help",
         "http2-max-streams-per-connection",
