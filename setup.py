@@ -2,10 +2,19 @@
 
 Everything else is declared in pyproject.toml. The extensions are optional: when
 they cannot be built, extender.search.solver falls back to plain Python and
-says so. PODGROUP_CHECKED_BUILD=1 builds them with bounds checks in every vector.
+says so. PODGROUP_BUILD names another build, for tests (tools/checked_core.py):
+
+``checked``     whatever C++ leaves undefined ends the process with a message: overflow of signed
+                integers, division by zero, shifts too far, and places outside a vector, a memory
+                view or an array; None where an object is wanted
+``sanitized``   all that, what else UBSan knows, and every access through a pointer, by
+                AddressSanitizer, which has to be loaded before Python is
+
+Both also build tests/search/core/doors, by which tests reach parts that only C can call.
 """
 
 import os
+from pathlib import Path
 
 from setuptools import Extension, setup
 
@@ -34,29 +43,60 @@ MODULES = (
     "census",
 )
 
-FLAGS = ["-O3", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]
-if os.environ.get("PODGROUP_CHECKED_BUILD"):
-    FLAGS = ["-O1", "-fno-strict-aliasing", "-ffp-contract=off", "-D_GLIBCXX_ASSERTIONS"]
+SHIPPED = ["-O3", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]
+# Python's own flags say -fwrapv, with which nothing overflows.
+CHECKED = [
+    "-O0",
+    "-g0",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-fno-wrapv",
+    "-D_GLIBCXX_ASSERTIONS",
+    "-fsanitize=signed-integer-overflow,integer-divide-by-zero,shift,bounds,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+]
+# Twice the work for the compiler, and tests run several times as long.
+SANITIZED = [*CHECKED, "-O1", "-g1", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"]
+
+BUILDS = {"": SHIPPED, "checked": CHECKED, "sanitized": SANITIZED}
+BUILD = os.environ.get("PODGROUP_BUILD", "")
+DOORS = Path("tests/search/core/doors")
 
 
 def extensions() -> list[Extension]:
     """The extension modules, translated by Cython (a build requirement)."""
     from Cython.Build import cythonize
 
+    flags = BUILDS[BUILD]
+    sources = {
+        f"extender.search.core.{name}": f"extender/search/core/{name}.pyx" for name in MODULES
+    }
+    if BUILD:
+        for door in sorted(DOORS.glob("*.pyx")):
+            sources[f"{'.'.join(DOORS.parts)}.{door.stem}"] = str(door)
     found: list[Extension] = cythonize(
         [
             Extension(
-                f"extender.search.core.{name}",
-                [f"extender/search/core/{name}.pyx"],
+                name,
+                [source],
                 language="c++",
-                extra_compile_args=FLAGS,
+                extra_compile_args=flags,
+                extra_link_args=[flag for flag in flags if flag.startswith("-fsanitize")],
             )
-            for name in MODULES
+            for name, source in sources.items()
         ],
         language_level=3,
+        compiler_directives={
+            "boundscheck": bool(BUILD),
+            # nonecheck is not to be had without the GIL: None is refused where it would come in.
+            "allow_none_for_extension_args": False,
+            "wraparound": False,
+            # Division as in C in every build; the checked ones have the compiler see to zeros.
+            "cdivision": True,
+        },
     )
     for extension in found:
-        extension.optional = True  # cythonize does not hand it on
+        extension.optional = not BUILD  # cythonize does not hand it on
     return found
 
 

@@ -7,6 +7,7 @@ scheduler_rules.py, replica_rules.py and check.py; those on manifests have a cat
 from __future__ import annotations
 
 from extender.cli.findings import Finding, Severity
+from extender.cli.flag_catalogue import FLAG_RULES
 from extender.cli.manifest_catalogue import MANIFEST_RULES
 from extender.cli.mode_catalogue import MODE_RULES
 from extender.cli.plugin_catalogue import PLUGIN_RULES
@@ -245,6 +246,26 @@ POLICY_RULES = {
         "select the namespaces that may, or leave it out: then those labelled "
         "podgroup-extender.io/opt-out: allowed may",
     ),
+    "unprotected": Rule(
+        "warning",
+        "what the cluster itself runs there goes for whoever is more urgent",
+        "add kube-system to plan.protectedNamespaces",
+    ),
+    "budgets-ignored": Rule(
+        "warning",
+        "plans exceed PodDisruptionBudgets as if there were none",
+        "leave policy.optOut[PodDisruptionBudget] out, or select the namespaces that are trusted",
+    ),
+    "daemon-sets-go": Rule(
+        "warning",
+        "their controller puts them back on the node at once, and they go again",
+        "leave it out, unless no DaemonSet's pods tolerate what keeps others off",
+    ),
+    "no-gangs": Rule(
+        "warning",
+        "every pod is one by itself: gangs are evicted and started in part",
+        "leave groups.dialects out, or list those that are in use",
+    ),
     "opt-out-of-gangs": Rule(
         "warning",
         "one small pod keeps its whole gang from being preempted",
@@ -374,6 +395,11 @@ LIMIT_RULES = {
         "searches for one namespace's gangs may then keep all others waiting, however long",
         "write namespaceShare: 0.5, unless all namespaces are one owner's",
     ),
+    "retry-at-once": Rule(
+        "warning",
+        "a gang that was refused is searched for again and again, at the expense of others",
+        "write retrySeconds: 2",
+    ),
     "never-suspended": Rule(
         "warning",
         "a gang whose members never start has pods evicted for it again and again",
@@ -438,4 +464,5 @@ RULES = (
     | REPLICA_RULES
     | MANIFEST_RULES
     | MODE_RULES
+    | FLAG_RULES
 )

@@ -19,7 +19,13 @@ from extender.cli.bind_rules import hold_findings
 from extender.cli.catalogue import broken
 from extender.cli.documents import Document
 from extender.cli.findings import Finding, by_severity, render
-from extender.cli.kubescheduler import command_line, configuration, parse_gates
+from extender.cli.flag_rules import flag_findings
+from extender.cli.kubescheduler import (
+    command_line,
+    command_lines,
+    configuration,
+    parse_gates,
+)
 from extender.cli.limit_rules import limit_findings
 from extender.cli.listener_rules import grpc_findings, listener_findings
 from extender.cli.mode_rules import mode_findings
@@ -35,6 +41,7 @@ from extender.cli.scheduler_rules import (
     configuration_findings,
     gate_findings,
 )
+from extender.cli.serve_rules import as_served, serve_findings
 from extender.cli.status_rules import status_findings
 from extender.model.errors import InvalidInput
 from extender.model.mode import OBSERVE
@@ -117,20 +124,27 @@ def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
             "--manifest"
         )
     settings = config.load(args.config)
-    findings = list(settings_findings(settings, str(args.config))) if args.config else []
     files = dict.fromkeys(filter(None, (args.config, args.scheduler_manifest, *args.manifest)))
     objects = [document for path in files for document in documents.read(path)]
+    settings = as_served(settings, objects)
+    findings = list(settings_findings(settings, str(args.config))) if args.config else []
     findings += manifest_findings(objects, settings)
+    findings += serve_findings(objects, names_of(args.config))
     unchecked: list[str] = []
     if unbound(objects):
         unchecked.append("the rights of the extender's account (give rbac.yaml with --manifest)")
+    scheduler = None
     if path := args.scheduler_config:
-        found = configuration(documents.read(path), str(path))
-        findings += configuration_findings(found, settings, str(path), args.extender_url)
+        scheduler = configuration(documents.read(path), str(path))
+        findings += configuration_findings(scheduler, settings, str(path), args.extender_url)
     elif settings.mode != OBSERVE:
         unchecked.append("kube-scheduler's configuration (give --scheduler-config)")
+    lines = command_lines(objects)
     if path := args.scheduler_manifest:
-        findings += command_line_findings(command_line(documents.read(path), str(path)))
+        lines = [command_line(documents.read(path), str(path))]
+    for line in lines:
+        findings += command_line_findings(line)
+        findings += flag_findings(line, scheduler, names_of(args.scheduler_config))
     if args.scheduler_feature_gates is not None:
         option = "--scheduler-feature-gates"
         findings += gate_findings(parse_gates(args.scheduler_feature_gates, option), option)
@@ -140,6 +154,11 @@ def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
             "--scheduler-feature-gates)"
         )
     return findings, unchecked
+
+
+def names_of(path: Path | None) -> set[str]:
+    """The names under which a file may be mounted; none without a file."""
+    return documents.file_names(documents.read(path)) if path else set()
 
 
 def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterator[Finding]:

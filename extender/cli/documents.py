@@ -170,3 +170,15 @@ def opened(documents: list[Document]) -> list[Document]:
             if isinstance(text, str) and str(key).endswith((".yaml", ".yml", ".json")):
                 result += parse(text, f"{document.source} (ConfigMap {name}, {key})")
     return result
+
+
+def file_names(documents: list[Document]) -> set[str]:
+    """The names that files have which are among documents: those of ConfigMaps are their keys."""
+    found: set[str] = set()
+    for document in documents:
+        if kind_of(document) == "ConfigMap":
+            data = document.value.get("data")
+            found |= set(map(str, data)) if isinstance(data, dict) else set()
+        else:
+            found.add(Path(document.source).name)
+    return found

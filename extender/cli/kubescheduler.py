@@ -11,9 +11,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from extender.cli import documents
+from extender.cli import documents, flags
 from extender.cli.config import typed
 from extender.cli.documents import Document
+from extender.cli.workloads import Workload, workloads
 from extender.model.errors import InvalidInput
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
@@ -75,9 +76,18 @@ class Profile(Struct, frozen=True, rename="camel"):
     plugin_config: tuple[PluginConfig, ...] = ()
 
 
+class LeaderElection(Struct, frozen=True, rename="camel"):
+    """Which of several kube-schedulers acts; what is absent has kube-scheduler's default."""
+
+    leader_elect: bool | None = None
+    resource_name: str = ""
+    resource_namespace: str = ""
+
+
 class Configuration(Struct, frozen=True, rename="camel"):
     """The parts of a KubeSchedulerConfiguration that concern an extender."""
 
+    leader_election: LeaderElection = LeaderElection()
     percentage_of_nodes_to_score: int | None = None
     profiles: tuple[Profile, ...] = ()
     extenders: tuple[ExtenderEntry, ...] = ()
@@ -88,8 +98,15 @@ class CommandLine(Struct, frozen=True):
 
     source: str
     gates: dict[str, bool]
-    config: str
-    """Value of --config; "" when the flag is missing and no configuration file is read."""
+    flags: dict[str, list[str]]
+    """Name without dashes before it -> its values in order; the last one counts."""
+    workload: Workload
+    container: dict[str, Any]
+
+    @property
+    def config(self) -> str:
+        """Value of --config; "" when the flag is missing and no configuration file is read."""
+        return flags.last(self.flags, "config")
 
 
 def configuration(found: list[Document], source: str) -> Configuration:
@@ -105,18 +122,31 @@ def configuration(found: list[Document], source: str) -> Configuration:
 
 def command_line(found: list[Document], source: str) -> CommandLine:
     """The flags of the kube-scheduler container in a Pod or in anything with a pod template."""
-    containers = [c for document in found for c in _containers(document)]
-    schedulers = [words for c in containers if _is_kube_scheduler(words := _words(c, source))]
-    if len(schedulers) != 1:
+    lines = command_lines(found)
+    if len(lines) != 1:
+        looked = sum(len(each.containers) for each in workloads(found))
         raise InvalidInput(
-            f"{source}: {len(schedulers)} containers run kube-scheduler, not one (looked at "
-            f"{len(containers)})"
+            f"{source}: {len(lines)} containers run kube-scheduler, not one (looked at {looked})"
         )
-    flags = _flags(schedulers[0])
+    return lines[0]
+
+
+def command_lines(found: list[Document]) -> list[CommandLine]:
+    """The flags of every container that runs kube-scheduler."""
+    return [
+        _line(each, container, words)
+        for each in workloads(found)
+        for container in each.containers
+        if _is_kube_scheduler(words := _words(container, each.source))
+    ]
+
+
+def _line(each: Workload, container: dict[str, Any], words: list[str]) -> CommandLine:
+    given = flags.parse(words)
     gates: dict[str, bool] = {}
-    for value in flags.get("feature-gates", []):
-        gates.update(parse_gates(value, f"{source}: --feature-gates"))
-    return CommandLine(source, gates, config=flags.get("config", [""])[-1])
+    for value in given.get("feature-gates", []):
+        gates.update(parse_gates(value, f"{each.source}: --feature-gates"))
+    return CommandLine(each.source, gates, given, each, container)
 
 
 def parse_gates(text: str, source: str) -> dict[str, bool]:
@@ -164,15 +194,6 @@ def timeout(entry: ExtenderEntry) -> float | None:
     return DEFAULT_TIMEOUT_SECONDS if value == 0 else value
 
 
-def _containers(document: Document) -> list[dict[str, Any]]:
-    """The containers of a Pod, or of the template of a Deployment and its like."""
-    spec: Any = document.value.get("spec") if isinstance(document.value, dict) else None
-    if isinstance(spec, dict) and isinstance(spec.get("template"), dict):
-        spec = spec["template"].get("spec")
-    found = spec.get("containers") if isinstance(spec, dict) else None
-    return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
-
-
 def _words(container: dict[str, Any], source: str) -> list[str]:
     """Command and arguments in one list."""
     words: list[str] = []
@@ -187,17 +208,3 @@ def _words(container: dict[str, Any], source: str) -> list[str]:
 def _is_kube_scheduler(words: list[str]) -> bool:
     """Whether the command is kube-scheduler, also behind a wrapper such as a shell."""
     return any(word.rsplit("/", 1)[-1] == "kube-scheduler" for word in words)
-
-
-def _flags(words: list[str]) -> dict[str, list[str]]:
-    """``--name=value`` and ``--name value`` as lists of values."""
-    flags: dict[str, list[str]] = {}
-    for position, word in enumerate(words):
-        if not word.startswith("--"):
-            continue
-        name, equals, value = word[2:].partition("=")
-        following = words[position + 1] if position + 1 < len(words) else ""
-        if not equals and not following.startswith("--"):
-            value = following
-        flags.setdefault(name, []).append(value)
-    return flags

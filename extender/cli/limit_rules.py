@@ -10,6 +10,8 @@ from extender.gang.act.heartbeats import BOUND_SECONDS
 from extender.model.settings import Settings
 
 DAY = 24 * 3600
+LEAST_RETRY_SECONDS = 0.1
+LEAST_SUSPENDED_SECONDS = 60.0
 WIDEST: tuple[tuple[str, float, Callable[[Settings], float]], ...] = (
     ("server.maxConnections", 65_536, lambda settings: settings.server.max_connections),
     ("server.maxBytesInFlight", 4 * 2**30, lambda settings: settings.server.max_bytes_in_flight),
@@ -17,6 +19,18 @@ WIDEST: tuple[tuple[str, float, Callable[[Settings], float]], ...] = (
     ("server.bodySeconds", 300, lambda settings: settings.server.body_seconds),
     ("seats.giveUps", 100, lambda settings: settings.seats.give_ups),
     ("seats.bindSeconds", DAY, lambda settings: settings.seats.bind_seconds),
+    ("seats.maxReplans", 100, lambda settings: settings.seats.max_replans),
+    ("seats.victimSlackSeconds", DAY, lambda settings: settings.seats.victim_slack_seconds),
+    ("plan.patienceSeconds", DAY, lambda settings: settings.plan.patience_seconds),
+    ("plan.minRuntimeSeconds", 7 * DAY, lambda settings: settings.plan.min_runtime_seconds),
+    ("cache.staleSeconds", 300, lambda settings: settings.cache.stale_seconds),
+    ("cache.stallSeconds", 3600, lambda settings: settings.cache.stall_seconds),
+    ("api.connections", 1024, lambda settings: settings.api.connections),
+    ("api.requestsPerSecond", 100_000, lambda settings: settings.api.requests_per_second),
+    ("eviction.attempts", 1000, lambda settings: settings.eviction.attempts),
+    ("eviction.concurrency", 1024, lambda settings: settings.eviction.concurrency),
+    ("grpc.maxCalls", 4096, lambda settings: settings.grpc.max_calls),
+    ("grpc.maxStreams", 4096, lambda settings: settings.grpc.max_streams),
 )
 """Field, the most that still limits somebody, and its value."""
 
@@ -29,8 +43,13 @@ def limit_findings(settings: Settings, source: str) -> Iterator[Finding]:
         yield broken("overrun-late", f"{source}: plan.overrunSeconds", f"ends after {total:g} s")
     if plan.namespace_share == 1:
         yield broken("share-whole", f"{source}: plan.namespaceShare", "is 1")
+    if plan.retry_seconds < LEAST_RETRY_SECONDS:
+        yield broken("retry-at-once", f"{source}: plan.retrySeconds", f"is {plan.retry_seconds:g}")
     if not seats.give_ups:
         yield broken("never-suspended", f"{source}: seats.giveUps", "is 0")
+    elif seats.suspend_seconds < LEAST_SUSPENDED_SECONDS:
+        problem = f"is {seats.suspend_seconds:g}"
+        yield broken("never-suspended", f"{source}: seats.suspendSeconds", problem)
     for name, most, value in WIDEST:
         if value(settings) > most:
             yield broken("limit-wide", f"{source}: {name}", f"is {value(settings)}", most=str(most))

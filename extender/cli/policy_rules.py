@@ -14,6 +14,9 @@ from extender.model.settings import Settings
 
 SHIELDS = (BUDGET, DAEMON_SET)
 """What keeps pods from going that Kubernetes itself has, and every tenant may make."""
+SYSTEM_NAMESPACE = "kube-system"
+LEAST_ASKED = 0
+"""Priority of pods without a class; hardly anybody who preempts has less."""
 SHARED_NAMESPACES = ("default", "kube-public", "kube-system")
 """Where others than this program write ConfigMaps."""
 
@@ -40,6 +43,26 @@ def shield_findings(documents: Sequence[Document], settings: Settings) -> Iterat
             yield broken("shields-for-all", each.place, problem)
 
 
+def _disregarded(settings: Settings, source: str) -> Iterator[Finding]:
+    """What Kubernetes, or a default of ours, protects and this configuration does not."""
+    plan = settings.plan
+    if SYSTEM_NAMESPACE not in plan.protected_namespaces:
+        place = f"{source}: plan.protectedNamespaces"
+        yield broken("unprotected", place, f"does not have {SYSTEM_NAMESPACE}")
+    for key, rule in (("budgets-ignored", BUDGET), ("daemon-sets-go", DAEMON_SET)):
+        chosen = settings.policy.rule(rule)
+        place = f"{source}: policy.optOut[{rule}]"
+        if chosen.namespaces is None:
+            yield broken(key, f"{place}.namespaces", "is null: they count in no namespace")
+        elif chosen.preemptors_below <= LEAST_ASKED:
+            problem = f"is {chosen.preemptors_below}: they count against nobody"
+            yield broken(key, f"{place}.preemptorsBelow", problem)
+    if plan.evict_daemon_set_pods:
+        yield broken("daemon-sets-go", f"{source}: plan.evictDaemonSetPods", "is true")
+    if not settings.groups.dialects and not settings.groups.custom:
+        yield broken("no-gangs", f"{source}: groups.dialects", "is empty")
+
+
 def policy_findings(settings: Settings, source: str) -> Iterator[Finding]:
     """Findings on ``policy`` and on where plan records are kept."""
     for key, rule in settings.policy.opt_out.items():
@@ -50,6 +73,7 @@ def policy_findings(settings: Settings, source: str) -> Iterator[Finding]:
             yield broken("opt-out-for-all", f"{place}.namespaces", problem)
         if rule.shields == "gang" and key != BUDGET:
             yield broken("opt-out-of-gangs", f"{place}.shields", "is gang")
+    yield from _disregarded(settings, source)
     seats = settings.seats
     if seats.record_namespace in SHARED_NAMESPACES and not seats.record_key_file:
         problem = f"is {seats.record_namespace}, and seats.recordKeyFile is not set"

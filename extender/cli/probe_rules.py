@@ -30,7 +30,7 @@ def probe_findings(documents: Sequence[Document], settings: Settings) -> Iterato
 def _answered(
     each: Workload, request: dict[str, Any], server: ServerSettings, place: str
 ) -> Iterator[Finding]:
-    port = _number(each.extender or {}, request.get("port"))
+    port = number_of(each.extender or {}, request.get("port"))
     separate = server.health_port is not None
     listens = {server.port: server.host}
     if server.health_port is not None:
@@ -54,7 +54,7 @@ def _answered(
         )
 
 
-def _number(container: dict[str, Any], port: object) -> object:
+def number_of(container: dict[str, Any], port: object) -> object:
     """A probe's port as a number; names are those of the container's ports."""
     for named in items(container, "ports"):
         if named.get("name") == port:

@@ -29,21 +29,29 @@ def replica_findings(documents: Sequence[Document], settings: Settings) -> Itera
 
 def _several(kind: str, spec: dict[str, Any], name: str, settings: Settings) -> Iterator[Finding]:
     leadership = settings.leadership
+    many = several(kind, spec)
     if kind == "Pod":
         if not leadership.enabled:
             yield broken("static-pods", f"{name}", "leadership.enabled is false")
+    elif not many:
         return
-    replicas = spec.get("replicas", 1)
-    rolling = at(spec, "strategy").get("type", "RollingUpdate") == "RollingUpdate"
-    if replicas == 1 and not rolling:
-        return
-    many = f"{replicas} replicas" if replicas != 1 else "a rolling update"
-    if not leadership.enabled:
+    elif not leadership.enabled:
         problem = f"{many} without leadership.enabled"
         yield broken("two-planners", name, problem)
     elif leadership.identity:
         problem = f"{many}, all of the identity {leadership.identity!r}"
         yield broken("shared-identity", name, problem)
+
+
+def several(kind: str, spec: dict[str, Any]) -> str:
+    """Return why several of its pods may run at once, "" when they cannot."""
+    if kind == "Pod":
+        return "one on each control plane node"
+    replicas = spec.get("replicas", 1)
+    rolling = at(spec, "strategy").get("type", "RollingUpdate") == "RollingUpdate"
+    if replicas == 1 and not rolling:
+        return ""
+    return f"{replicas} replicas" if replicas != 1 else "a rolling update"
 
 
 def _probes(ours: dict[str, Any], name: str, settings: Settings) -> Iterator[Finding]:

@@ -20,6 +20,8 @@ TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job")
 class Workload(Struct, frozen=True):
     """A Pod, or what makes pods from a template."""
 
+    source: str
+    """The file."""
     place: str
     """``file: Kind name``."""
     kind: str
@@ -60,6 +62,7 @@ def workloads(documents: Sequence[Document]) -> Iterator[Workload]:
             continue
         template = value if kind == "Pod" else at(value, "spec", "template")
         yield Workload(
+            source=document.source,
             place=f"{document.source}: {kind} {name_of(value)}",
             kind=kind,
             namespace=namespace_of(value),

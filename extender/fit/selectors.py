@@ -20,6 +20,9 @@ Labels = Mapping[str, str]
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _INT64 = range(-(2**63), 2**63)
+_MOST_DIGITS = 19
+_MOST_VALUE = 63
+"""Letters of a label's value."""
 _NAME_FIELD = "metadata.name"
 _SHORT = 64
 """Values of a requirement up to which it is remembered for long whether they are well-formed."""
@@ -29,7 +32,10 @@ def parse_int64(text: str) -> int | None:
     """Return ``text`` as Go's ParseInt(text, 10, 64) does, None where that fails."""
     if _INTEGER.fullmatch(text) is None:
         return None
-    value = int(text)
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _MOST_DIGITS:
+        return None  # nor does Python read thousands of them
+    value = -int(digits or "0") if text[0] == "-" else int(digits or "0")
     return value if value in _INT64 else None
 
 
@@ -88,6 +94,8 @@ def _parsable(values: tuple[str, ...]) -> bool:
 
     API validation refuses such values in new pods, pods from before keep them.
     """
+    if any(len(value) > _MOST_VALUE for value in values):
+        return False
     return _short_parsable(values) if len(values) <= _SHORT else _long_parsable(values)
 
 

@@ -6,7 +6,7 @@ the whole node, and the topology labels that required affinity and spread need.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from extender.fit import (
     inter_pod_affinity,
@@ -17,11 +17,15 @@ from extender.fit import (
     pod_topology_spread,
     taint_toleration,
 )
+from extender.model.bounds import weigh
+from extender.model.interning import Recent
 from extender.model.objects import Node, Pod, PodShape, Requests, Taint
 from extender.model.texts import cut
 
 _MAX_CLASSES = 64
 _MAX_SIGNATURES = 20_000
+_MOST_KEYS = 32
+"""Label keys that are looked up node by node; of more, a node's own labels are."""
 
 
 def static_allowed(pod: Pod, node: Node) -> str | None:
@@ -52,7 +56,7 @@ def _missing_topology(shape: PodShape, node: Node) -> str | None:
     return None
 
 
-_Signature = tuple[bool, tuple[Taint, ...], Requests, tuple[str | None, ...]]
+_Signature = tuple[bool, tuple[Taint, ...], Requests, tuple[object, ...]]
 
 
 class PodClass:
@@ -62,7 +66,7 @@ class PodClass:
     rules read, taints, cordon, allocatable), so a rack of equal nodes is judged once.
     """
 
-    __slots__ = ("_by_id", "_by_signature", "_example", "_keys", "_named", "_texts")
+    __slots__ = ("_by_id", "_by_signature", "_example", "_keys", "_many", "_named", "_texts")
 
     def __init__(self, pod: Pod) -> None:
         shape = pod.shape
@@ -76,6 +80,7 @@ class PodClass:
                 | {constraint.topology_key for constraint in shape.spread}
             )
         )
+        self._many = frozenset(self._keys) if len(self._keys) > _MOST_KEYS else None
         self._named = any(term.fields for term in terms)
         self._texts: dict[str, str] = {}
         self._by_signature: dict[_Signature, str | None] = {}
@@ -96,7 +101,7 @@ class PodClass:
                 node.unschedulable,
                 node.taints,
                 node.allocatable,
-                tuple([labels.get(key) for key in self._keys]),
+                self._labels_of(labels),
             )
             try:
                 answer = self._by_signature[signature]
@@ -109,6 +114,12 @@ class PodClass:
             self._by_id.clear()
         self._by_id[id(node)] = (node, answer)
         return answer
+
+    def _labels_of(self, labels: Mapping[str, str]) -> tuple[object, ...]:
+        """Return what of a node's labels the class may see: a node has few, whatever is asked."""
+        if self._many is None:
+            return tuple([labels.get(key) for key in self._keys])
+        return tuple(sorted(item for item in labels.items() if item[0] in self._many))
 
     def _said(self, why: str | None) -> str | None:
         """Return a reason cut, and equal ones as one string: they are kept for every node."""
@@ -124,13 +135,12 @@ class PodClass:
         if self._named:
             return bytes([self.why_not(node) is None for node in nodes])
         seen: dict[object, bool] = {}
-        keys = self._keys
+        keys, labels_of = self._keys, self._labels_of
         answer = bytearray(len(nodes))
         for i, kind in enumerate(node_kinds(nodes) if kinds is None else kinds):
             known: object = kind
             if keys:
-                labels = nodes[i].labels
-                known = (kind, *[labels.get(key) for key in keys])
+                known = (kind, labels_of(nodes[i].labels))
             allowed = seen.get(known)
             if allowed is None:
                 allowed = seen[known] = self.why_not(nodes[i]) is None
@@ -152,17 +162,15 @@ def node_kinds(nodes: Sequence[Node]) -> tuple[int, ...]:
     )
 
 
-_classes: dict[tuple[PodShape, Requests], PodClass] = {}
+_classes: Recent[tuple[PodShape, Requests], PodClass] = Recent(_MAX_CLASSES)
 
 
 def pod_class(pod: Pod) -> PodClass:
-    """Return the shared class of this pod; the oldest class makes room when there are many."""
+    """Return the shared class of this pod; the oldest makes room where they are many or large."""
     key = (pod.shape, pod.requests)
     found = _classes.get(key)
     if found is None:
-        if len(_classes) >= _MAX_CLASSES:
-            del _classes[next(iter(_classes))]
-        found = _classes[key] = PodClass(pod)
+        found = _classes.put(key, PodClass(pod), weigh(key))
     return found
 
 

@@ -8,13 +8,12 @@ with a PodGroup object is koordinator-pod-group.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import stated_size
 from extender.model.gang import UNIT_ALL
+from extender.model.interning import remembered
 from extender.model.names import is_name
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -92,7 +91,7 @@ def _elsewhere(pod: Pod) -> bool:
     return bool(text) and any(ns != pod.namespace for ns, _ in _listed(text or ""))
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _listed(text: str) -> tuple[tuple[str, str], ...]:
     """Return (namespace, name) of each gang listed; nothing of what is no such list."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -26,7 +26,8 @@ class Resolver:
 
     Explicit dialects beat owner- and launcher-based ones silently. Inside each
     kind the order of GroupSettings.dialects decides. Raises InvalidInput when
-    the settings name a dialect that does not exist; nothing else raises.
+    the settings name a dialect that does not exist; nothing else raises: tenants
+    write what is read here, and every round resolves all gangs.
     """
 
     def __init__(self, settings: GroupSettings, dialects: Iterable[Dialect] = DIALECTS) -> None:
@@ -48,10 +49,13 @@ class Resolver:
         marks = self._marks
         if not pod.pod_group and marks.isdisjoint(pod.labels) and marks.isdisjoint(pod.annotations):
             return None  # most pods: no dialect has to be asked
-        for key_of in self._keys:
-            key = key_of(pod)
-            if key is not None and len(key.name) <= MOST_SUBDOMAIN:
-                return key
+        try:
+            for key_of in self._keys:
+                key = key_of(pod)
+                if key is not None and len(key.name) <= MOST_SUBDOMAIN:
+                    return key
+        except Exception:  # a mistake of ours about this pod
+            return next(iter(_named(pod, self._keys)), None)
         return None
 
     def conflict(self, pod: Pod) -> str | None:
@@ -64,6 +68,12 @@ class Resolver:
     def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
         """Return the gang; a gang that needs repair says so in ``problems``."""
         members = snapshot.members.get(key, ())
+        try:
+            return self._resolved(key, members, snapshot)
+        except Exception as error:  # a mistake of ours about this gang
+            return _unclear(key, members, error)
+
+    def _resolved(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Gang:
         dialect = self._by_name.get(key.dialect)
         if dialect is None:
             return Gang(
@@ -72,7 +82,7 @@ class Resolver:
                 min_count=max(1, len(members)),
                 problems=(f"dialect {key.dialect!r} is not enabled",),
             )
-        said = _declared(dialect, key, members, snapshot)
+        said = dialect.declare(key, members, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in members)
@@ -123,8 +133,7 @@ class Resolver:
         return low, high, told + notes
 
     def _explicit(self, pod: Pod) -> list[GangKey]:
-        found = [key for key_of in self._explicit_keys if (key := key_of(pod)) is not None]
-        return [key for key in found if len(key.name) <= MOST_SUBDOMAIN]
+        return _named(pod, self._explicit_keys)
 
     def _membership_problems(
         self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot
@@ -154,19 +163,31 @@ class Resolver:
         return tuple(problems)
 
 
-def _declared(
-    dialect: Dialect, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot
-) -> Declaration:
-    """Return what the dialect states; a mistake of ours about one gang is that gang's problem.
+def _named(pod: Pod, keys: Iterable[Callable[[Pod], GangKey | None]]) -> list[GangKey]:
+    """Return the gangs that a pod names; a dialect that fails on it names none."""
+    found: list[GangKey] = []
+    for key_of in keys:
+        try:
+            key = key_of(pod)
+        except Exception:
+            continue
+        if key is not None and len(key.name) <= MOST_SUBDOMAIN:
+            found.append(key)
+    return found
 
-    Every round resolves all gangs, and tenants write what is read here.
-    """
-    try:
-        return dialect.declare(key, members, snapshot)
-    except Exception as error:
-        kind = type(error).__name__
-        text = f"what it states cannot be understood ({kind}); please report this"
-        return Declaration(problems=(text,))
+
+def _unclear(key: GangKey, members: tuple[Pod, ...], error: Exception) -> Gang:
+    """Return a gang about which something failed: it is not planned, its pods go as single ones."""
+    priorities = [pod.priority for pod in members]
+    kind = type(error).__name__
+    return Gang(
+        key=key,
+        members=members,
+        min_count=max(1, len(members)),
+        preemptor_priority=min(priorities, default=0),
+        victim_priority=min(priorities, default=0),
+        problems=(f"what it states cannot be understood ({kind}); please report this",),
+    )
 
 
 def _priorities(

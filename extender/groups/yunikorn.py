@@ -9,14 +9,13 @@ like those that replace them.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 from msgspec import Struct
 
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import made_by, staying
 from extender.model.gang import UNIT_ALL
+from extender.model.interning import remembered
 from extender.model.names import is_name
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -82,7 +81,7 @@ class YuniKornDialect:
         return Declaration(min_count=total)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _sum(text: str) -> int | None:
     try:
         groups = msgspec.json.decode(text, type=list[TaskGroup])

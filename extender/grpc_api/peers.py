@@ -21,15 +21,21 @@ def cut(peer: str) -> bool:
     Callers on a Unix socket have no name of their own: theirs stays.
     """
     kind, _, rest = peer.partition(":")
-    host, _, port = unquote(rest).rpartition(":")
+    port = rest.rpartition(":")[2]
     if kind not in ("ipv4", "ipv6") or not port.isdecimal():
         return False
-    wanted = (_plain(host.strip("[]")), int(port))
+    wanted = (_plain(host_of(peer)), int(port))
     found = False
     with contextlib.suppress(OSError):
         for entry in os.listdir(DESCRIPTORS):
             found = _cut(int(entry), wanted) or found
     return found
+
+
+def host_of(peer: str) -> str:
+    """Return the address in a peer's name, "" on a Unix socket."""
+    kind, _, rest = peer.partition(":")
+    return unquote(rest).rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 def _cut(descriptor: int, wanted: tuple[str, int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extender.grpc_api.peers import host_of
 from extender.grpc_api.reading import Call
 from extender.model.grpc_address import parse
 from extender.model.settings import Settings
@@ -74,6 +75,6 @@ class Rights:
             )
         given = dict(call.invocation_metadata() or ()).get("authorization", "")
         header = given if isinstance(given, bytes) else given.encode()
-        verdict = await review(self._rules, self._tokens, header, page)
+        verdict = await review(self._rules, self._tokens, header, page, host_of(call.peer()))
         if verdict.status != 200:
             raise NotAllowed(verdict)

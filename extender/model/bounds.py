@@ -8,6 +8,8 @@ read, and a larger one whenever its texts are long enough.
 
 from __future__ import annotations
 
+import msgspec
+
 ALWAYS_READ = 32 * 1024
 """Estimated bytes in memory up to which a part is read whatever its JSON has."""
 MOST_TIMES = 2
@@ -28,6 +30,11 @@ MOST_RESOURCES = 128
 def estimate(data: bytes) -> int:
     """Return about how many bytes this JSON takes once it is decoded."""
     return len(data) + TEXT_BYTES * (data.count(b'"') // 2)
+
+
+def weigh(parts: object) -> int:
+    """Return about how many bytes records take; not cheap, for what is kept only."""
+    return estimate(msgspec.json.encode(parts))
 
 
 def dense(data: bytes) -> bool:

@@ -25,6 +25,8 @@ _FACTOR: dict[str, Fraction] = {
     **{s + "i": Fraction(1024**i) for i, s in enumerate("KMGTPE", start=1)},
 }
 INT64_MAX = 2**63 - 1
+MOST_LETTERS = 256
+"""Of a quantity; the API server writes 20, and Python reads no number of thousands of digits."""
 
 
 @lru_cache(maxsize=65536)
@@ -35,7 +37,7 @@ def parse_quantity(text: str, scale: int = 1) -> int:
     InvalidInput naming the text when it is no quantity. The memo is bounded:
     a cluster has few distinct strings, an attacker may have many.
     """
-    match = _QUANTITY.fullmatch(text.strip())
+    match = _QUANTITY.fullmatch(text.strip()) if len(text) <= MOST_LETTERS else None
     if match is None:
         raise InvalidInput(f"quantity {text[:64]!r} is not a Kubernetes quantity")
     suffix = match["suffix"]

@@ -356,6 +356,7 @@ def validate(settings: Settings) -> None:
         (s.plan.seconds > 0, "plan.seconds must be positive"),
         (s.plan.patience_seconds >= 0, "plan.patienceSeconds must not be negative"),
         (s.plan.min_runtime_seconds >= 0, "plan.minRuntimeSeconds must not be negative"),
+        (s.plan.retry_seconds >= 0, "plan.retrySeconds must not be negative"),
         (
             s.plan.longest_retry_seconds >= s.plan.retry_seconds,
             "plan.longestRetrySeconds must not be below plan.retrySeconds",
@@ -367,6 +368,7 @@ def validate(settings: Settings) -> None:
         (s.eviction.longest_grace_seconds > 0, "eviction.longestGraceSeconds must be positive"),
         (s.eviction.per_namespace_hour >= 0, "eviction.perNamespaceHour must not be negative"),
         (s.seats.bind_seconds > 0, "seats.bindSeconds must be positive"),
+        (s.seats.victim_slack_seconds >= 0, "seats.victimSlackSeconds must not be negative"),
         (s.seats.max_replans >= 0, "seats.maxReplans must not be negative"),
         (s.bind.hold_seconds > 0, "bind.holdSeconds must be positive"),
         (s.bind.post_seconds > 0, "bind.postSeconds must be positive"),

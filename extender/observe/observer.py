@@ -35,6 +35,7 @@ from extender.gang.tell.decisions import (
     of_refusal,
 )
 from extender.groups.resolver import Resolver
+from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal
@@ -192,10 +193,16 @@ class Observer:
                 continue
             if self._waiting.kept(case.key, version) is not None:
                 continue
-            gang = self.cases.gangs.resolve(case.key, snapshot)
-            of_before = case.before is not None and (gang.complete or case.whole_since)
-            if (of_before or (gang.complete and gang.missing)) and not self.stale():
-                await self._plan(case)
+            try:
+                gang = self.cases.gangs.resolve(case.key, snapshot)
+                of_before = case.before is not None and (gang.complete or case.whole_since)
+                if (of_before or (gang.complete and gang.missing)) and not self.stale():
+                    await self._plan(case)
+            except NotReady:
+                raise
+            except Exception:  # one bad gang must not keep the others from their turn
+                log.exception("a gang could not be planned", gang=str(case.key))
+                self._waiting.failed(case.key)
 
     def _version(self) -> Version:
         return (self._source.generation, 0, self._evidence.version())

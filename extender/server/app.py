@@ -459,7 +459,8 @@ class App:
             return False
         page = is_page(path)
         bearer = credential(scope) if page else header(scope, b"authorization")
-        verdict = await review(rules, self._tokens, bearer, RIGHT if page else path)
+        peer = str((scope.get("client") or ("",))[0])
+        verdict = await review(rules, self._tokens, bearer, RIGHT if page else path, peer)
         if verdict.status == 200:
             return True
         self._refused("token", structlog.get_logger(), about=path, path=path[:100])

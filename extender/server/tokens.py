@@ -2,7 +2,7 @@
 
 TokenReview, then SubjectAccessReview on the path (nonResourceURLs), as kube-rbac-proxy does it.
 Fails closed: no answer of the API server is a no. Answers are kept for a short while, so that a
-scraper costs two requests a minute.
+scraper costs two requests a minute. Whoever invents tokens waits behind others: review_turns.py.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Any
 
@@ -20,13 +21,19 @@ from msgspec import Struct
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError
 from extender.kube.gate import hint
+from extender.server.review_turns import Crowded, ReviewTurns, network_of
 from extender.server.rules import TOKENS_NEED_TLS, Rules
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 KEPT_ALLOWED_SECONDS = 60.0
 KEPT_REFUSED_SECONDS = 10.0
+KNOWN_SECONDS = 3600.0
+"""How long a token that was good is no stranger's, when it is to be reviewed again."""
+WAIT_SECONDS = 10.0
+"""For the turn."""
 REVIEW_SECONDS = 5.0
+"""For the answer."""
 AT_ONCE = 4
 """Reviews at the same time: a flood of invented tokens must not become one of requests."""
 MAX_KEPT = 1024
@@ -50,33 +57,60 @@ class Tokens:
 
     def __init__(self, client: KubeApi, timer: Callable[[], float] = monotonic) -> None:
         self._client = client
-        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._turns = ReviewTurns(AT_ONCE)
         self._allowed: TTLCache[tuple[bytes, str], Verdict] = TTLCache(
             MAX_KEPT, KEPT_ALLOWED_SECONDS, timer
         )
         self._refused: TTLCache[tuple[bytes, str], Verdict] = TTLCache(
             MAX_KEPT, KEPT_REFUSED_SECONDS, timer
         )
+        self._known: TTLCache[bytes, bool] = TTLCache(MAX_KEPT, KNOWN_SECONDS, timer)
+        """Tokens that were good for some page."""
 
-    async def review(self, authorization: bytes | None, path: str) -> Verdict:
-        """Say whether the bearer of an Authorization header may get ``path``."""
+    async def review(self, authorization: bytes | None, path: str, peer: str = "") -> Verdict:
+        """Say whether the bearer of an Authorization header may get ``path``.
+
+        ``peer``: the caller's network address; all without one are one caller.
+        """
         kind, _, token = (authorization or b"").partition(b" ")
         token = token.strip()
         if kind.lower() != b"bearer" or not 0 < len(token) <= MAX_TOKEN or not token.isascii():
             return UNKNOWN
-        key = (hashlib.sha256(token).digest(), path)
-        known = self._allowed.get(key) or self._refused.get(key)
-        if known is not None:
-            return known
+        digest = hashlib.sha256(token).digest()
+        kept = self._kept(digest, path)
+        if kept is not None:
+            return kept
+        known = digest in self._known
+        turn = self._turns.turn(digest if known else network_of(peer), known=known)
         try:
-            async with asyncio.timeout(REVIEW_SECONDS), self._gate:
-                with hint():
-                    verdict = await self._ask(token.decode(), path)
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await stack.enter_async_context(turn)
+                # Another request of the same caller may have asked meanwhile.
+                return self._kept(digest, path) or await self._fresh(token, digest, path)
+        except Crowded:
+            why = "too many tokens wait for their review"
         except (ApiError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             structlog.get_logger().warning("a token cannot be reviewed", path=path, error=why)
-            return Verdict(503, f"the API server cannot be asked about the token: {why}")
-        (self._allowed if verdict.status == 200 else self._refused)[key] = verdict
+        return Verdict(503, f"the API server cannot be asked about the token: {why}")
+
+    def _kept(self, digest: bytes, path: str) -> Verdict | None:
+        key = (digest, path)
+        return self._allowed.get(key) or self._refused.get((digest, "")) or self._refused.get(key)
+
+    async def _fresh(self, token: bytes, digest: bytes, path: str) -> Verdict:
+        async with asyncio.timeout(REVIEW_SECONDS):
+            with hint():
+                verdict = await self._ask(token.decode(), path)
+        if verdict.status == 200:
+            self._allowed[digest, path] = verdict
+            self._known[digest] = True
+        elif verdict is UNKNOWN:
+            self._refused[digest, ""] = verdict  # whatever the page
+            self._known.pop(digest, None)
+        else:
+            self._refused[digest, path] = verdict
         return verdict
 
     async def _ask(self, token: str, path: str) -> Verdict:
@@ -108,14 +142,14 @@ class Tokens:
 
 
 async def review(
-    rules: Rules, tokens: Tokens | None, authorization: bytes | None, path: str
+    rules: Rules, tokens: Tokens | None, authorization: bytes | None, path: str, peer: str
 ) -> Verdict:
     """Say whether a listener with these rules shows ``path`` to the bearer of a token."""
     if not rules.encrypted:
         return Verdict(403, TOKENS_NEED_TLS)
     if tokens is None:
         return Verdict(403, "no API server is known here that could review a token")
-    return await tokens.review(authorization, path)
+    return await tokens.review(authorization, path, peer)
 
 
 def _status(answer: dict[str, Any]) -> dict[str, Any]:

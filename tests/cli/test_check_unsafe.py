@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from extender.cli.catalogue import LIMIT_RULES, POLICY_RULES
+from extender.cli.flag_catalogue import FLAG_RULES
 from extender.cli.manifest_catalogue import MANIFEST_RULES
 from tests.cli.installations import DEPLOYMENT, SECOND, STATIC, WAYS, Installation, Object
 
@@ -223,6 +224,52 @@ def arguments(old: str, new: str) -> Change:
         words[words.index(old)] = new
 
     return change
+
+
+def more_flags(*words: str) -> Change:
+    """More words on kube-scheduler's command line, as the chart's scheduler.extraArgs."""
+
+    def change(installation: Installation) -> None:
+        for container in installation.pod["containers"]:
+            if container["name"] == "kube-scheduler":
+                container["command"] = [*container["command"], *words]
+
+    return change
+
+
+def more_words(*words: str) -> Change:
+    """More words on the extender's command line."""
+
+    def change(installation: Installation) -> None:
+        installation.extender["args"] = [*installation.extender["args"], *words]
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    """One after the other."""
+
+    def change(installation: Installation) -> None:
+        for each in changes:
+            each(installation)
+
+    return change
+
+
+def on_scheduler_config(**values: Any) -> Change:
+    """Change kube-scheduler's configuration."""
+
+    def change(installation: Installation) -> None:
+        (document,) = installation.files[WAYS[installation.way].scheduler_config]
+        put(document, values)
+
+    return change
+
+
+def own_lease_left_out(installation: Installation) -> None:
+    """The second kube-scheduler takes part in the election of the cluster's own."""
+    (document,) = installation.files[WAYS[installation.way].scheduler_config]
+    document["leaderElection"] = {"leaderElect": True}
 
 
 def annotated(key: str, value: str) -> Change:
@@ -706,7 +753,17 @@ WIDE = {
         "headSeconds": 10**6,
         "bodySeconds": 10**6,
     },
-    "seats": {"giveUps": 10**6, "bindSeconds": 10**7},
+    "seats": {
+        "giveUps": 10**6,
+        "bindSeconds": 10**7,
+        "maxReplans": 10**6,
+        "victimSlackSeconds": 10**7,
+    },
+    "plan": {"patienceSeconds": 10**7, "minRuntimeSeconds": 10**8},
+    "cache": {"staleSeconds": 10**6, "stallSeconds": 10**6},
+    "api": {"connections": 10**6, "requestsPerSecond": 10**9},
+    "eviction": {"attempts": 10**6, "concurrency": 10**6},
+    "grpc": {"maxCalls": 10**6, "maxStreams": 10**6},
 }
 TENANTS += [
     each
@@ -717,7 +774,181 @@ TENANTS += [
     )
 ]
 
-CASES = [*PODS, *AROUND, *RIGHTS, *CALLS, *LISTENERS, *TENANTS]
+BESIDE = (SECOND, STATIC)
+"""Where the manifest has kube-scheduler's command line."""
+
+
+def flag_cases(rule: str, *lines: str, ways: tuple[str, ...] = BESIDE) -> list[Any]:
+    """Each line, split into words, is an unsafe addition to kube-scheduler's command line."""
+    return [each for line in lines for each in case(line, ways, more_flags(*line.split()), rule)]
+
+
+FLAGS = [
+    *flag_cases(
+        "error flag-elect",
+        "--leader-elect=false",
+        "--leader-elect=0",
+        "--leader_elect=false",
+        "--leader-elect=true --leader-elect=F",
+        "--leader-elect=$(ELECT)",
+        ways=(SECOND,),
+    ),
+    *flag_cases("warning flag-elect", "--leader-elect=false", ways=(STATIC,)),
+    *case(
+        "no election in the file",
+        (SECOND,),
+        on_scheduler_config(leaderElection={"leaderElect": False}),
+        "error flag-elect",
+    ),
+    *flag_cases(
+        "error flag-lease",
+        "--leader-elect-resource-namespace=kube-system --leader-elect-resource-name=kube-scheduler",
+        ways=(SECOND,),
+    ),
+    *case("the cluster's lease", (SECOND,), own_lease_left_out, "error flag-lease"),
+    *flag_cases(
+        "error flag-open-paths",
+        "--authorization-always-allow-paths=/*",
+        "--authorization-always-allow-paths=*",
+        "--authorization-always-allow-paths=/healthz,/debug/*",
+        "--authorization-always-allow-paths=/configz",
+        "--authorization_always_allow_paths /livez,/flagz",
+        "--authorization-always-allow-paths=/healthz --authorization-always-allow-paths=/metrics*",
+    ),
+    *flag_cases("warning flag-open-paths", "--authorization-always-allow-paths=/healthz,/metrics"),
+    *flag_cases(
+        "error flag-proxy",
+        "--requestheader-client-ca-file=/ca.crt",
+        "--requestheader-client-ca-file=/ca.crt --requestheader-allowed-names=",
+    ),
+    *flag_cases(
+        "warning flag-kept",
+        "--authentication-token-webhook-cache-ttl=24h",
+        "--authorization-webhook-cache-authorized-ttl=1h",
+        "--authorization-webhook-cache-authorized-ttl=forever",
+    ),
+    *flag_cases("error flag-probe", "--secure-port=0", "--secure-port=10260", "--secure-port=x"),
+    *flag_cases("error flag-probe", "--bind-address=127.0.0.1", ways=(SECOND,)),
+    *flag_cases(
+        "warning flag-bind", "--bind-address=0.0.0.0", "--bind-address=10.0.0.1", ways=(STATIC,)
+    ),
+    *case("on the node's addresses", (SECOND,), on_pod(hostNetwork=True), "warning flag-bind"),
+    *flag_cases(
+        "warning flag-tls",
+        "--tls-min-version=VersionTLS10",
+        "--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA",
+    ),
+    *flag_cases("error flag-master", "--master=http://10.0.0.1:8080", "--master=https://api"),
+    *flag_cases("error flag-ends", "--write-config-to=/tmp/x", "--version", "--help"),
+    *flag_cases(
+        "error flag-config",
+        "--config=/tmp/mine.yaml",
+        "--config=/etc/../etc/kubernetes/mine.yaml",
+        "--config=/etc/kubernetes/scheduler/../mine.yaml",
+    ),
+    *flag_cases(
+        "warning flag-config",
+        "--config=/etc/kubernetes/scheduler/mine.yaml",
+        ways=(SECOND,),
+    ),
+    *flag_cases("warning flag-config", "--config=/etc/podgroup-extender/mine.yaml", ways=(STATIC,)),
+    *flag_cases("error config-flag", "--config="),
+    *flag_cases(
+        "warning flag-unknown", "--authorization-mode=AlwaysAllow", "--insecure-port=10251"
+    ),
+    *flag_cases("error feature-gate", "--feature_gates=GenericWorkload=true"),
+    *flag_cases(
+        "error rights-admin",
+        "--authentication-kubeconfig=/etc/kubernetes/admin.conf",
+        "--authorization-kubeconfig=/etc/kubernetes/super-admin.conf",
+    ),
+    *case(
+        "open by the extender's command line",
+        BESIDE,
+        more_words("--host=0.0.0.0"),
+        "error open-port",
+        "hint flag-overrides",
+    ),
+    *case(
+        "another port by the extender's command line",
+        EVERY,
+        more_words("--port", "8890"),
+        "hint flag-overrides",
+    ),
+    *case(
+        "probes elsewhere than the extender's command line says",
+        EVERY,
+        more_words("--health-port=1", "--port=2"),
+        "error probe-unanswered",
+    ),
+    *case(
+        "the extender's configuration from nowhere",
+        EVERY,
+        more_words("--config=/tmp/mine.yaml"),
+        "error flag-config",
+    ),
+    *case(
+        "the extender without its configuration",
+        EVERY,
+        on_container(args=["serve"]),
+        "error flag-config",
+    ),
+]
+
+SETTINGS = [
+    *case(
+        "no namespace protected",
+        EVERY,
+        on_settings("plan", protectedNamespaces=[]),
+        "warning unprotected",
+    ),
+    *case(
+        "the system's namespace not protected",
+        EVERY,
+        on_settings("plan", protectedNamespaces=["podgroup-extender"]),
+        "warning unprotected",
+    ),
+    *case(
+        "budgets count for nobody",
+        EVERY,
+        on_settings(
+            "policy", optOut={"PodDisruptionBudget": {"namespaces": None, "shields": "gang"}}
+        ),
+        "warning budgets-ignored",
+    ),
+    *case(
+        "budgets count against nobody",
+        EVERY,
+        on_settings(
+            "policy", optOut={"PodDisruptionBudget": {"preemptorsBelow": -1, "shields": "gang"}}
+        ),
+        "warning budgets-ignored",
+    ),
+    *case(
+        "DaemonSets' pods go",
+        EVERY,
+        on_settings("plan", evictDaemonSetPods=True),
+        "warning daemon-sets-go",
+    ),
+    *case(
+        "DaemonSets count for nobody",
+        EVERY,
+        on_settings("policy", optOut={"DaemonSet": {"namespaces": None}}),
+        "warning daemon-sets-go",
+    ),
+    *case("no dialect", EVERY, on_settings("groups", dialects=[]), "warning no-gangs"),
+    *case(
+        "suspended for a moment",
+        EVERY,
+        on_settings("seats", suspendSeconds=0.1),
+        "warning never-suspended",
+    ),
+    *case(
+        "asked again at once", EVERY, on_settings("plan", retrySeconds=0), "warning retry-at-once"
+    ),
+]
+
+CASES = [*PODS, *AROUND, *RIGHTS, *CALLS, *LISTENERS, *TENANTS, *FLAGS, *SETTINGS]
 
 
 def named(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> set[str]:
@@ -745,7 +976,7 @@ def test_unsafe_change_is_found(
 def test_every_rule_on_manifests_and_tenants_is_broken_by_a_case() -> None:
     broken = {line.split()[1] for each in CASES for line in each.values[-1]}
     accepted = {line.split()[1] for lines in ACCEPTED.values() for line in lines}
-    rules = MANIFEST_RULES.keys() | POLICY_RULES.keys() | LIMIT_RULES.keys()
+    rules = MANIFEST_RULES.keys() | POLICY_RULES.keys() | LIMIT_RULES.keys() | FLAG_RULES.keys()
     assert rules <= broken | accepted
 
 

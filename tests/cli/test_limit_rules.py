@@ -13,6 +13,8 @@ CASES = {
     "plan: {seconds: 20, overrunSeconds: 40}": "warning overrun-late f: plan.overrunSeconds",
     "plan: {namespaceShare: 1}": "hint share-whole f: plan.namespaceShare",
     "server: {headSeconds: 86400}": "warning limit-wide f: server.headSeconds",
+    "plan: {retrySeconds: 0}": "warning retry-at-once f: plan.retrySeconds",
+    "seats: {suspendSeconds: 1}": "warning never-suspended f: seats.suspendSeconds",
     "seats: {giveUps: 0}": "warning never-suspended f: seats.giveUps",
     "seats: {giveUps: 101}": "warning limit-wide f: seats.giveUps",
     "eviction: {longestGraceSeconds: 604800}": "warning grace-endless "
@@ -37,6 +39,8 @@ def test_every_rule_has_a_case_and_the_defaults_break_none() -> None:
     "text",
     [
         "plan: {namespaceShare: 0}",
+        "plan: {retrySeconds: -1}",
+        "seats: {victimSlackSeconds: -1}",
         "plan: {namespaceShare: 1.5}",
         "plan: {overrunSeconds: 0}",
         "plan: {longestRetrySeconds: 1}",

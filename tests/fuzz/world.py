@@ -210,6 +210,10 @@ class World:
         began = time.thread_time()
         answer = self.planner.plan(gang, state, deadline=time.monotonic() + SECONDS, cancel=cancel)
         took = time.thread_time() - began
+        aside = [f"{pod.key} {why}" for pod, why in self.planner.take_aside()]
+        aside += [text for text in gang.problems if text.endswith("please report this")]
+        if aside:
+            raise Broken(f"a defect was contained: {aside[:3]}")
         self.slowest = max(self.slowest, took)
         self.seen["refusals" if isinstance(answer, Refusal) else "plans"] += 1
         if took > BEYOND:

@@ -79,6 +79,8 @@ def lay_out(objects: list[Object], mode: str, directory: Path) -> list[str]:
     """Write an installation as files, and return the words for ``check``."""
     rest = directory / "objects.yaml"
     rest.write_text(yaml.safe_dump_all(objects))
+    # Named as where they are mounted, or check says that another file is read.
+    own_name = "extender-config" if mode == "static-pod" else "config"
     files = {"config": "", "scheduler": "", "pod": ""}
     match mode:
         case "second-scheduler":
@@ -97,10 +99,11 @@ def lay_out(objects: list[Object], mode: str, directory: Path) -> list[str]:
             files["config"] = host_file(objects, "extender-config.yaml")
             files["scheduler"] = host_file(objects, "kube-scheduler-config.yaml")
             files["pod"] = host_file(objects, "kube-scheduler.yaml")
-    for name, text in files.items():
-        (directory / f"{name}.yaml").write_text(text)
-    words = ["--config", str(directory / "config.yaml"), "--manifest", str(rest)]
-    words += ["--scheduler-config", str(directory / "scheduler.yaml")]
+    names = {"config": own_name, "scheduler": "kube-scheduler-config", "pod": "pod"}
+    for key, text in files.items():
+        (directory / f"{names[key]}.yaml").write_text(text)
+    words = ["--config", str(directory / f"{own_name}.yaml"), "--manifest", str(rest)]
+    words += ["--scheduler-config", str(directory / "kube-scheduler-config.yaml")]
     if files["pod"]:
         return [*words, "--scheduler-manifest", str(directory / "pod.yaml")]
     return [*words, "--scheduler-feature-gates", "GenericWorkload=false"]

@@ -33,6 +33,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "own record key": {"recordKey": {"existingSecret": "mine"}},
     "generated record key": {"recordKey": {"generate": True}},
     "record key on the host": {"staticPod": {"recordKeyFile": "/etc/podgroup-extender/r.key"}},
+    "more flags": {
+        "scheduler": {
+            "extraArgs": ["--v=2", "--tls-min-version=VersionTLS13"],
+            "image": {"digest": DIGEST},
+        }
+    },
     "settings": {"config": {"plan": {"costOrder": "fewest-pods"}, "seats": {"bindSeconds": 90}}},
     "monitoring": {
         "monitoring": {
@@ -110,6 +116,20 @@ def test_a_changed_manifest_is_noticed(
         ({"image": {"repository": "x@sha256:abc"}}, "repository"),
         ({"priorityClassName": "low"}, "priorityClassName"),
         ({"scheduler": {"name": "default-scheduler"}}, "name"),
+        *(
+            ({"scheduler": {"extraArgs": [word]}}, "extraArgs")
+            for word in (
+                "--leader-elect=false",
+                "--leader_elect=false",
+                "--leader-elect-resource-name=kube-scheduler",
+                "--config=/tmp/x",
+                "--secure-port=0",
+                "--authorization-always-allow-paths=/*",
+                "--master=http://x",
+                "--write-config-to=/tmp/x",
+                "--",
+            )
+        ),
         ({"networkPolicy": {"schedulerCIDRs": []}}, "schedulerCIDRs"),
         ({"grpc": {"listen": "9090"}}, "listen"),
         ({"mode": "deployment", "bindBarrier": {"enabled": True}}, "bindBarrier.enabled"),

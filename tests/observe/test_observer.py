@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from msgspec.structs import asdict, replace
 
 from extender.gang.tell.decisions import Outcome
+from extender.model.gang import Gang
 from extender.model.mode import EnforceSettings
+from extender.model.plan import Plan, Refusal
 from extender.model.policy import NamespaceSelector
 from extender.observe.cases import GONE_SECONDS, PART_SECONDS
+from extender.observe.observer import Observer
 from extender.observe.preemptions import SETTLE_SECONDS
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs
@@ -59,6 +63,23 @@ async def test_plan_is_for_the_cluster_as_it_was_before_anybody_went(bed: Bed) -
     (case,) = bed.observer.cases
     assert case.told.evicted_pods == ["default/low-0"]
     assert case.told.half_broke == ["pod-group:default/low"]
+
+
+async def test_one_gang_that_fails_does_not_keep_others_from_their_turn(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(self: Observer, gang: Gang, *given: Any) -> Plan | Refusal:
+        if gang.key.name == "bad":
+            raise TypeError("a defect")
+        return await search(self, gang, *given)
+
+    search = Observer._search
+    monkeypatch.setattr(Observer, "_search", failing)
+    for name in ("bad", "high"):
+        await bed.gang(name, 2, "high")
+        await bed.tried(f"{name}-0")
+    await bed.rounds()
+    assert [d.gang for d in bed.told if d.outcome is Outcome.PLAN] == ["pod-group:default/high"]
 
 
 async def test_nothing_is_written(bed: Bed) -> None:

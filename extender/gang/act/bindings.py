@@ -253,20 +253,27 @@ class Bindings:
             flight = flights.get(plan)
             if flight is None:
                 continue
-            if self.barrier.overdue(plan):
-                missing = _names(flight, flight.seats.keys() - self.barrier.held(plan).keys())
-                seconds = self._settings.hold_seconds
-                self._fail(
-                    flight,
-                    f"{flight.key}: nobody is bound: {missing} did not come within {seconds:g} s",
-                )
-                continue
-            self._refused.look(flight)
-            flight.answered_at = now  # whoever is held is on its way, however long
-            if self._begun(flight):
-                self._open(flight)
-            else:
-                self._look(flight)
+            try:
+                self._look_after(flight, now)
+            except Exception:  # a defect in one plan must not hold the binds of others
+                log.exception("held binds could not be looked at", gang=str(flight.key))
+
+    def _look_after(self, flight: Flight, now: float) -> None:
+        plan = flight.id
+        if self.barrier.overdue(plan):
+            missing = _names(flight, flight.seats.keys() - self.barrier.held(plan).keys())
+            seconds = self._settings.hold_seconds
+            self._fail(
+                flight,
+                f"{flight.key}: nobody is bound: {missing} did not come within {seconds:g} s",
+            )
+            return
+        self._refused.look(flight)
+        flight.answered_at = now  # whoever is held is on its way, however long
+        if self._begun(flight):
+            self._open(flight)
+        else:
+            self._look(flight)
 
     def stop(self, why: str) -> None:
         """Answer all that is held with an error, and whoever comes from now on."""

@@ -90,6 +90,8 @@ class Flight(Struct, kw_only=True):
     """Monotonic time at which the plan was made."""
     recorded: bool = False
     """Its record is surely written: the plan may act."""
+    resumed: bool = False
+    """It is of a life before, of which a request may still arrive."""
     held: float = 0.0
     """Monotonic time since when the seats are held."""
     told: bool = False

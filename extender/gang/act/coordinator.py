@@ -15,6 +15,7 @@ from random import Random
 import structlog
 
 from extender.gang.act.admission import Admission
+from extender.gang.act.apart import Apart
 from extender.gang.act.background import Background
 from extender.gang.act.binder import Binder
 from extender.gang.act.bindings import Bindings
@@ -140,6 +141,7 @@ class Coordinator:
             self._background,
             nominate=settings.seats.nominate,
         )
+        self._apart = Apart(self.notices, clocks.monotonic)
         self._conditions = GroupConditions(
             conditions,
             self._snapshot,
@@ -408,11 +410,16 @@ class Coordinator:
         if not self.recovered or not self._source.synced:
             return
         await self._planner_thread.show(self._snapshot)
+        self._apart.tell(self._planner_thread.planner.take_aside())
         if self.stale() is not None or not self.leadership.acts:
             return
-        waiting = [key for key in self._pending_keys() if self.known(key) is None]
-        gangs = ready(waiting, self._gangs, self._snapshot())
-        left = {self.admission.turn_of(gang): gang for gang in gangs}
+        unknown = self._apart.each(
+            self._pending_keys(), lambda key: key if self.known(key) is None else None
+        )
+        gangs = {g.key: g for g in ready(unknown, self._gangs, self._snapshot(), self._apart)}
+        left = dict(
+            self._apart.each(gangs, lambda key: (self.admission.turn_of(gangs[key]), gangs[key]))
+        )
         began = self._clocks.monotonic()
         while left and self._clocks.monotonic() - began < ROUND_SECONDS:
             # Anew each time: whoever was just served stands further behind.
@@ -423,8 +430,8 @@ class Coordinator:
                 await self.ensure(key, "loop")
             except NotReady:
                 raise
-            except Exception:  # one bad gang must not keep the others from their turn
-                log.exception("a gang could not be planned", gang=str(key))
+            except Exception as error:  # one bad gang must not keep the others from their turn
+                self._apart.failed(key, error)
                 began = self._clocks.monotonic()
 
     # -- restart ------------------------------------------------------------------------

@@ -332,6 +332,7 @@ class Flights:
             there,
             self._check.budgeted(there, flight.plan.priority),
             message,
+            doubtful=flight.resumed,
             sent=sent,
         )
 

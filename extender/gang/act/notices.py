@@ -155,6 +155,10 @@ class Notices:
             self.warnings.told[reason] += 1
             self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note))
 
+    def warned(self, pod: Pod, reason: str, note: str) -> None:
+        """Warn a pod's owner, who may have been warned a moment ago."""
+        self._event(pod, reason, note, "Warning")
+
     def refused(self, decision: Decision) -> None:
         """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
         words = words_of(decision)

@@ -97,15 +97,12 @@ class Recovery:
             sent={v.uid for v in plan.victims if self._leaves(v, snapshot)},
             started=now,
             recorded=True,
+            resumed=True,
         )
         problem = flights.resume(flight)
         if problem:
             self._close(record, f"after a restart the plan does not hold any more: {problem}")
             return
-        # Changed before it comes to its units, the plan lets go of them: these do not.
-        aside = replace(record, id=f"{record.id}-before")
-        self._watch_unharmed(aside, snapshot)
-        flights.evictions.release(aside.id)
         decision = of_plan(plan, time=self._clocks.wall(), verb="recovery", seconds=0.0)
         message = (
             f"goes on after a restart: {len(flight.seats)} seats to fill, "

@@ -23,7 +23,9 @@ from extender.gang.incremental.victim_costs import VictimCosts
 from extender.gang.incremental.victims import Candidate
 from extender.groups.composite import unit_key
 from extender.groups.resolver import Resolver
+from extender.model.bounds import weigh
 from extender.model.gang import Gang
+from extender.model.interning import MOST_BYTES, Memo, Recent
 from extender.model.objects import Node, Pod, PodShape, Requests
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot, differing
@@ -47,6 +49,11 @@ MOST_AMOUNTS = 20_000
 """Different requests and node sizes that are remembered."""
 MOST_CLAIM = 1 << 48
 """A pod that asks for more than this of anything counts with what makes its node full."""
+MOST_NAMES = 10_000
+"""Names of resources, beyond which those that nobody uses are forgotten."""
+RESOURCE_BYTES = 384
+NAME_BYTES = 160
+"""What a resource of some amounts takes, and a node of some that are usable."""
 MOST_MASKS = 200
 MOST_GANGS = 4
 
@@ -86,12 +93,13 @@ class PlanningCache:
         """Nodes whose pods' preemptability hold for a while only."""
         self._numbers: dict[str, int] = {}
         """Resource name -> its number in the census."""
-        self._amounts: dict[Requests, Amounts] = {}
+        self._most_numbers = MOST_NAMES
+        self._amounts: Memo[Requests, Amounts] = Memo(MOST_AMOUNTS)
         self._classes: deque[tuple[tuple[Pod, ...], Classes]] = deque(maxlen=MOST_GANGS)
         # What depends on the nodes' records alone.
         self._kinds: tuple[int, ...] = ()
-        self._masks: dict[tuple[PodShape, Requests], bytes] = {}
-        self._usable: dict[bytes, Usable] = {}
+        self._masks: Recent[tuple[PodShape, Requests], bytes] = Recent(MOST_MASKS)
+        self._usable: Recent[bytes, Usable] = Recent(MOST_MASKS, 2 * MOST_BYTES)
 
     def renew(self, snapshot: Snapshot) -> set[str]:
         """Bring everything up to this snapshot; return the nodes that differ from the last."""
@@ -101,6 +109,9 @@ class PlanningCache:
         dirty = set(changed)
         if nodes is not last.nodes:
             self._take_nodes(nodes)
+        if len(self._numbers) > self._most_numbers:
+            self._number_anew()
+            dirty |= nodes.keys()
         dirty |= self._take_budgets(snapshot)
         self.victim_costs.renew(nodes)
         self.gangs.renew(snapshot)
@@ -126,7 +137,17 @@ class PlanningCache:
             }
         self._last, self.now = snapshot, now
         self._bring_up(dirty)
+        if not self._most_numbers:
+            # Those that are in use may be as many again before all is numbered anew.
+            self._most_numbers = max(MOST_NAMES, 2 * len(self._numbers))
         return changed
+
+    def _number_anew(self) -> None:
+        """Forget resources: some are asked for by nobody any more, and names have no end."""
+        self.census = open_census()
+        self._amounts.clear()
+        self._numbers.clear()
+        self._most_numbers = 0
 
     def face(self, asked: int) -> None:
         """Judge everybody by what a preemptor of priority ``asked`` may do."""
@@ -156,20 +177,18 @@ class PlanningCache:
         key = (pod.shape, pod.requests)
         found = self._masks.get(key)
         if found is None:
-            if len(self._masks) >= MOST_MASKS:
-                self._masks.clear()
-            found = self._masks[key] = static_mask(pod, self.nodes, self._kinds)
+            found = static_mask(pod, self.nodes, self._kinds)
+            self._masks.put(key, found, weigh(key) + len(found))
         return found
 
     def usable(self, mask: bytes) -> Usable:
         """Return the nodes with a 1."""
         found = self._usable.get(mask)
         if found is None:
-            if len(self._usable) >= MOST_MASKS:
-                self._usable.clear()
             names = tuple(compress(self.names, mask))
             slots = array("i", map(self._slots.__getitem__, names))
-            found = self._usable[mask] = Usable(names, slots)
+            found = Usable(names, slots)
+            self._usable.put(mask, found, len(mask) + NAME_BYTES * len(names))
         return found
 
     def numbers(self, resources: Iterable[str]) -> tuple[int, ...]:
@@ -256,8 +275,12 @@ class PlanningCache:
             holders: list[tuple[int, str, Holder]] = []
             soonest = inf
             for pod in bound.get(name, ()):
-                key = unit_key(member_key(pod), pod)
-                budgets = len(matching(pod.namespace, pod.labels))
+                try:
+                    key = unit_key(member_key(pod), pod)
+                    budgets = len(matching(pod.namespace, pod.labels))
+                except Exception as error:  # a mistake of ours about this pod: it stays
+                    self.preemptability.aside.put((pod,), error)
+                    key, budgets = None, 0
                 priority, until, gang, whole = of_pod(pod, key, now, budgets)
                 soonest = min(soonest, until)
                 subject: Pod | Candidate = pod
@@ -294,9 +317,6 @@ class PlanningCache:
         return tuple(zip(numbers, amounts, strict=True))
 
     def _number(self, amounts: Requests) -> Amounts:
-        if len(self._amounts) >= MOST_AMOUNTS:
-            self._amounts.clear()
         numbers = self.numbers(name for name, _ in amounts)
         found = tuple(zip(numbers, (amount for _, amount in amounts), strict=True))
-        self._amounts[amounts] = found
-        return found
+        return self._amounts.put(amounts, found, RESOURCE_BYTES * len(amounts))

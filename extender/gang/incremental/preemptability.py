@@ -21,6 +21,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from extender.fit.selector_index import SelectorIndex
+from extender.gang.incremental.aside import REPORT, Aside
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
 from extender.gang.incremental.victims import Candidate, ElasticCandidate, leaves_in_time
@@ -74,6 +75,7 @@ class Preemptability:
 
     def __init__(self, settings: Settings) -> None:
         self.protections = Protections(settings)
+        self.aside = Aside()
         self._plan = settings.plan
         self._seats = settings.seats
         self._longest = settings.eviction.longest_grace_seconds
@@ -141,7 +143,12 @@ class Preemptability:
         if found is None:
             assert self._gangs is not None
             self._last_number += 1
-            found = self._judge(self._gangs[key], now)
+            gang = self._gangs[key]
+            try:
+                found = self._judge(gang, now)
+            except Exception as error:  # a mistake of ours about this gang
+                self.aside.put(gang.bound, error)
+                found = GangPreemptability(gang, self._last_number, now, inf, STAYS)
             self._kept[key] = self.by_number[found.number] = found
             if found.tiers:
                 self._tiered.add(key)
@@ -151,26 +158,38 @@ class Preemptability:
         self, pod: Pod, key: GangKey | None, now: float, budgets: int | None = None
     ) -> Leave:
         """Return at what priority a bound pod goes; ``budgets`` as for ``_shields``."""
-        gang = None if key is None else self.of_gang(key, now)
-        if pod.deleting:
-            if self.protections.leaves(pod, now):
-                return self._leaving(pod, gang, now)
-            return self._lingering(pod, gang)
-        if gang is None:
-            shields = self._shields(pod, budgets=budgets)
-            if not shields:
-                return Leave(pod.priority, inf, None, False)  # most pods
-            priority, until = self._alone(pod, shields)
-            return Leave(priority, until, None, False)
-        if gang.whole is not None and pod.uid in gang.together:
-            return Leave(gang.whole.priority, gang.until, gang, True)
-        started = oldest_start(gang.gang) if gang.gang.goes_whole else None
-        shields = self._shields(pod, started, budgets)
-        priority, until = self._alone(pod, shields, gang.floor)
-        return Leave(priority, min(until, gang.until), gang, False)
+        try:
+            gang = None if key is None else self.of_gang(key, now)
+            if self.aside.kept and self.aside.why(pod):
+                return Leave(STAYS, inf, gang, False)
+            if pod.deleting:
+                if self.protections.leaves(pod, now):
+                    return self._leaving(pod, gang, now)
+                return self._lingering(pod, gang)
+            if gang is None:
+                shields = self._shields(pod, budgets=budgets)
+                if not shields:
+                    return Leave(pod.priority, inf, None, False)  # most pods
+                priority, until = self._alone(pod, shields)
+                return Leave(priority, until, None, False)
+            if gang.whole is not None and pod.uid in gang.together:
+                return Leave(gang.whole.priority, gang.until, gang, True)
+            started = oldest_start(gang.gang) if gang.gang.goes_whole else None
+            shields = self._shields(pod, started, budgets)
+            priority, until = self._alone(pod, shields, gang.floor)
+            return Leave(priority, min(until, gang.until), gang, False)
+        except Exception as error:  # a mistake of ours about this pod
+            self.aside.put((pod,), error)
+            return Leave(STAYS, inf, None, False)
 
     def why_stays(self, pod: Pod, key: GangKey | None, preemptor: Gang, now: float) -> str:
         """Return in words why the pod does not go for this preemptor; "" when it goes."""
+        try:
+            return self.aside.why(pod) or self._why_stays(pod, key, preemptor, now)
+        except Exception as error:  # a mistake of ours about this pod
+            return REPORT.format(type(error).__name__)
+
+    def _why_stays(self, pod: Pod, key: GangKey | None, preemptor: Gang, now: float) -> str:
         asked = preemptor.preemptor_priority
         if self.protections.leaves(pod, now):
             in_time = leaves_in_time(pod, now, self._plan, self._seats)

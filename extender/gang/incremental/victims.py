@@ -13,6 +13,8 @@ from extender.model.settings import EvictionSettings, PlanSettings, SeatSettings
 
 CHECKPOINT_ANNOTATION = "podgroup-extender.io/last-checkpoint"
 
+MOST_REMEMBERED = 32
+"""Resources of a pod and its node together; real ones have a dozen."""
 MOST_TIME = 64
 """Characters of a time; an annotation may have 256 KiB."""
 
@@ -82,9 +84,14 @@ def work_terms(pod: Pod, node: Node | None) -> tuple[int, float]:
     return _share(pod.requests, node.allocatable), since
 
 
-@lru_cache(maxsize=4096)
 def _share(requests: Requests, allocatable: Requests) -> int:
-    """Dominant share of a node, in thousandths."""
+    """Dominant share of a node, in thousandths; remembered but for what has many resources."""
+    if len(requests) + len(allocatable) > MOST_REMEMBERED:
+        return _computed_share(requests, allocatable)
+    return _known_share(requests, allocatable)
+
+
+def _computed_share(requests: Requests, allocatable: Requests) -> int:
     whole = dict(allocatable)
     return max(
         (
@@ -94,6 +101,9 @@ def _share(requests: Requests, allocatable: Requests) -> int:
         ),
         default=0,
     )
+
+
+_known_share = lru_cache(maxsize=4096)(_computed_share)
 
 
 def _checkpoint(annotations: Mapping[str, str]) -> float:

@@ -14,6 +14,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.fit.blockers import blocked_nodes
 from extender.fit.member_rules import MemberCap, MemberRules, self_caps
@@ -57,6 +58,8 @@ from extender.search.stop import Stop
 if TYPE_CHECKING:
     from extender.search.core.census import Offers as CompiledOffers
 
+Uses = tuple[tuple[int, int], ...]
+"""Budget and pods in it."""
 ENDLESS = 1 << 30
 MOST_CAPS = 256
 """Limits that members set for each other, of a few hundred ports or topology keys at most."""
@@ -319,6 +322,24 @@ class Build:
         *,
         strict: bool,
     ) -> Built:
+        try:
+            return self._composed(names, masks, room, gathered, blocked, strict=strict)
+        except Exception:
+            sound = self._sound(gathered)
+            if len(sound.candidates) == len(gathered.candidates):
+                raise
+        return self._composed(names, masks, room, sound, blocked, strict=strict)
+
+    def _composed(
+        self,
+        names: tuple[str, ...],
+        masks: Sequence[bytes],
+        room: tuple[array[int], ...],
+        gathered: Units,
+        blocked: Sequence[Mapping[str, tuple[str, ...]]],
+        *,
+        strict: bool,
+    ) -> Built:
         resources = self._resources
         candidates = [candidate for candidate, _ in gathered.candidates]
         priorities = [candidate.priority for candidate in candidates]
@@ -402,9 +423,23 @@ class Build:
             stays=sum(self._offers.stays()),
         )
 
-    def _budgets(
-        self, gathered: Units
-    ) -> tuple[list[DisruptionBudget], dict[str, tuple[tuple[int, int], ...]]]:
+    def _sound(self, gathered: Units) -> Units:
+        """Without candidates whose cost or budgets cannot be told; those are set aside."""
+        every, guards = self._snapshot.budgets, self._planning.guards
+        sound: list[tuple[Candidate, Releases]] = []
+        for entry in gathered.candidates:
+            units = [entry[0]]
+            try:
+                costs = CostLevels(self._order, [units[0].priority], self._snapshot, {})
+                costs.candidates(units, self._planning.victim_costs.of(units))
+                _budget_use(units[0].pods, guards, every)
+            except Exception as error:  # a mistake of ours about this unit
+                self._planning.preemptability.aside.put(units[0].pods, error)
+            else:
+                sound.append(entry)
+        return replace(gathered, candidates=tuple(sound))
+
+    def _budgets(self, gathered: Units) -> tuple[list[DisruptionBudget], dict[str, Uses]]:
         """The budgets that some candidate counts in, and candidate -> (budget, pods) of them."""
         every, guards = self._snapshot.budgets, self._planning.guards
         used = {}
@@ -444,7 +479,7 @@ def _releases(holds: Iterable[Hold], names: Sequence[str], resources: tuple[str,
 
 def _budget_use(
     pods: Iterable[Pod], guards: SelectorIndex, budgets: Sequence[DisruptionBudget]
-) -> tuple[tuple[int, int], ...]:
+) -> Uses:
     use: dict[int, int] = {}
     for pod in pods:
         for at in guards.matching(pod.namespace, pod.labels):

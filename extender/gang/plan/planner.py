@@ -18,8 +18,10 @@ Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import ceil
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -44,6 +46,8 @@ from extender.search.problem import Infeasible, Limits, Solution, Vector
 from extender.search.solver import solve
 from extender.search.stop import Flag, OutOfTime, Stop
 
+Text = TypeVar("Text")
+UNTOLD = "the reasons cannot be told; please report this"
 MAX_STRIKES = 16
 """How many times step 5 may strike out seats before the planner gives up."""
 
@@ -53,14 +57,29 @@ class Planner:
 
     def __init__(self, settings: Settings, resolver: Resolver) -> None:
         self._settings = settings
-        self._planning = PlanningCache(resolver, settings)
+        self._resolver = resolver
+        self._forget()
+
+    def _forget(self) -> None:
+        self._planning = PlanningCache(self._resolver, self._settings)
         self._view: ClusterView | None = None
         self._snapshot: Snapshot | None = None
         self.seen = -1
         """Generation of the snapshot last taken in."""
 
+    def take_aside(self) -> list[tuple[Pod, str]]:
+        """Return pods that were set aside since this was asked last, each with the reason."""
+        return self._planning.preemptability.aside.take()
+
     def see(self, snapshot: Snapshot) -> ClusterView:
         """Take a snapshot in; ahead of the next question, that one finds less to do."""
+        try:
+            return self._see(snapshot)
+        except BaseException:
+            self._forget()  # what was brought up in part must not answer for the snapshot
+            raise
+
+    def _see(self, snapshot: Snapshot) -> ClusterView:
         if self._view is not None and snapshot is self._snapshot and not self._view.laden:
             return self._view
         self._snapshot = None
@@ -147,7 +166,8 @@ class Planner:
                 built, answer = _search(draft, limits, deadline, cancel)
             if isinstance(answer, Infeasible):
                 stayers = draft.stayers()
-                return explain_refusal(gang, built, answer, stayers, snapshot, strikes > 0)
+                no = partial(explain_refusal, gang, built, answer, stayers, snapshot, strikes > 0)
+                return _told(no, Refusal(gang.key, "infeasible", UNTOLD))
             seats, failed = _try_out(view, snapshot, others, built, answer, stop)
             bound = answer.bound if strikes == 0 else tuple(0 for _ in answer.cost)
             if failed and built.unsure:
@@ -362,7 +382,7 @@ def _finish(
             gang_text = "" if subject.gang is None else str(subject.gang)
             together = subject.uid if subject.whole else ""
             for pod in subject.pods:
-                why = victim_reason(pod, subject, used_nodes)
+                why = _told(partial(victim_reason, pod, subject, used_nodes), UNTOLD)
                 grace = min(pod.grace, longest)
                 victims.append(as_victim(pod, why, grace, gang_text, together))
         elif isinstance(subject, Pod):
@@ -390,7 +410,17 @@ def _finish(
         generation=snapshot.generation,
         takes_over=tuple(taken_over),
     )
-    return replace(plan, explanation=explain_plan(gang, built, plan, solution.cut))
+    untold: tuple[str, ...] = (UNTOLD,)
+    told = partial(explain_plan, gang, built, plan, solution.cut)
+    return replace(plan, explanation=_told(told, untold))
+
+
+def _told(tell: Callable[[], Text], otherwise: Text) -> Text:
+    """Return what is told of an answer; the answer stands where that fails."""
+    try:
+        return tell()
+    except Exception:
+        return otherwise
 
 
 def as_victim(pod: Pod, reason: str, grace: int, gang: str = "", unit: str = "") -> Victim:

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """Step 5, the relaxation of a branch, and the answers that come out of it."""
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """One question to the census, asked of one node: extender/search/census.py, offer_of."""
 

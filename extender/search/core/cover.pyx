@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The cheapest of a node's units that make a given amount of room there.
 
 A covering knapsack with several resources and a lexicographic cost, solved by

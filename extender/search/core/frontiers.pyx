@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """The frontier of a node: the least cost of 0, 1, 2, ... more seats there.
 

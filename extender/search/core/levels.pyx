@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """Cost levels packed into limbs (see limbs.pxd), and read back from them."""
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """Prices that make the relaxation see what it ignores: budgets, and split couplers.
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """Budgets and surpluses that bind, as a linear program over the choices of the nodes.
 

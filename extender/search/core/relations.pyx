@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """Step 3: which nodes can gain seats, which units touch them, what couples them.
 

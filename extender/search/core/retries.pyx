@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """Better answers where gangs overlap too much for the tables: take some away, fill up anew.
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """A lower bound for gangs of several classes: every node on its own, all classes at once.
 

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # distutils: language = c++
 """What ties nodes together beyond couplers: budgets and surpluses that can be exceeded.
 

@@ -1,0 +1,62 @@
+"""Rules on the extender's own command line, which overrides what its configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from msgspec.structs import replace
+
+from extender.cli import flags
+from extender.cli.catalogue import broken
+from extender.cli.documents import Document
+from extender.cli.findings import Finding
+from extender.cli.flag_rules import file_findings
+from extender.cli.workloads import Workload, workloads
+from extender.model.settings import Settings
+
+OVERRIDES = {"host": "host", "port": "port", "health-port": "health_port"}
+"""Flag -> field of ServerSettings; see ``add_parser`` of serve.py."""
+NAMES = (*OVERRIDES, "config", "kubeconfig", "allow-open-port")
+
+
+def as_served(settings: Settings, documents: Sequence[Document]) -> Settings:
+    """Return the settings as the command line of the manifests changes them."""
+    changed: dict[str, object] = {}
+    for each in workloads(documents):
+        for name, value in _given(each).items():
+            if name in OVERRIDES and (name == "host" or value[-1].isdecimal()):
+                changed[OVERRIDES[name]] = value[-1] if name == "host" else int(value[-1])
+    return replace(settings, server=replace(settings.server, **changed))
+
+
+def serve_findings(documents: Sequence[Document], checked: AbstractSet[str]) -> Iterator[Finding]:
+    """Findings on each container of ours; ``checked``: names of the file with our configuration.
+
+    Empty: none was given.
+    """
+    for each in workloads(documents):
+        if each.extender is None:
+            continue
+        given = _given(each)
+        for name in OVERRIDES:
+            if name in given:
+                place = f"{each.place}: extender --{name}"
+                problem = f"is {given[name][-1]}, whatever the configuration says"
+                yield broken("flag-overrides", place, problem)
+        if checked:
+            place = f"{each.place}: extender --config"
+            if not flags.last(given, "config"):
+                yield broken("flag-config", place, "is missing")
+            files = given.get("config", [])
+            yield from file_findings(place, each.pod, each.extender, files, checked)
+
+
+def _given(each: Workload) -> dict[str, list[str]]:
+    """Our flags by their full names: a beginning that is no other's is enough for argparse."""
+    found: dict[str, list[str]] = {}
+    for name, values in flags.parse(flags.words_of(each.extender or {})).items():
+        meant = [known for known in NAMES if known.startswith(name)]
+        full = name if name in NAMES else meant[0] if len(meant) == 1 else name
+        found.setdefault(full, []).extend(values)
+    return found

@@ -1,0 +1,1 @@
+"""Parts of the compiled core by themselves, in the checked build (tools/checked_core.py)."""

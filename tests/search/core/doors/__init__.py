@@ -1,0 +1,1 @@
+"""What only C can call, made callable for these tests; compiled in the checked builds alone."""
