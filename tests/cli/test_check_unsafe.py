@@ -1,6 +1,6 @@
 """``check`` lets every shipped installation pass, and no unsafe change to one of them.
 
-See docs/security.md, rows 7 and 10.
+See docs/security.md, rows 7, 10 and 13.
 """
 
 from __future__ import annotations

@@ -287,8 +287,8 @@ MUTANTS = (
         ROW,
         "reviews of tokens are hints",
         "extender/server/tokens.py",
-        "                with hint():\n",
-        "                if True:\n",
+        "            with hint():\n",
+        "            if True:\n",
         f"{TEST_GATE}test_reviews_of_tokens_wait_behind_evictions",
     ),
     Mutant(
