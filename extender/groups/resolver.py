@@ -47,7 +47,8 @@ class Resolver:
         that the problem shows there and the pod is not taken for a single one.
         """
         marks = self._marks
-        if not pod.pod_group and marks.isdisjoint(pod.labels) and marks.isdisjoint(pod.annotations):
+        named = pod.pod_group or pod.hierarchy is not None
+        if not named and marks.isdisjoint(pod.labels) and marks.isdisjoint(pod.annotations):
             return None  # most pods: no dialect has to be asked
         try:
             for key_of in self._keys:
