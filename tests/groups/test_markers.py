@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from extender.groups.custom import CustomDialect
 from extender.groups.dialect import Dialect
@@ -117,3 +118,8 @@ def test_only_of_pods_that_have_a_key_the_dialects_are_asked() -> None:
     (mark,) = KEYS["jobset"]
     assert resolver.member_key(pod("p", labels={mark: "j"})) == GangKey("jobset", "ns", "j")
     assert dialect.asked == 1
+
+
+def test_a_pod_of_a_composite_is_a_member_whatever_else_it_has() -> None:
+    found = Resolver(GroupSettings()).member_key(replace(pod("p"), hierarchy=("c", "c")))
+    assert found == GangKey("pod-group", "ns", "c")
