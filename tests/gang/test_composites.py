@@ -20,7 +20,7 @@ from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.sandbox.resources import Resource
 from tests.gang.rig import FAST, Rig
-from tests.gang.test_systems import destroyed
+from tests.gang.test_systems import destroyed, until_only
 
 NODES = ("n0", "n1", "n2", "n3")
 COMPOSITES = Resource(
@@ -79,20 +79,6 @@ async def tree(
             await rig.pod(f"{name}-{part}-{i}", cls=cls, group=f"{name}-{part}", on=on)
     await rig.until(lambda: rig.cache.pod_named("default", f"{name}-b-1") is not None, name)
     await rig.until(lambda: rig.cached(f"{name}-a-0").hierarchy is not None, "its hierarchy")
-
-
-async def until_only(rig: Rig, asking: str, *names: str) -> None:
-    """As in test_systems, with nodes on which nobody is too."""
-    deadline = time.monotonic() + 60
-    while await rig.names() != set(names):
-        assert time.monotonic() < deadline, f"{await rig.names()} is not {set(names)}"
-        if not len(rig.coordinator.book):
-            here = {
-                pod.node: [pod.name] for pod in rig.cache.store.pods.by_uid.values() if pod.node
-            }
-            await rig.preempt(asking, **here)
-        await rig.cache.wait_change(rig.cache.generation, 0.05)
-    await rig.until_names(*names)
 
 
 async def seated(rig: Rig, *names: str) -> set[str]:
