@@ -19,7 +19,7 @@ from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.sandbox.resources import Resource
-from tests.gang.rig import FAST, Rig
+from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.test_systems import destroyed, until_only
 
 NODES = ("n0", "n1", "n2", "n3")
@@ -208,3 +208,30 @@ async def test_a_unit_begun_is_finished_after_a_restart(whole: bool) -> None:
         await rig.until(lambda: len(rig.cache.store.pods.by_uid) == left, "the rest")
         expected = [{"urgent"}] if whole else [{"urgent", *LOW[:2]}, {"urgent", *LOW[2:]}]
         assert await rig.names() in expected
+
+
+async def test_a_composite_that_takes_its_seats_is_left_alone() -> None:
+    """What goes together is less than what starts together; its flight is the latter's."""
+    async with bed() as rig:
+        await tree(rig, "mid", "low", whole=False, parts=True)
+        await rig.coordinator.ensure(rig.resolver_key("mid-a-0"), "loop")
+        (flight,) = rig.coordinator.book
+        await rig.until(lambda: flight.state is State.OPEN, "seats")
+        node = flight.seats[rig.cached("mid-a-0").uid]
+        assert (await rig.filter("mid-a-0", *NODES)).node_names == [node]
+        await rig.bind("mid-a-0", node)
+        await rig.until(lambda: bool(rig.cached("mid-a-0").node), "one sits")
+        await rig.group("top", 1, "top")
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+        spec = {
+            "containers": [container],
+            "priorityClassName": "top",
+            "schedulingGroup": {"podGroupName": "top"},
+            "nodeSelector": {"kubernetes.io/hostname": node},
+        }
+        await rig.client.create(PODS, {"metadata": {"name": "top-0"}, "spec": spec})
+        await rig.until(lambda: rig.cache.pod_named("default", "top-0") is not None, "top")
+        await rig.preempt("top-0", **{node: ["mid-a-0"]})
+        await rig.until(lambda: bool(rig.messages("top")), "a decision")
+        assert "are just taking their seats" in rig.messages("top")
+        assert rig.cache.pod_named("default", "mid-a-0") is not None

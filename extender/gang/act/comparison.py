@@ -15,7 +15,7 @@ from extender.gang.act.unit import Unit
 from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.plan.validity import member_problem, present, quick_problem
+from extender.gang.plan.validity import gangs_of, member_problem, present, quick_problem
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Victim
@@ -79,7 +79,7 @@ class Comparison:
             return why
         plan = flight.plan
         ends = {str(key) for key in (flight.key, *plan.takes_over)}
-        ends |= {victim.gang for victim in plan.victims}
+        ends |= gangs_of(plan.victims, snapshot, self._gangs.member_key)
         held = list(self._book.holds())
         holds = [hold for hold in held if str(hold.gang) not in ends]
         holds += nominated_seats(gang, snapshot, {hold.uid for hold in held})

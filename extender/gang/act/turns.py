@@ -19,7 +19,7 @@ from extender.gang.act.planner_thread import Masks, Overran, PlannerThread
 from extender.gang.act.source import Source
 from extender.gang.act.waiting import Version, Waiting
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.plan.validity import unchanged
+from extender.gang.plan.validity import gangs_of, unchanged
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
@@ -28,6 +28,7 @@ from extender.gang.tell.decisions import (
     of_plan,
     of_refusal,
 )
+from extender.groups.composite import keys_of
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
@@ -155,7 +156,9 @@ class Turns:
 
     def _half_gone(self, gang: Gang) -> Refusal | None:
         """Members that must still go would be counted as its own: it would run in part."""
-        if not self._flights.evictions.owes(str(gang.key)):
+        keys = {key for pod in gang.members for key in keys_of(gang.key, pod)}
+        names = map(str, keys | {gang.key})
+        if not any(map(self._flights.evictions.owes, names)):
             return None
         return Refusal(
             gang=gang.key,
@@ -225,17 +228,20 @@ class Turns:
 
     def _takes_from_binding(self, draft: Flight) -> str:
         """Seats and members of a gang that is being seated are left alone until it sits."""
-        broken = {victim.gang for victim in draft.plan.victims}
+        broken = self._broken(draft.plan)
         for other in self._book:
             wanted = other.key in draft.plan.takes_over or str(other.key) in broken
             if wanted and other.binding and other.key != draft.key:
                 return f"the members of {other.key} are just taking their seats"
         return ""
 
+    def _broken(self, plan: Plan) -> set[str]:
+        return gangs_of(plan.victims, self._source.snapshot(), self._resolver.member_key)
+
     def _commit(self, draft: Flight, verb: str, seconds: float) -> Flight:
         """Hold the seats; from here on the flight goes on by itself."""
         plan = draft.plan
-        broken = {victim.gang for victim in plan.victims}
+        broken = self._broken(plan)
         for other in self._book:
             if other.key == draft.key:
                 self._admission.replaced(other)

@@ -15,7 +15,7 @@ does not hold.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
@@ -193,6 +193,18 @@ def present(victim: Victim, snapshot: Snapshot) -> Pod | None:
         if pod.uid == victim.uid:
             return pod
     return None
+
+
+def gangs_of(
+    victims: Sequence[Victim], snapshot: Snapshot, member_key: Callable[[Pod], GangKey | None]
+) -> set[str]:
+    """Return the gangs that victims are of: what each goes with, and what it starts with."""
+    found = {victim.gang for victim in victims}
+    for victim in victims:
+        pod = present(victim, snapshot) if victim.gang else None
+        if pod is not None and pod.hierarchy is not None:
+            found.add(str(member_key(pod)))
+    return found
 
 
 def covered_by_budget(
