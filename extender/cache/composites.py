@@ -29,7 +29,7 @@ class Composites:
         self._below: dict[Name, set[tuple[str, str, str]]] = {}
         """CompositePodGroup, there or not, -> the groups that name it as the one above."""
         self._hierarchies: dict[Name, tuple[str, str]] = {}
-        """Of PodGroups that are part of one."""
+        """Of PodGroups that are part of one and have pods: of the others nobody asks."""
         self._pods: dict[Name, dict[str, None]] = {}
         """PodGroup, there or not, -> uids of its pods."""
 
@@ -37,12 +37,17 @@ class Composites:
         """Return the pod with the hierarchy that its PodGroup has now."""
         if not pod.pod_group:
             return pod
-        hierarchy = self._hierarchies.get((pod.namespace, pod.pod_group))
+        name = (pod.namespace, pod.pod_group)
+        hierarchy = self._hierarchies.get(name) if name in self._pods else self._read(name)
         return pod if pod.hierarchy == hierarchy else replace(pod, hierarchy=hierarchy)
 
     def joined(self, pod: Pod) -> None:
         """Take a pod that names a PodGroup."""
-        self._pods.setdefault((pod.namespace, pod.pod_group), {})[pod.uid] = None
+        name = (pod.namespace, pod.pod_group)
+        pods = self._pods.setdefault(name, {})
+        if not pods and pod.hierarchy is not None:
+            self._hierarchies[name] = pod.hierarchy
+        pods[pod.uid] = None
 
     def left(self, pod: Pod) -> None:
         """Take its end."""
@@ -51,6 +56,7 @@ class Composites:
         del pods[pod.uid]
         if not pods:
             del self._pods[name]
+            self._hierarchies.pop(name, None)
 
     def changed(self, old: GroupObject | None, new: GroupObject | None) -> None:
         """Take a PodGroup or a CompositePodGroup that came, went or changed."""
@@ -77,17 +83,20 @@ class Composites:
                 del self._below[above]
 
     def _leaves(self, key: tuple[str, str, str]) -> list[Name]:
-        """Return the PodGroups at and below a group, in a fixed order."""
+        """Return the PodGroups with pods at and below a group, in a fixed order."""
         level, found = {key}, set()
         for _ in range(MOST_LEVELS):
-            found |= {(namespace, name) for source, namespace, name in level if source == CORE}
+            found |= {key[1:] for key in level if key[0] == CORE and key[1:] in self._pods}
             composites = [one for one in level if one[0] == COMPOSITE]
             level = {below for one in composites for below in self._below.get(one[1:], ())}
         return sorted(found)
 
-    def _look(self, name: Name) -> None:
+    def _read(self, name: Name) -> Hierarchy:
         group = self._groups.get((CORE, *name))
-        hierarchy = None if group is None else hierarchy_of(chain_of(group, self._groups))
+        return None if group is None else hierarchy_of(chain_of(group, self._groups))
+
+    def _look(self, name: Name) -> None:
+        hierarchy = self._read(name)
         if hierarchy == self._hierarchies.get(name):
             return
         if hierarchy is None:

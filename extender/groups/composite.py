@@ -53,9 +53,8 @@ def chain_of(group: GroupObject, groups: Groups) -> Chain:
     rows = [group]
     seen: set[str] = set()
     while name := rows[-1].of:
-        what = f"CompositePodGroup {group.namespace}/{quoted(name)}"
         if name in seen:
-            return Chain(tuple(rows), f"{what} is above itself")
+            return Chain(tuple(rows), f"{_named(group, name)} is above itself")
         if len(rows) == MOST_LEVELS:
             return Chain(
                 tuple(rows),
@@ -63,16 +62,20 @@ def chain_of(group: GroupObject, groups: Groups) -> Chain:
                 f"{group.namespace}/{group.name} is the lowest",
             )
         if len(name) + len(SUFFIX) > MOST_SUBDOMAIN:
-            return Chain(tuple(rows), f"{what}: its name is too long")
+            return Chain(tuple(rows), f"{_named(group, name)}: its name is too long")
         above = groups.get((COMPOSITE, group.namespace, name))
         if above is None:
-            return Chain(tuple(rows), f"{what} does not exist", missing=name)
+            return Chain(tuple(rows), f"{_named(group, name)} does not exist", missing=name)
         if above.min_count is not None and above.min_count < 1:
             least = f"gang.minGroupCount is {above.min_count}, it must be at least 1"
-            return Chain(tuple(rows), f"{what}: {least}")
+            return Chain(tuple(rows), f"{_named(group, name)}: {least}")
         seen.add(name)
         rows.append(above)
     return Chain(tuple(rows))
+
+
+def _named(group: GroupObject, name: str) -> str:
+    return f"CompositePodGroup {group.namespace}/{quoted(name)}"
 
 
 def hierarchy_of(chain: Chain) -> tuple[str, str] | None:

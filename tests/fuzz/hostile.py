@@ -17,6 +17,7 @@ TENANT = "tenant"
 NODES = tuple(f"n{i}" for i in range(6))
 CLASSES = {"": 0, "low": 1, "middle": 999, "urgent": 1000, "highest": 1_000_000_000}
 """Priority class of users -> value; 1000000000 is the most a user's class can have."""
+COMPOSITES = ("c0", "c1", "a", "x" * 250)
 NAMES = ("a", "b", "work", "running")
 ENDS = (-3600, -10, 20, 300, 2000, 10 * 365 * 86400)
 """When terminating pods end, in seconds from now; kube-apiserver writes what DELETE asks for."""
@@ -286,7 +287,47 @@ def groups(draw: st.DrawFn) -> Obj:
         spec |= {"priorityClassName": cls, "priority": CLASSES[cls]}
     if draw(st.integers(0, 4)) == 0:
         spec["schedulingConstraints"] = {"topology": [{"key": draw(topology_keys)}]}
+    if draw(st.integers(0, 2)):
+        spec["parentCompositePodGroupName"] = draw(st.sampled_from(COMPOSITES))
     return {"group": {"metadata": {"name": draw(st.sampled_from(NAMES))}, "spec": spec}}
+
+
+@st.composite
+def composites(draw: st.DrawFn) -> Obj:
+    """A CompositePodGroup, deleted at once now and then."""
+    cls = draw(st.sampled_from(tuple(CLASSES)))
+    policy: Obj = (
+        {"gang": {"minGroupCount": draw(counts)}} if draw(st.booleans()) else {"basic": {}}
+    )
+    spec: Obj = {
+        "schedulingPolicy": policy,
+        "disruptionMode": draw(st.sampled_from(({"all": {}}, {"all": {}}, {"single": {}}))),
+        "preemptionPolicy": draw(st.sampled_from(("PreemptLowerPriority",) * 3 + ("Never",))),
+    }
+    if cls:
+        spec |= {"priorityClassName": cls, "priority": CLASSES[cls]}
+    if draw(st.integers(0, 4)) == 0:
+        spec["schedulingConstraints"] = {"topology": [{"key": draw(topology_keys)}]}
+    if draw(st.integers(0, 2)) == 0:
+        spec["parentCompositePodGroupName"] = draw(st.sampled_from(COMPOSITES))
+    return {
+        "composite": {"metadata": {"name": draw(st.sampled_from(COMPOSITES))}, "spec": spec},
+        "gone": draw(st.integers(0, 5)) == 0,
+    }
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Obj:
+    """A tree whose groups have pods bound and pending."""
+    found = [draw(composites()), draw(composites())]
+    for _ in range(draw(st.integers(1, 3))):
+        g = draw(groups())
+        found.append(g)
+        many = draw(pods())
+        many["pod"]["spec"]["schedulingGroup"] = {"podGroupName": g["group"]["metadata"]["name"]}
+        many["pod"]["metadata"]["labels"] = {}
+        found.append(many)
+    return {"several": draw(st.permutations(found))}
 
 
 member_groups = st.builds(
@@ -336,6 +377,17 @@ def shielded(draw: st.DrawFn) -> Obj:
     return {"several": [many, small]}
 
 
-steps = st.one_of(pods(), pods(), pods(), shielded(), groups(), member_groups, budgets)
+steps = st.one_of(
+    pods(),
+    pods(),
+    pods(),
+    shielded(),
+    trees(),
+    trees(),
+    composites(),
+    groups(),
+    member_groups,
+    budgets,
+)
 attacks = st.tuples(st.booleans(), st.lists(steps, min_size=1, max_size=8))
 """Whether the administrator lets the tenant opt out, and what it creates, in order."""

@@ -20,6 +20,7 @@ from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.single import single_gang
 from extender.gang.plan.validity import present, unit_problem
+from extender.groups.composite import chain_of
 from extender.groups.resolver import Resolver
 from extender.model.decode import (
     decode_budget,
@@ -64,6 +65,8 @@ class World:
         self.planner = Planner(SETTINGS, self.resolver)
         self.store = Store(self.resolver.member_key, lambda: NOW, CacheStats())
         self.may_opt_out = may_opt_out
+        if not may_opt_out:
+            self.store.read_groups_of(frozenset(("core", "core-composite")))
         self.sent = 0
         """Bytes of JSON that the tenant has written."""
         self.seen: Counter[str] = Counter()
@@ -157,6 +160,18 @@ class World:
                     self.take(each)
             elif kind == "pod":
                 self._create_pods(step)
+            elif kind == "composite":
+                data = self._json(document, TENANT)
+                self.sent += len(data)
+                record = decode_group("core-composite", data)
+                table = self.store.groups["core-composite"]
+                old = table.rows.get(("core-composite", TENANT, record.name))
+                if step["gone"] and old is not None:
+                    table.remove(old)
+                else:
+                    if old is not None and old.uid != record.uid:
+                        table.remove(old)
+                    table.put(record)
             elif kind in ("group", "member", "budget"):
                 data = self._json(document, TENANT)
                 self.sent += len(data)
@@ -298,5 +313,8 @@ class World:
         key = self.resolver.member_key(pod)
         if key is None or key.dialect != "pod-group":
             return False
-        stated = state.groups.get(("core", key.namespace, key.name))
-        return stated is not None and (stated.priority or 0) >= asked
+        stated = state.groups.get(("core", key.namespace, pod.pod_group))
+        if stated is None:
+            return False
+        chain = chain_of(stated, state.groups)
+        return (chain.rows[-1].priority or 0) >= asked

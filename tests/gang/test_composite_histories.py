@@ -13,14 +13,17 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from extender.cache import composites
 from extender.cache.stats import CacheStats
 from extender.cache.store import Store
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.plan.assemble import assemble
+from extender.groups.composite import Chain, Groups
 from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from tests.groups.build import pod
 from tests.groups.composites import composite, pod_group
 
 COMPOSITES = ("c0", "c1", "c2", "c3")
@@ -100,12 +103,35 @@ def test_what_is_kept_equals_what_is_read(seed: int) -> None:
         assert dict(held.pending) == dict(fresh.pending)
         for key in held.members:
             assert history.kept.resolve(key, held) == history.resolver.resolve(key, fresh)
-    relisted = [replace(pod, hierarchy=None) for pod in history.pods.values()]
+    relisted = [replace(each, hierarchy=None) for each in history.pods.values()]
     before = history.store.feed.generation
-    for pod in relisted:
-        history.store.pods.put(pod, force=True)
+    for each in relisted:
+        history.store.pods.put(each, force=True)
     assert history.store.feed.generation == before, "a pod read again is no other pod"
     for table in history.store.groups.values():
         table.clear()
     history.groups.clear()
     assert dict(history.store.snapshot().members) == dict(history.assembled().members)
+
+
+def test_groups_without_pods_cost_an_event_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant may make ten thousand of them, and change what is above them all day."""
+    read: list[str] = []
+    chain_of = composites.chain_of
+
+    def counted(group: GroupObject, groups: Groups) -> Chain:
+        read.append(group.name)
+        return chain_of(group, groups)
+
+    monkeypatch.setattr(composites, "chain_of", counted)
+    moved: list[str] = []
+    kept = composites.Composites(lambda uid, hierarchy: moved.append(uid))
+    for number in range(100):
+        kept.changed(None, pod_group(f"g{number}", of="c0"))
+    member = kept.placed(pod("p", group="g7"))
+    kept.joined(member)
+    read.clear()
+    kept.changed(None, composite("c0"))
+    assert read == ["g7"]
+    assert moved == [member.uid]
+    assert kept.placed(pod("q", group="g8")).hierarchy == ("g8", "g8")
