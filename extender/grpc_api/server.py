@@ -27,6 +27,8 @@ from extender.grpc_api.verbs import VerbCalls
 from extender.model.errors import InvalidInput
 from extender.model.grpc_address import parse
 from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, watch_pb2
+from extender.server.review_turns import MOST_WAITING
+from extender.server.tokens import AT_ONCE
 from extender.verbs.what_ifs import WhatIfs
 
 FILES = (extender_pb2, plan_pb2, watch_pb2)
@@ -92,7 +94,9 @@ class GrpcServer:
         limits = settings.grpc
         beside = 2 * health.MOST + reflecting.MOST
         held = settings.bind.max_held if settings.bind.enabled else 0
-        most = limits.max_calls + limits.max_streams + beside + SPARE + held
+        # Whoever waits for a token's review has a place of the library's, and no verb's.
+        reviews = MOST_WAITING + AT_ONCE
+        most = limits.max_calls + limits.max_streams + beside + SPARE + held + reviews
         server = grpc.aio.server(
             options=(
                 ("grpc.max_receive_message_length", largest(settings)),

@@ -73,7 +73,9 @@ class ReviewTurns:
             longest = max(lines.values(), key=len)
             if len(longest) <= len(line) + 1:
                 raise Crowded
-            longest.pop().set_exception(Crowded())
+            last = longest.pop()
+            if not last.done():  # else its caller has just left
+                last.set_exception(Crowded())
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         lines.setdefault(caller, deque()).append(future)
         try:

@@ -5,8 +5,9 @@ See docs/security.md, row 9.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,8 +19,9 @@ from msgspec.structs import replace
 
 from extender.grpc_api.rights import rules_of
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
+from extender.server.review_turns import MOST_OF_ONE
 from tests.grpc_api.site import LOCAL, Callers, Site, calling, serving
-from tests.grpc_api.test_calls import refused
+from tests.grpc_api.test_calls import refused, until
 from tests.grpc_api.test_limits import QUESTION
 from tests.grpc_api.test_listening import tls, trusting
 from tests.server.doubles import Echo
@@ -172,3 +174,34 @@ async def test_turned_off_they_are_off_on_loopback_too(method: str) -> None:
 def test_rules(listen: str, debug: bool | None, shown: str) -> None:
     settings = Settings(grpc=GrpcSettings(listen=listen), server=ServerSettings(debug=debug))
     assert rules_of(settings).debug == shown
+
+
+async def test_tokens_that_wait_for_their_review_take_no_place_of_a_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each connection counts as an address, and the API server takes its time."""
+    addresses: dict[str, str] = {}
+    came: list[str] = []
+
+    def host_of(peer: str) -> str:
+        came.append(peer)
+        return addresses.setdefault(peer, f"10.0.0.{len(addresses)}")
+
+    monkeypatch.setattr("extender.grpc_api.rights.host_of", host_of)
+    async with shared(tmp_path, monkeypatch, True) as one, AsyncExitStack() as stack:
+        one.api.gate = asyncio.Event()
+        verbs = await stack.enter_async_context(one.caller("kube-scheduler.local"))
+        assert (await verbs.extender.Filter(QUESTION)).unchanged
+        strangers = [
+            await stack.enter_async_context(one.caller("somebody.local")) for _ in range(8)
+        ]
+        calls = [
+            asyncio.ensure_future(asked(each, "/podgroup.v1.PlanService/Plan", f"{n} {k}"))
+            for n, each in enumerate(strangers)
+            for k in range(MOST_OF_ONE)
+        ]
+        await until(lambda: len(came) + sum(call.done() for call in calls) >= len(calls))
+        for _ in range(5):
+            assert (await verbs.extender.Filter(QUESTION)).unchanged
+        one.api.gate.set()
+        await asyncio.gather(*calls)

@@ -196,3 +196,27 @@ async def test_the_listener_tells_callers_apart_by_their_addresses(api: SlowApi)
             assert api.held == 1
             api.open.set()
             assert set(await asyncio.gather(*asking)) <= {401, 503}
+
+
+async def test_a_newcomer_waits_where_the_last_of_the_longest_line_has_just_left() -> None:
+    turns, met = ReviewTurns(AT_ONCE), asyncio.Event()
+
+    async def hold(caller: str) -> None:
+        async with turns.turn(caller, known=False):
+            await met.wait()
+
+    tasks = [asyncio.create_task(hold(each)) for each in "xyz"]
+    await asyncio.sleep(0)
+    lines = [
+        [asyncio.create_task(hold(f"stranger {k}")) for _ in range(MOST_OF_ONE)]
+        for k in range(MOST_WAITING // MOST_OF_ONE)
+    ]
+    await asyncio.sleep(0)
+    newcomer = asyncio.create_task(hold("newcomer"))
+    for line in lines:
+        line[-1].cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not newcomer.done() or newcomer.exception() is None
+    met.set()
+    await asyncio.gather(*tasks, newcomer, *(each for line in lines for each in line[:-1]))
