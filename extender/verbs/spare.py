@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from extender.gang.act.book import Book
-from extender.model.objects import Pod, Requests
+from extender.model.objects import GangKey, Pod, Requests
 from extender.model.texts import some
 
 ALLOWANCE_SECONDS = 5.0
@@ -44,7 +44,7 @@ class Claim(Struct, frozen=True):
     """What seats on a node take beyond what those who leave give back."""
 
     amounts: dict[str, int]
-    gangs: str
+    gangs: tuple[GangKey, ...]
 
 
 class Spare:
@@ -83,7 +83,7 @@ class Spare:
             return "the node is not known here yet, and seats are held on it"
         if short is None:
             return None
-        return f"its room is held for {claim.gangs} (short of {short})"
+        return f"its room is held for {_told(claim.gangs, pod.namespace)} (short of {short})"
 
     def offered(self, pod: Pod, node: str) -> None:
         """Note that the pod may be assumed on the node from now on."""
@@ -111,7 +111,7 @@ class Spare:
         for _, requests in self._book.leaving_on(node):
             for name, amount in requests:
                 amounts[name] = amounts.get(name, 0) - amount
-        return Claim(amounts, some(sorted({str(hold.gang) for hold in holds})))
+        return Claim(amounts, tuple(sorted({hold.gang for hold in holds})))
 
     def _live(self, node: str) -> dict[str, Allowance]:
         allowed = self._allowed.get(node)
@@ -128,6 +128,13 @@ class Spare:
         """Whether the cache shows where the pod went. One it does not know yet is underway."""
         pod = self._rooms.pod(uid)
         return pod is not None and bool(pod.node)
+
+
+def _told(gangs: tuple[GangKey, ...], namespace: str) -> str:
+    """Name the gangs of one namespace: others' names are not for its tenant to read."""
+    own = [str(key) for key in gangs if key.namespace == namespace]
+    others = len(gangs) - len(own)
+    return some([*own, f"{others} of other namespaces"]) if others else some(own)
 
 
 def _add(wants: dict[str, int], requests: Requests, sign: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.gang.act.book import Flight
 from extender.gang.act.flights import ANSWER_SECONDS
+from extender.wire.filter import FilterArgs
 from tests.gang.rig import Rig
 
 
@@ -63,3 +64,20 @@ async def test_a_member_that_asks_again_before_the_seats_open_makes_them_firm_no
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
     assert not flight.binding
     assert rig.coordinator.book.version > before
+
+
+async def test_what_is_held_for_others_is_told_without_their_names(rig: Rig) -> None:
+    flight, _ = await seated(rig)
+    await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "spy"}})
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    pods = "/api/v1/namespaces/spy/pods"
+    await rig.client.create(
+        pods, {"metadata": {"name": "spy"}, "spec": {"containers": [container]}}
+    )
+    await rig.until(lambda: rig.cache.pod_named("spy", "spy") is not None, "spy")
+    spy = rig.cache.pod_named("spy", "spy")
+    assert spy is not None
+    answer = await rig.verbs.filter(FilterArgs(spy, ["n0", "n1"]))
+    told = " ".join({**answer.failed, **answer.failed_and_unresolvable}.values())
+    assert "held for 1 of other namespaces" in told
+    assert flight.key.name not in told

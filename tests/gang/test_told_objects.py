@@ -50,6 +50,22 @@ async def test_podgroup_job_and_jobset_read_why_their_gang_waits(rig: Rig) -> No
     assert jobset["involvedObject"]["apiVersion"] == "jobset.x-k8s.io/v1alpha2"
 
 
+async def test_names_of_other_namespaces_are_not_told_to_the_preemptors_owner(rig: Rig) -> None:
+    await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "secret"}})
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    spec = {"nodeName": "n0", "priorityClassName": "low", "containers": [container]}
+    pods = "/api/v1/namespaces/secret/pods"
+    await rig.client.create(pods, {"metadata": {"name": "merger-0"}, "spec": spec})
+    await rig.pod("low-1", cls="low", on="n1")
+    await rig.gang("high", 2, "high")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "all")
+    await rig.preempt("high-0", n0=[], n1=["low-1"])
+    items = await told(rig, ("PodGroup", "high", "GangPreempting"))
+    (text,) = {each["message"] for each in items if each["reason"] == "GangPreempting"}
+    assert "default/low-1 (priority 1), 1 of other namespaces (priority 1)" in text
+    assert "merger" not in "".join(each["message"] for each in items)
+
+
 async def test_both_podgroups_read_of_a_preemption_once(rig: Rig) -> None:
     await full_cluster(rig)
     await rig.preempt("high-0", n0=["low-0"], n1=["low-1"])

@@ -203,8 +203,14 @@ class Notices:
 
     def _tell_members(self, flight: Flight) -> None:
         victims = flight.plan.victims
-        names = ", ".join(f"{v.namespace}/{v.name} (priority {v.priority})" for v in victims[:8])
-        more = f" and {len(victims) - 8} more" if len(victims) > 8 else ""
+        own = [victim for victim in victims if victim.namespace == flight.key.namespace]
+        others = sorted(v.priority for v in victims if v.namespace != flight.key.namespace)
+        parts = [f"{v.namespace}/{v.name} (priority {v.priority})" for v in own[:8]]
+        if others:  # whoever reads events here may not list pods there
+            span = f"{others[0]} to {others[-1]}" if others[0] < others[-1] else f"{others[0]}"
+            parts.append(f"{len(others)} of other namespaces (priority {span})")
+        names = ", ".join(parts)
+        more = f" and {len(own) - 8} more" if len(own) > 8 else ""
         note = (
             f"evicting {len(victims)} pods for {flight.key} (priority {flight.plan.priority}), "
             f"{flight.plan.proof}: {names}{more}"
