@@ -18,7 +18,7 @@ from extender.cache.stats import CacheStats
 from extender.cache.store import Store
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.plan.assemble import assemble
-from extender.groups.composite import Chain, Groups
+from extender.groups.composite import Chain, Groups, chain_of
 from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
@@ -117,7 +117,6 @@ def test_what_is_kept_equals_what_is_read(seed: int) -> None:
 def test_groups_without_pods_cost_an_event_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenant may make ten thousand of them, and change what is above them all day."""
     read: list[str] = []
-    chain_of = composites.chain_of
 
     def counted(group: GroupObject, groups: Groups) -> Chain:
         read.append(group.name)
