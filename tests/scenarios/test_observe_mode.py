@@ -108,7 +108,7 @@ class Stage:
                 found: dict[str, Any] = await answer.json()
             if fine(found):
                 return found
-            assert time.monotonic() < until, (found["weeks"], self.extender.log.read_text())
+            assert time.monotonic() < until, f"{found['weeks']}\n{self.extender.log.read_text()}"
             await asyncio.sleep(0.2)
 
 
