@@ -154,19 +154,21 @@ class Cases:
         later, self._later = self._later, set()
         for key in later - self.open.keys():
             self.begin(key, fresh=False)
-        self._settle()
+        # One moment for both: no gang is told of before the victims that went for it are counted.
+        now = self._clocks.monotonic()
+        self._settle(now)
         snapshot = self._snapshot()
         for case in self:
-            self._look(case, self.gangs.resolve(case.key, snapshot), snapshot)
+            self._look(case, self.gangs.resolve(case.key, snapshot), snapshot, now)
 
     def pause(self) -> None:
         """Count no time: nobody knows how things stand."""
         for case in self.open.values():
             case.looked = self._clocks.monotonic()
 
-    def _settle(self) -> None:
+    def _settle(self, now: float) -> None:
         """Count victims whose preemptor and whose gang's fate show by now."""
-        due = self._clocks.monotonic() - SETTLE_SECONDS
+        due = now - SETTLE_SECONDS
         ready = [each for each in self._sightings if each[0].at <= due]
         if not ready:
             return
@@ -225,8 +227,7 @@ class Cases:
         key = None if pod is None else self.gangs.member_key(pod)
         return None if key is None else self.open.get(key)
 
-    def _look(self, case: Case, gang: Gang, snapshot: Snapshot) -> None:
-        now = self._clocks.monotonic()
+    def _look(self, case: Case, gang: Gang, snapshot: Snapshot, now: float) -> None:
         passed, case.looked = now - case.looked, now
         told, bound = case.told, len(gang.bound)
         told.quorum = max(told.quorum, gang.min_count)
