@@ -11,8 +11,10 @@ from msgspec.structs import asdict, replace
 from extender.gang.tell.decisions import Outcome
 from extender.model.gang import Gang
 from extender.model.mode import EnforceSettings
+from extender.model.objects import GangKey
 from extender.model.plan import Plan, Refusal
 from extender.model.policy import NamespaceSelector
+from extender.model.snapshot import Snapshot
 from extender.observe.cases import GONE_SECONDS, PART_SECONDS
 from extender.observe.observer import Observer
 from extender.observe.preemptions import SETTLE_SECONDS
@@ -282,3 +284,23 @@ async def test_surplus_members_of_a_gang_that_runs_open_no_case(bed: Bed) -> Non
     await bed.tried("low-2")
     await bed.rounds()
     assert counted(bed) == {}
+
+
+async def test_a_gang_is_told_of_after_the_victims_that_went_for_it(bed: Bed) -> None:
+    """However long a tick takes between counting victims and looking at gangs."""
+    await bed.gang("small", 1, "high")
+    await bed.rounds()
+    await bed.preempts("small-0", "low-0")
+    await bed.bound("small-0", "n0")
+    await bed.rounds()
+    resolve = bed.observer.cases.gangs.resolve
+
+    def slow(key: GangKey, snapshot: Snapshot) -> Gang:
+        bed.clock += 5.0
+        return resolve(key, snapshot)
+
+    bed.observer.cases.gangs.resolve = slow  # type: ignore[method-assign]
+    await bed.observer._tick()
+    assert "whole" not in counted(bed)
+    await bed.observer._tick()
+    assert counted(bed)["evicted_for_gangs"] == counted(bed)["whole"] == 1
