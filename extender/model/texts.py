@@ -1,8 +1,9 @@
-"""Messages that many get to read, cut to a length that many can be sent."""
+"""Messages that many get to read, cut to a length that many can be sent; and times in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 MOST_BYTES = 256
 """Of one message: kube-scheduler is sent one for each node, and repeats them in events."""
@@ -23,3 +24,8 @@ def some(parts: Sequence[str], most: int = 3, of: int | None = None, by: str = "
     """Return a few parts as one text, and how many more there are of ``of`` in all."""
     left = (len(parts) if of is None else of) - most
     return by.join(parts[:most]) + (f" and {left} more" if left > 0 else "")
+
+
+def rfc3339(seconds: float) -> str:
+    """Return seconds since the epoch as the API writes times."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,7 +13,6 @@ import msgspec
 
 from extender.cache.stats import CacheStats
 from extender.cache.store import Store
-from extender.gang.act.evictor import rfc3339
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.incremental.protection import MIRROR_ANNOTATION, Protections
 from extender.gang.plan.assemble import assemble
@@ -36,6 +35,7 @@ from extender.model.plan import Plan, Refusal
 from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import rfc3339
 from extender.verbs.filter import hold_back
 from extender.wire.filter import FilterArgs, encode_filter_result
 from tests.fuzz.hostile import CLASSES, NODES, TENANT

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
-from extender.gang.act.evictor import Evictor, rfc3339
+from extender.gang.act.evictor import Evictor
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import unit_problem
 from extender.groups.resolver import Resolver
@@ -19,6 +19,7 @@ from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal, Victim
 from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.settings import EvictionSettings, Settings
+from extender.model.texts import rfc3339
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot

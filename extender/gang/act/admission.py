@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
@@ -32,6 +31,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import rfc3339
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -122,7 +122,7 @@ class Admission:
             return Refusal(
                 gang=gang.key,
                 code="suspended",
-                message=f"suspended until {_moment(held.until)}"
+                message=f"suspended until {rfc3339(held.until)}"
                 f"{' or until it changes' if held.looks else ''}: {held.why}",
             )
         now = self._clocks.monotonic()
@@ -227,7 +227,7 @@ class Admission:
         self.suspensions.add(suspension)
         change = " or until the gang changes" if suspension.looks else ""
         note = (
-            f"no plan is made for {suspension.gang} until {_moment(suspension.until)}{change}: "
+            f"no plan is made for {suspension.gang} until {rfc3339(suspension.until)}{change}: "
             f"{suspension.why}"
         )
         self._warn(pods, "GangSuspended", note)
@@ -257,8 +257,8 @@ class Admission:
                     "gang": str(held.gang),
                     "cause": held.cause.value,
                     "why": held.why,
-                    "since": _moment(held.since),
-                    "until": _moment(held.until),
+                    "since": rfc3339(held.since),
+                    "until": rfc3339(held.until),
                     "untilItChanges": bool(held.looks),
                 }
                 for held in self.suspensions.present()
@@ -274,7 +274,3 @@ class Admission:
 
 def _evicted(flight: Flight) -> int:
     return sum(victim.uid in flight.sent for victim in flight.plan.victims)
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

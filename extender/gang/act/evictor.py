@@ -17,7 +17,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from itertools import count
 from typing import TypeVar
@@ -32,6 +32,7 @@ from extender.kube.gate import CalledOff, while_wanted
 from extender.model.plan import Victim
 from extender.model.reduce import PREEMPTED
 from extender.model.settings import EvictionSettings
+from extender.model.texts import rfc3339
 
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
@@ -268,11 +269,6 @@ async def answered(request: Awaitable[Answer], seconds: float = REQUEST_SECONDS)
             return await request
     except TimeoutError:
         raise Unavailable(0, "Timeout", f"no answer within {seconds:g} s") from None
-
-
-def rfc3339(seconds: float) -> str:
-    """Return seconds since the epoch as the API writes times."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def passing(error: ApiError) -> bool:

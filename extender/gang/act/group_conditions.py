@@ -20,7 +20,6 @@ from msgspec import Struct
 from extender.cache.discovery import served
 from extender.gang.act.background import Background
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.evictor import rfc3339
 from extender.gang.act.leadership import Leadership
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.kube.api import KubeApi
@@ -29,7 +28,7 @@ from extender.kube.gate import hint
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject
 from extender.model.snapshot import Snapshot
-from extender.model.texts import cut
+from extender.model.texts import cut, rfc3339
 
 log = structlog.get_logger("gang")
 

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from extender.gang.act.evictor import rfc3339
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound
 from extender.kube.gate import hint
 from extender.model.objects import Pod
+from extender.model.texts import rfc3339
 
 SEAT_ANNOTATION = "podgroup-extender.io/seat"
 WAKE_ANNOTATION = "podgroup-extender.io/woken"

@@ -17,13 +17,14 @@ from urllib.parse import quote
 import structlog
 
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.evictor import answered, rfc3339
+from extender.gang.act.evictor import answered
 from extender.gang.act.leadership import Leadership
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import CalledOff, hint, while_wanted
 from extender.model.errors import ExtenderError
 from extender.model.status import MARK_LABEL, StatusSettings
+from extender.model.texts import rfc3339
 
 log = structlog.get_logger("status")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import yaml
 from msgspec import Struct
 
 from extender.gang.tell.lately import Trouble
-from extender.model.texts import cut
+from extender.model.texts import cut, rfc3339
 
 MOST_BYTES = 16 * 1024
 """Of the text: a page or two. A ConfigMap may have a megabyte, which nobody reads."""
@@ -101,16 +100,11 @@ def text_of(whole: Whole, most_bytes: int = MOST_BYTES) -> str:
     return cut(text, most_bytes)
 
 
-def moment(seconds: float) -> str:
-    """Return a wall clock time as the API writes them."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _document(whole: Whole, entries: int) -> dict[str, Any]:
     return {
         "leader": {
             "identity": cut(whole.leader, NAME_BYTES) or "the only replica",
-            "since": moment(whole.leading_since),
+            "since": rfc3339(whole.leading_since),
             "epoch": whole.epoch,
         },
         "version": whole.version,
@@ -132,7 +126,7 @@ def _document(whole: Whole, entries: int) -> dict[str, Any]:
                     "priority": gang.priority,
                     "state": gang.state,
                     "members": gang.members,
-                    "since": None if gang.since is None else moment(gang.since),
+                    "since": None if gang.since is None else rfc3339(gang.since),
                     "why": cut(gang.why, WHY_BYTES),
                 }
                 for gang in whole.waiting[:entries]
@@ -149,7 +143,7 @@ def _document(whole: Whole, entries: int) -> dict[str, Any]:
                     "plan": plan.plan,
                     "priority": plan.priority,
                     "state": plan.state,
-                    "since": moment(plan.since),
+                    "since": rfc3339(plan.since),
                     "seatsNotTaken": plan.seats,
                     "victimsNotGone": plan.victims,
                     "waitsForTerminating": plan.waits,
@@ -159,11 +153,11 @@ def _document(whole: Whole, entries: int) -> dict[str, Any]:
         },
         "evictionsLastHour": {
             "byResult": dict(whole.evictions),
-            "countedSince": moment(whole.counted_since),
+            "countedSince": rfc3339(whole.counted_since),
         },
         "lastError": None
         if whole.trouble is None
-        else {"time": moment(whole.trouble.time), "what": cut(whole.trouble.what, 2 * WHY_BYTES)},
+        else {"time": rfc3339(whole.trouble.time), "what": cut(whole.trouble.what, 2 * WHY_BYTES)},
     }
 
 
