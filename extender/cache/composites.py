@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from extender.groups.composite import CORE, MOST_LEVELS, chain_of, hierarchy_of
+from extender.groups.composite import MOST_LEVELS, Hierarchy, hierarchy_at
+from extender.model.group_sources import CORE
 from extender.model.objects import GroupObject, Pod
 from extender.model.owner_kinds import COMPOSITE
 
 Name = tuple[str, str]
 """Namespace and name."""
-Hierarchy = tuple[str, str] | None
 
 
 class Composites:
@@ -38,7 +38,8 @@ class Composites:
         if not pod.pod_group:
             return pod
         name = (pod.namespace, pod.pod_group)
-        hierarchy = self._hierarchies.get(name) if name in self._pods else self._read(name)
+        known = name in self._pods
+        hierarchy = self._hierarchies.get(name) if known else hierarchy_at(name, self._groups)
         return pod if pod.hierarchy == hierarchy else replace(pod, hierarchy=hierarchy)
 
     def joined(self, pod: Pod) -> None:
@@ -91,12 +92,8 @@ class Composites:
             level = {below for one in composites for below in self._below.get(one[1:], ())}
         return sorted(found)
 
-    def _read(self, name: Name) -> Hierarchy:
-        group = self._groups.get((CORE, *name))
-        return None if group is None else hierarchy_of(chain_of(group, self._groups))
-
     def _look(self, name: Name) -> None:
-        hierarchy = self._read(name)
+        hierarchy = hierarchy_at(name, self._groups)
         if hierarchy == self._hierarchies.get(name):
             return
         if hierarchy is None:

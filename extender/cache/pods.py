@@ -12,7 +12,7 @@ from extender.cache.columns import ColumnStore
 from extender.cache.composites import Composites
 from extender.cache.feed import Feed
 from extender.cache.stats import CacheStats
-from extender.groups.composite import unit_key
+from extender.groups.composite import Hierarchy, unit_key
 from extender.model.objects import GangKey, Pod
 
 MemberKey = Callable[[Pod], GangKey | None]
@@ -95,7 +95,7 @@ class PodTable:
         if old is not None:
             self._drop(old)
 
-    def _moved(self, uid: str, hierarchy: tuple[str, str] | None) -> None:
+    def _moved(self, uid: str, hierarchy: Hierarchy) -> None:
         """Take that another gang is the pod's: a group of its hierarchy came, went or changed."""
         pod = self.by_uid[uid]
         self._update(pod, structs.replace(pod, hierarchy=hierarchy))

@@ -22,13 +22,13 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.model.group_sources import CORE
 from extender.model.names import MOST_SUBDOMAIN, quoted
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.owner_kinds import COMPOSITE
 
 POD_GROUP: Final = "pod-group"
 """Name of the dialect."""
-CORE: Final = "core"
 MOST_LEVELS: Final = 4
 """Groups above each other, the PodGroup included (WorkloadMaxTreeDepth)."""
 SUFFIX: Final = "..CompositePodGroup"
@@ -36,6 +36,8 @@ SUFFIX: Final = "..CompositePodGroup"
 name. No object's name has two dots in a row."""
 
 Groups = Mapping[tuple[str, str, str], GroupObject]
+Hierarchy = tuple[str, str] | None
+"""As in Pod."""
 
 
 class Chain(Struct, frozen=True, gc=False):
@@ -54,7 +56,7 @@ def chain_of(group: GroupObject, groups: Groups) -> Chain:
     seen: set[str] = set()
     while name := rows[-1].of:
         if name in seen:
-            return Chain(tuple(rows), f"{_named(group, name)} is above itself")
+            return Chain(tuple(rows), f"{composite_text(group.namespace, name)} is above itself")
         if len(rows) == MOST_LEVELS:
             return Chain(
                 tuple(rows),
@@ -62,23 +64,34 @@ def chain_of(group: GroupObject, groups: Groups) -> Chain:
                 f"{group.namespace}/{group.name} is the lowest",
             )
         if len(name) + len(SUFFIX) > MOST_SUBDOMAIN:
-            return Chain(tuple(rows), f"{_named(group, name)}: its name is too long")
+            return Chain(
+                tuple(rows), f"{composite_text(group.namespace, name)}: its name is too long"
+            )
         above = groups.get((COMPOSITE, group.namespace, name))
         if above is None:
-            return Chain(tuple(rows), f"{_named(group, name)} does not exist", missing=name)
+            return Chain(
+                tuple(rows), f"{composite_text(group.namespace, name)} does not exist", missing=name
+            )
         if above.min_count is not None and above.min_count < 1:
             least = f"gang.minGroupCount is {above.min_count}, it must be at least 1"
-            return Chain(tuple(rows), f"{_named(group, name)}: {least}")
+            return Chain(tuple(rows), f"{composite_text(group.namespace, name)}: {least}")
         seen.add(name)
         rows.append(above)
     return Chain(tuple(rows))
 
 
-def _named(group: GroupObject, name: str) -> str:
-    return f"CompositePodGroup {group.namespace}/{quoted(name)}"
+def composite_text(namespace: str, name: str) -> str:
+    """Return by what a CompositePodGroup is told, there or not."""
+    return f"CompositePodGroup {namespace}/{quoted(name)}"
 
 
-def hierarchy_of(chain: Chain) -> tuple[str, str] | None:
+def hierarchy_at(name: tuple[str, str], groups: Groups) -> Hierarchy:
+    """Return Pod.hierarchy of the pods of a PodGroup (namespace, name), there or not."""
+    group = groups.get((CORE, *name))
+    return None if group is None else hierarchy_of(chain_of(group, groups))
+
+
+def hierarchy_of(chain: Chain) -> Hierarchy:
     """Return Pod.hierarchy of the PodGroup's pods: None where it stands alone."""
     if chain.problem or len(chain.rows) == 1:
         return None
@@ -93,15 +106,14 @@ def _gang_name(row: GroupObject) -> str:
 
 def placed(pods: Iterable[Pod], groups: Groups) -> list[Pod]:
     """Return the pods with the hierarchy that these groups make of them."""
-    known: dict[tuple[str, str], tuple[str, str] | None] = {}
+    known: dict[tuple[str, str], Hierarchy] = {}
     found: list[Pod] = []
     for pod in pods:
-        hierarchy = None
+        hierarchy: Hierarchy = None
         if pod.pod_group:
             name = (pod.namespace, pod.pod_group)
             if name not in known:
-                group = groups.get((CORE, *name))
-                known[name] = None if group is None else hierarchy_of(chain_of(group, groups))
+                known[name] = hierarchy_at(name, groups)
             hierarchy = known[name]
         found.append(pod if pod.hierarchy == hierarchy else replace(pod, hierarchy=hierarchy))
     return found

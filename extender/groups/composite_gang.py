@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from extender.groups.composite import CORE, SUFFIX, Chain, chain_of
+from extender.groups.composite import SUFFIX, Chain, chain_of, composite_text
 from extender.groups.dialect import Declaration, checked_min_count
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
+from extender.model.group_sources import CORE
 from extender.model.names import quoted
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.owner_kinds import COMPOSITE
@@ -93,7 +94,7 @@ def of_composite(key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> 
     name = key.name.removesuffix(SUFFIX)
     top = snapshot.groups.get((COMPOSITE, key.namespace, name))
     if top is None:
-        text = f"CompositePodGroup {key.namespace}/{quoted(name)} does not exist"
+        text = f"{composite_text(key.namespace, name)} does not exist"
         return Declaration(problems=(text,))
     tree, chains = _tree(top, members, snapshot)
     if not chains:
@@ -164,8 +165,8 @@ def _unread(group: GroupObject, chain: Chain, members: tuple[Pod, ...]) -> Decla
     """What a PodGroup says while the groups above it are not known: they may ask for more."""
     staying = sum(not pod.deleting for pod in members)
     text = (
-        f"CompositePodGroup {group.namespace}/{quoted(chain.missing)} is not served or must not be "
-        "read, so what must start together is not known"
+        f"{composite_text(group.namespace, chain.missing)} is not served or must not be read, "
+        "so what must start together is not known"
     )
     return Declaration(
         min_count=max(1, staying if group.min_count is None else group.min_count),
@@ -188,5 +189,6 @@ def _other_domains(rows: Iterable[GroupObject]) -> tuple[str, ...]:
 
 
 def _told(row: GroupObject) -> str:
-    kind = "CompositePodGroup" if row.source == COMPOSITE else "PodGroup"
-    return f"{kind} {row.namespace}/{quoted(row.name)}"
+    if row.source == COMPOSITE:
+        return composite_text(row.namespace, row.name)
+    return f"PodGroup {row.namespace}/{quoted(row.name)}"

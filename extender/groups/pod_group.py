@@ -9,10 +9,11 @@ on a PodGroup may be part of a CompositePodGroup: see extender.groups.composite.
 
 from __future__ import annotations
 
-from extender.groups.composite import CORE, POD_GROUP, SUFFIX
+from extender.groups.composite import POD_GROUP, SUFFIX
 from extender.groups.composite_gang import of_composite, of_part
 from extender.groups.dialect import Declaration, checked_min_count
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
+from extender.model.group_sources import CORE
 from extender.model.names import quoted
 from extender.model.objects import GangKey, Pod
 from extender.model.owner_kinds import CORE_WORKLOAD

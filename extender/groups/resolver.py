@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.markers import all_keys
 from extender.groups.registry import DIALECTS, chosen
@@ -58,6 +59,10 @@ class Resolver:
         except Exception:  # a mistake of ours about this pod
             return next(iter(_named(pod, self._keys)), None)
         return None
+
+    def unit_key(self, pod: Pod) -> GangKey | None:
+        """Return what the pod goes with as a victim, None for a pod of no gang."""
+        return unit_key(self.member_key(pod), pod)
 
     def conflict(self, pod: Pod) -> str | None:
         """Return the text of a conflict: explicit dialects that name different groups."""

@@ -8,7 +8,6 @@ from cachetools import LRUCache, TTLCache
 
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.last_check import KeptGangs
-from extender.groups.composite import unit_key
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
@@ -83,7 +82,7 @@ class Cases:
         """Take note of one pod event."""
         sighting = self._preemptions.observe(old, new)
         if sighting is not None and len(self._sightings) < MOST_SIGHTINGS:
-            key = unit_key(self.gangs.member_key(sighting.victim), sighting.victim)
+            key = self.gangs.unit_key(sighting.victim)
             # As it is now, with its other members: a moment later its controller may end them.
             gang = None if key is None else self._resolver.resolve(key, self._snapshot())
             self._sightings.append((sighting, gang))

@@ -17,7 +17,6 @@ from extender.gang.act.book import Flight
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.lists import samples
 from extender.gang.plan.single import single_gang
-from extender.groups.composite import unit_key
 from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
@@ -149,7 +148,7 @@ class Preempt:
         return flight is not None and flight.binding
 
     def _goes_whole(self, victim: Pod, snapshot: Snapshot) -> bool:
-        key = unit_key(self._context.resolver.member_key(victim), victim)
+        key = self._context.resolver.unit_key(victim)
         gang = None if key is None else self._context.resolver.resolve(key, snapshot)
         if gang is None:
             return False

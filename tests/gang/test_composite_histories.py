@@ -18,7 +18,7 @@ from extender.cache.stats import CacheStats
 from extender.cache.store import Store
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.plan.assemble import assemble
-from extender.groups.composite import Chain, Groups, chain_of
+from extender.groups.composite import Groups, Hierarchy, hierarchy_at
 from extender.groups.resolver import Resolver
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
@@ -118,11 +118,11 @@ def test_groups_without_pods_cost_an_event_nothing(monkeypatch: pytest.MonkeyPat
     """A tenant may make ten thousand of them, and change what is above them all day."""
     read: list[str] = []
 
-    def counted(group: GroupObject, groups: Groups) -> Chain:
-        read.append(group.name)
-        return chain_of(group, groups)
+    def counted(name: tuple[str, str], groups: Groups) -> Hierarchy:
+        read.append(name[1])
+        return hierarchy_at(name, groups)
 
-    monkeypatch.setattr(composites, "chain_of", counted)
+    monkeypatch.setattr(composites, "hierarchy_at", counted)
     moved: list[str] = []
     kept = composites.Composites(lambda uid, hierarchy: moved.append(uid))
     for number in range(100):

@@ -18,7 +18,6 @@ from extender.gang.plan.validity import (
     victim_problem,
     whole_again,
 )
-from extender.groups.composite import unit_key
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -38,6 +37,10 @@ class KeptGangs:
     def member_key(self, pod: Pod) -> GangKey | None:
         """Return the key of the gang the pod belongs to."""
         return self._resolver.member_key(pod)
+
+    def unit_key(self, pod: Pod) -> GangKey | None:
+        """Return the key of what the pod goes with."""
+        return self._resolver.unit_key(pod)
 
     def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in this snapshot."""
@@ -95,7 +98,7 @@ class LastCheck:
         """Return what a victim goes with now: the same object while that is unchanged."""
         snapshot = self._snapshot()
         pod = present(victim, snapshot)
-        key = None if pod is None else unit_key(self._gangs.member_key(pod), pod)
+        key = None if pod is None else self._gangs.unit_key(pod)
         return None if key is None else self._gangs.resolve(key, snapshot)
 
     def of_unit(self, victims: Iterable[Victim], priority: int, shown: Snapshot) -> str:

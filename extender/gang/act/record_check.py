@@ -6,16 +6,11 @@ aside whatever its signature says. What merely does not hold any more is no reas
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from msgspec.structs import replace
 
 from extender.gang.act.record import Record
 from extender.gang.plan.single import SINGLE
-from extender.gang.plan.validity import present
-from extender.groups.composite import unit_key
-from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
+from extender.gang.plan.validity import Resolves, present
 from extender.model.plan import Victim
 from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.snapshot import Snapshot
@@ -24,17 +19,7 @@ HIGHEST = SYSTEM_CRITICAL + 1000
 """system-node-critical, the highest priority there is."""
 
 
-class Gangs(Protocol):
-    """What tells a pod's gang now."""
-
-    def member_key(self, pod: Pod) -> GangKey | None:
-        """Return the key of the pod's gang, None for a pod of no gang."""
-
-    def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
-        """Return the gang as it is in the snapshot."""
-
-
-def doubt(record: Record, snapshot: Snapshot, gangs: Gangs, *, signed: bool) -> str:
+def doubt(record: Record, snapshot: Snapshot, gangs: Resolves, *, signed: bool) -> str:
     """Return why a record that was read must not be acted on at all, "" when it may be.
 
     ``signed``: its signature is ours, so that what it says of a preemptor that is gone counts.
@@ -73,7 +58,7 @@ def doubt(record: Record, snapshot: Snapshot, gangs: Gangs, *, signed: bool) -> 
     return ""
 
 
-def without_strangers(record: Record, snapshot: Snapshot, gangs: Gangs) -> Record:
+def without_strangers(record: Record, snapshot: Snapshot, gangs: Resolves) -> Record:
     """Return the record without victims that are not of the unit they are to go with.
 
     A pod's owner may have changed the label that names its gang. That is no reason to leave
@@ -83,12 +68,12 @@ def without_strangers(record: Record, snapshot: Snapshot, gangs: Gangs) -> Recor
     return replace(record, plan=replace(record.plan, victims=kept))
 
 
-def _left(victim: Victim, snapshot: Snapshot, gangs: Gangs) -> bool:
+def _left(victim: Victim, snapshot: Snapshot, gangs: Resolves) -> bool:
     pod = present(victim, snapshot) if victim.unit else None
-    return pod is not None and str(unit_key(gangs.member_key(pod), pod)) != victim.unit
+    return pod is not None and str(gangs.unit_key(pod)) != victim.unit
 
 
-def priority_of(record: Record, snapshot: Snapshot, gangs: Gangs, *, signed: bool) -> int:
+def priority_of(record: Record, snapshot: Snapshot, gangs: Resolves, *, signed: bool) -> int:
     """Return at what priority begun units may be finished: the plan's, as far as it is justified.
 
     When members of the preemptor are there, by theirs; when not, only a signature, or the
@@ -99,7 +84,7 @@ def priority_of(record: Record, snapshot: Snapshot, gangs: Gangs, *, signed: boo
     return min(record.plan.priority, _justified(record, snapshot, gangs))
 
 
-def _justified(record: Record, snapshot: Snapshot, gangs: Gangs) -> int:
+def _justified(record: Record, snapshot: Snapshot, gangs: Resolves) -> int:
     """The preemptor's priority now; the highest of users' classes when it is gone."""
     key = record.plan.gang
     if key.dialect == SINGLE:

@@ -20,10 +20,9 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.record import Record
-from extender.gang.act.record_check import Gangs, doubt, priority_of, without_strangers
-from extender.gang.plan.validity import present, whole_again
+from extender.gang.act.record_check import doubt, priority_of, without_strangers
+from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.gang.tell.decisions import Decision, Outcome, of_plan
-from extender.groups.composite import unit_key
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 
@@ -38,7 +37,7 @@ class Recovery:
         flights: Flights,
         keeper: RecordKeeper,
         snapshot: Callable[[], Snapshot],
-        gangs: Gangs,
+        gangs: Resolves,
         clocks: Clocks,
         decide: Callable[[Decision], None],
     ) -> None:
@@ -139,8 +138,8 @@ class Recovery:
         """
         owed = None if record.finishing is None else set(record.finishing)
         for unit in _whole_units(record):
-            if not self._begun(unit, snapshot) and (owed is None or owed & {v.uid for v in unit}):
-                left = [v for v in unit if owed is None or v.uid in owed]
+            left = [v for v in unit if owed is None or v.uid in owed]
+            if left and not self._begun(unit, snapshot):
                 self._flights.watch(record, left, len(unit))
 
     def _begun(self, unit: list[Victim], snapshot: Snapshot) -> bool:
@@ -150,7 +149,7 @@ class Recovery:
     def _whole_again(self, unit: list[Victim], left: list[Victim], snapshot: Snapshot) -> bool:
         """Whether members that the record does not know have made the gang whole again."""
         pod = present(left[0], snapshot)
-        key = None if pod is None else unit_key(self._gangs.member_key(pod), pod)
+        key = None if pod is None else self._gangs.unit_key(pod)
         if key is None:
             return False
         known = {victim.uid for victim in unit}

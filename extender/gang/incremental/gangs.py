@@ -7,11 +7,12 @@ they do not change, so identity tells which gangs must be resolved again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from extender.groups.composite import CORE, POD_GROUP
+from extender.groups.composite import POD_GROUP
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
+from extender.model.group_sources import CORE
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.owner_kinds import COMPOSITE
 from extender.model.snapshot import Snapshot, differing
@@ -38,9 +39,10 @@ class Gangs:
         elif members is not old or snapshot.groups is not before.groups:
             changed = {key[1:] for key, pods in members.items() if old.get(key) is not pods}
             changed |= {key[1:] for key in old if key not in members}
-            told_of = _told_of(before.groups, snapshot.groups)
+            told = _told(before.groups, snapshot.groups)
+            told_of = _told_of(told)
             changed |= told_of
-            above = _composite_in(before.groups, snapshot.groups)
+            above = _composite_in(told)
             if above:
                 self._kept = {
                     key: gang
@@ -68,28 +70,29 @@ class Gangs:
         return found
 
 
-def _told_of(
+def _told(
     before: Mapping[tuple[str, str, str], GroupObject],
     after: Mapping[tuple[str, str, str], GroupObject],
-) -> set[tuple[str, str]]:
-    """Return (namespace, name) of what the objects that differ tell of."""
+) -> list[GroupObject]:
+    """Return the objects that differ, as they were and as they are."""
+    changed = differing(before, after)
+    return [row for key in changed for at in (before, after) if (row := at.get(key)) is not None]
+
+
+def _told_of(rows: Iterable[GroupObject]) -> set[tuple[str, str]]:
+    """Return (namespace, name) of what objects tell of."""
     found: set[tuple[str, str]] = set()
-    for key in differing(before, after):
-        found.add(key[1:])
-        found.update((key[1], row.of) for at in (before, after) if (row := at.get(key)) and row.of)
+    for row in rows:
+        found.add((row.namespace, row.name))
+        if row.of:
+            found.add((row.namespace, row.of))
     return found
 
 
-def _composite_in(
-    before: Mapping[tuple[str, str, str], GroupObject],
-    after: Mapping[tuple[str, str, str], GroupObject],
-) -> set[str]:
-    """Return the namespaces where a group of a hierarchy differs: whatever is below rests on it."""
+def _composite_in(rows: Iterable[GroupObject]) -> set[str]:
+    """Return the namespaces of groups of a hierarchy: whatever is below rests on them."""
     return {
-        key[1]
-        for key in differing(before, after)
-        for row in (before.get(key), after.get(key))
-        if row is not None and (key[0] == COMPOSITE or (key[0] == CORE and row.of))
+        row.namespace for row in rows if row.source == COMPOSITE or (row.source == CORE and row.of)
     }
 
 

@@ -22,7 +22,6 @@ from typing import Protocol
 from extender.fit.selectors import matches
 from extender.fit.static import static_allowed
 from extender.gang.incremental.protection import Protections, oldest_start
-from extender.groups.composite import unit_key
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Victim
@@ -34,6 +33,9 @@ class Resolves(Protocol):
 
     def member_key(self, pod: Pod) -> GangKey | None:
         """Return the key of the gang the pod belongs to, None for a pod of no gang."""
+
+    def unit_key(self, pod: Pod) -> GangKey | None:
+        """Return the key of what the pod goes with as a victim, None for a pod of no gang."""
 
     def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
         """Return the gang as it is in the snapshot."""
@@ -100,7 +102,7 @@ def victim_problem(
     pod = present(victim, snapshot)
     if pod is None or protections.leaves(pod, snapshot.now):
         return ""
-    key = unit_key(resolver.member_key(pod), pod)
+    key = resolver.unit_key(pod)
     gang = None if key is None else resolver.resolve(key, snapshot)
     why = _pod_problem(pod, gang, priority, snapshot, protections)
     if why:
@@ -161,7 +163,7 @@ def unit_problem(
         pod = present(victim, snapshot)
         if pod is None or not victim.unit:
             continue
-        key = unit_key(resolver.member_key(pod), pod)
+        key = resolver.unit_key(pod)
         if key is not None:
             gang = resolver.resolve(key, snapshot)
             for extra in gang.bound:
