@@ -112,10 +112,14 @@ class Rig:
         self._stop = asyncio.Event()
         self._loop = asyncio.create_task(self.coordinator.run(self._stop, 0.05))
 
-    async def kill(self) -> None:
-        """Stop the extender at once; nothing is told to the API."""
+    async def stop_rounds(self) -> None:
+        """Let no round run of itself any more: a test asks for each by hand."""
         self._loop.cancel()
         await asyncio.gather(self._loop, return_exceptions=True)
+
+    async def kill(self) -> None:
+        """Stop the extender at once; nothing is told to the API."""
+        await self.stop_rounds()
         await self.coordinator.close()
         await self.cache.stop()
         await self.own.close()

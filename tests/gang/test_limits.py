@@ -433,7 +433,7 @@ async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
     monkeypatch.setattr(Planner, "plan", slow)
     settings = replace(FAST, groups=GroupSettings(settle_seconds=0.0))
     async with rigged(settings) as rig:
-        rig._loop.cancel()  # the round is asked for by hand
+        await rig.stop_rounds()
         names = [f"greedy{i:02}" for i in range(15)]
         for name in names:
             await rig.group(name, 9, "high")
@@ -455,6 +455,7 @@ async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
 
 async def test_a_namespace_that_used_its_share_waits_for_others() -> None:
     async with rigged(FAST) as rig:
+        await rig.stop_rounds()  # or one answers the other gang before this one is asked for
         await rig.gang("high", 2, "high")
         await rig.gang("top", 2, "top")
         await in_namespace(rig, "other", "humble")
