@@ -65,7 +65,7 @@ MUTANTS = (
         ROW,
         "a victim is of the unit that it is to go with",
         DOUBT,
-        "return pod is not None and str(unit_key(gangs.member_key(pod), pod)) != victim.unit",
+        "return pod is not None and str(gangs.unit_key(pod)) != victim.unit",
         "return False",
         f"{TEST_RECORDS}test_a_forged_unit_that_is_gone_in_part_takes_nobody",
     ),
