@@ -7,10 +7,12 @@ goes to an executor runs at once, and its result arrives a while later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
 from typing import Any
+from unittest.mock import patch
 
 from tests.simulation.chance import Chance
 
@@ -52,6 +54,13 @@ class SimTask(asyncio.Task[Any]):
 
     def __hash__(self) -> int:
         return self.number
+
+
+@contextmanager
+def unlisted() -> Iterator[None]:
+    """Keep no list of all tasks meanwhile: nobody asks for it, and each costs a weak reference."""
+    with patch.object(asyncio.tasks._all_tasks, "add", lambda task: None):  # type: ignore[attr-defined]
+        yield
 
 
 class SimLoop(asyncio.BaseEventLoop):
