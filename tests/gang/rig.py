@@ -237,13 +237,19 @@ class Rig:
         pod = replace(self.cached(name), nominated=nominated)
         return await self.verbs.filter(FilterArgs(pod, list(nodes)))
 
-    async def preempt(self, name: str, **victims: list[str]) -> PreemptResult:
+    async def preempt(
+        self, name: str, nominated: str | None = None, /, **victims: list[str]
+    ) -> PreemptResult:
+        """``nominated``: what the attempt was made with, where that is not what is cached."""
         await self.until(lambda: self.cache.pod_named("default", name) is not None, name)
+        pod = self.cached(name)
+        if nominated is not None:
+            pod = replace(pod, nominated=nominated)
         candidates = {
             node: Candidate(tuple(self.cached(victim).uid for victim in found))
             for node, found in victims.items()
         }
-        return await self.verbs.preempt(PreemptArgs(self.cached(name), candidates))
+        return await self.verbs.preempt(PreemptArgs(pod, candidates))
 
     def outcomes(self, gang: str) -> list[str]:
         """Outcomes (refusals as their code) of a core PodGroup's decisions, oldest first."""
