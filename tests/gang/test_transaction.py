@@ -547,7 +547,9 @@ async def test_a_gang_that_loses_a_seated_member_is_not_seated_in_part(rig: Rig)
 
 async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_again() -> None:
     """Units are begun together and sent one by one; who joins meanwhile must not be left alone."""
-    async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1))) as rig:
+    # The first eviction may be on its way for longer than the second after which FAST gives up.
+    patient = replace(FAST.seats, victim_slack_seconds=30.0)
+    async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1), seats=patient)) as rig:
         await rig.nodes(5)
         await rig.classes(low=1, high=100)
         await rig.pod("keep", cls="high", on="n4")
