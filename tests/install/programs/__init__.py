@@ -1,4 +1,4 @@
-"""Helm, promtool and kind, built from pinned Go modules into the control plane's cache.
+"""Helm, promtool, kind and kustomize, built from pinned Go modules into the control plane's cache.
 
 ``python -m tests.install.programs`` builds them and prints where they are.
 """
@@ -25,6 +25,13 @@ PROMTOOL = Module(
 
 KIND = Module("kind", HERE / "kind", (("kind", "sigs.k8s.io/kind"),), "-s -w")
 
+KUSTOMIZE = Module(
+    "kustomize",
+    HERE / "kustomize",
+    (("kustomize", "sigs.k8s.io/kustomize/kustomize/v5"),),
+    "-s -w",
+)
+
 
 def ensure(module: Module, cache: Path | None = None, log: Log | None = None) -> Path:
     """Return the path of a module's one program, building it when the cache has none."""
@@ -35,7 +42,7 @@ def ensure(module: Module, cache: Path | None = None, log: Log | None = None) ->
 def main() -> int:
     """Build all."""
     try:
-        for module in (HELM, PROMTOOL, KIND):
+        for module in (HELM, PROMTOOL, KIND, KUSTOMIZE):
             print(ensure(module, log=lambda line: print(line, flush=True)))
     except BuildError as problem:
         print(f"error: {problem}", file=sys.stderr)
