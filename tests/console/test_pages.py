@@ -94,6 +94,9 @@ async def test_gang_in_flight(site: Site, web: aiohttp.ClientSession) -> None:
     assert "research/moe-ablation-0 on gpu-b-00: its room on gpu-b-00 is needed" in text
     assert "gangs@1000 gangs broken of priority 1000 1 1 ● least" in text
     assert "No other set of victims costs less at any level." in text
+    assert "with that for 1 seat 1 pod of batch/notebook-0 could stay" in text, (
+        "what is next cheaper"
+    )
     assert text.index("first pod created") < text.index("plan made")
     assert "frontier-run-0 seat on gpu-b-00" in text
 
@@ -102,7 +105,12 @@ async def test_gang_that_is_refused(site: Site, web: aiohttp.ClientSession) -> N
     text = (await read(web, site, "gang?name=giant-eval")).words
     assert "cannot fit even with every allowed victim gone" in text
     assert "21 short" in text
-    assert "Next: make room" in text
+    assert "What would change it" in text
+    assert "free room for 21 more of giant-eval-" in text
+    assert "a quorum (minCount) of 19 or less ask with minCount 19" in text
+    assert "a priority above 5000" in text
+    async with web.get(site.url("what-if?gang=giant-eval&priority=5001")) as answer:
+        assert 'value="5001"' in await answer.text(), "the link fills the form in"
     assert "research/llama-pretrain-0 stays on gpu-a-00: priority 5000 is not below 3000" in text
 
 

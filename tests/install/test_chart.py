@@ -212,9 +212,7 @@ def test_traces_may_leave_where_they_are_sent(helm: Helm, mode: str) -> None:
     def ways(values: dict[str, Any]) -> list[dict[str, Any]]:
         objects = helm.objects({"mode": mode, "networkPolicy": {"dns": False}, **values})
         (policy,) = (
-            e["spec"]
-            for e in objects
-            if e["kind"] == "NetworkPolicy" and e["spec"].get("ingress")
+            e["spec"] for e in objects if e["kind"] == "NetworkPolicy" and e["spec"].get("ingress")
         )
         found: list[dict[str, Any]] = policy["egress"]
         return found
