@@ -33,9 +33,6 @@ VIEWS = {
 }
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
-WHOLE = "CONSOLE_SHOTS" in os.environ
-"""Screenshots that are kept show whole pages."""
-
 
 def large_cluster() -> Stage:
     """900 nodes: a map of cells."""
@@ -54,10 +51,10 @@ def large_cluster() -> Stage:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go: CONSOLE_PICTURES, CONSOLE_SHOTS, or a folder that nobody keeps."""
+def pictures(request: pytest.FixtureRequest) -> Path:
+    """Where screenshots are kept: CONSOLE_SHOTS, or test-logs/console."""
     given = os.environ.get("CONSOLE_SHOTS")
-    folder = Path(given) if given else tmp_path_factory.mktemp("shots")
+    folder = Path(given) if given else request.config.rootpath / "test-logs" / "console"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -110,9 +107,7 @@ async def test_no_view_has_a_violation(
             await page.goto(site.url(address))
             await shown(page, view)
             found[view] = await violations(page)
-            await page.screenshot(
-                path=pictures / f"{view}-{tone}.png", full_page="CONSOLE_SHOTS" in os.environ
-            )
+            await page.screenshot(path=pictures / f"{view}-{tone}.png", full_page=True)
         assert not complaints
     assert not {view: wrong for view, wrong in found.items() if wrong}
 
@@ -127,9 +122,7 @@ async def test_every_view_fits_a_phone(browser: Any, site: Site, pictures: Path)
             found[view] = [f"{wide} pixels wider than the screen"] if wide > 0 else []
             if view in ("gangs", "gang"):
                 found[view] += await violations(page)
-            await page.screenshot(
-                path=pictures / f"{view}-phone.png", full_page="CONSOLE_SHOTS" in os.environ
-            )
+            await page.screenshot(path=pictures / f"{view}-phone.png", full_page=True)
         assert not complaints
     assert not {view: wrong for view, wrong in found.items() if wrong}
 

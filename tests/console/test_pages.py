@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import aiohttp
+import pytest
 
 from tests.console.reading import Read
 from tests.console.site import Site
@@ -143,10 +144,11 @@ async def test_decisions_are_filtered(site: Site, web: aiohttp.ClientSession) ->
     assert "frontier-run" in victims
 
 
+@pytest.mark.parametrize("page", ["decisions", "cluster"])
 async def test_a_month_of_decisions_says_since_when_it_counts(
-    site: Site, web: aiohttp.ClientSession
+    page: str, site: Site, web: aiohttp.ClientSession
 ) -> None:
-    text = (await read(web, site, "decisions")).words
+    text = (await read(web, site, page)).words
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(NOW - 12.4 * 86_400))
     today = time.strftime("%Y-%m-%d", time.gmtime(NOW))
     assert f"by day (UTC), counted since {since}" in text
@@ -154,7 +156,7 @@ async def test_a_month_of_decisions_says_since_when_it_counts(
     assert f"{today}: 2 plan made, 7 seated, 1 refused" in text
     before = time.strftime("%Y-%m-%d", time.gmtime(NOW - 20 * 86_400))
     assert f"{before}: not counted, before this process started" in text
-    raw = await (await web.get(site.url("decisions"))).text()
+    raw = await (await web.get(site.url(page))).text()
     assert raw.count('class="b-unknown"') == 31 - 13
 
 
