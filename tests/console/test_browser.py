@@ -112,6 +112,23 @@ async def test_no_view_has_a_violation(
     assert not {view: wrong for view, wrong in found.items() if wrong}
 
 
+async def test_what_is_unfolded_can_be_read(browser: Any, site: Site) -> None:
+    """No line of text stands in a column of single letters."""
+    narrow = """Array.from(document.querySelectorAll('li, p, td, dd')).filter((one) => {
+        const text = document.createRange();
+        text.selectNodeContents(one);
+        const box = text.getBoundingClientRect();
+        return one.textContent.trim().length > 30 && box.height > 60 && box.width < 60;
+    }).map((one) => one.textContent.trim().slice(0, 60))"""
+    found: dict[str, list[str]] = {}
+    async with opened(browser) as (page, _):
+        for view, address in VIEWS.items():
+            await page.goto(site.url(address))
+            await shown(page, view)
+            found[view] = await page.evaluate(narrow)
+    assert not {view: lines for view, lines in found.items() if lines}
+
+
 async def test_every_view_fits_a_phone(browser: Any, site: Site, pictures: Path) -> None:
     found: dict[str, list[str]] = {}
     async with opened(browser, size=PHONE) as (page, complaints):
