@@ -158,7 +158,7 @@ def apiserver(
         # It would taint every new node until the node lifecycle controller, which does not run
         # here, takes the taint away.
         "--disable-admission-plugins=TaintNodesByCondition",
-        f"--runtime-config={release.runtime_config}",
+        *([f"--runtime-config={release.runtime_config}"] if release.runtime_config else []),
         f"--audit-policy-file={layout.audit_policy}",
         f"--audit-log-path={layout.audit_log}",
         "--audit-log-mode=blocking",
