@@ -23,11 +23,16 @@ CONTROLLERS = (
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
-    "podgroup-protection-controller",
     "replicaset-controller",
     "serviceaccount-controller",
     "statefulset-controller",
 )
+
+
+def controllers(release: Release) -> tuple[str, ...]:
+    """Those that run; a name that kube-controller-manager does not know ends it."""
+    return (*CONTROLLERS, "podgroup-protection-controller") if release.pod_groups else CONTROLLERS
+
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -178,7 +183,7 @@ def manager(program: Path, layout: Layout, release: Release) -> list[str]:
         "--bind-address=127.0.0.1",
         f"--secure-port={layout.manager_port}",
         "--leader-elect=false",
-        f"--controllers={','.join(CONTROLLERS)}",
+        f"--controllers={','.join(controllers(release))}",
         "--kube-api-qps=2000",
         "--kube-api-burst=4000",
         "--concurrent-gc-syncs=20",
