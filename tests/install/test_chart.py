@@ -170,7 +170,30 @@ def test_scheduler_is_of_the_clusters_version(helm: Helm) -> None:
     for asked, used in (("v1.36.3", "v1.36.3"), ("v1.37.0-eks-1a2b3c", "v1.37.0")):
         done = helm.template({}, "--kube-version", asked)
         assert f"registry.k8s.io/kube-scheduler:{used}\n" in done.stdout, done.stderr
-    assert helm.template({}, "--kube-version", "v1.35.0").returncode != 0
+    assert helm.template({}, "--kube-version", "v1.33.9").returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("cluster", "tag", "given"),
+    [
+        ("v1.34.4", "", False),
+        ("v1.34.4-gke.1", "", False),
+        ("v1.35.4", "", True),
+        ("v1.37.0", "", True),
+        # A kube-scheduler one minor behind its API server.
+        ("v1.35.4", "v1.34.4", False),
+        ("v1.35.4", "patched", True),
+    ],
+)
+def test_no_gate_is_given_that_the_scheduler_does_not_know(
+    helm: Helm, cluster: str, tag: str, given: bool
+) -> None:
+    """One that is unknown keeps kube-scheduler from starting: extender/cli/release_rules.py."""
+    values = {"scheduler": {"image": {"tag": tag}}} if tag else {}
+    for mode in ("second-scheduler", "static-pod"):
+        done = helm.template({"mode": mode, **values}, "--kube-version", cluster)
+        assert done.returncode == 0, done.stderr
+        assert ("GenericWorkload=false" in done.stdout) is given
 
 
 def test_a_changed_configuration_rolls_the_pods_out(helm: Helm) -> None:
