@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from extender.gang.plan import stayed_victims
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.stayed_victims import StayedVictims
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
@@ -163,7 +164,7 @@ def test_neither_victims_nor_terminating_pods_of_such_a_namespace_are_counted_on
     kept = Planner(Settings(), resolver)
     without = replace(state, stayed={"tenant": "they do not go"}, generation=2)
     for each, goes in ((state, set()), (without, {"other"}), (state, set())):
-        answer = kept.plan(resolver.resolve(KEY, each), each)
+        answer = kept.plan(GangQuestion(resolver.resolve(KEY, each), each))
         assert answer == plan_for(each, "high")
         assert evicted(answer) == goes
         assert isinstance(answer, Plan)
