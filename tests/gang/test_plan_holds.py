@@ -18,11 +18,11 @@ from extender.gang.plan.validity import (
 )
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_SINGLE, Gang
-from extender.model.objects import DisruptionBudget, LabelSelector, Node, Pod, Requirement
+from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Node, Pod, Requirement
 from extender.model.plan import Hold, Plan, Seat, Victim
-from extender.model.settings import Settings
+from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
-from tests.gang.world import gang_key, group, node, pod, snapshot
+from tests.gang.world import NOW, gang_key, group, node, pod, snapshot
 
 SETTINGS = Settings()
 RESOLVER = Resolver(SETTINGS.groups)
@@ -279,3 +279,111 @@ def test_a_member_of_no_request_needs_nothing_that_the_node_lacks() -> None:
     free = replace(state, pending={m.uid: m for m in members})
     pods = {m.uid: m for m in members}
     assert quick_problem({"uid-high-0": "n0"}, pods, free, (), ()) == ""
+
+
+# -- who is shielded -------------------------------------------------------------------------
+
+
+def test_a_pod_that_the_api_server_refuses_to_evict_stays() -> None:
+    refused = replace(cluster(), unevictable={"uid-low-0": "a webhook says no"})
+    assert "a webhook says no" in why_stays(refused)
+    assert why_stays(refused, LOW[1]) == ""
+    assert unit_stays(refused, *LOW).startswith("default/low-0: ")
+
+
+def test_a_member_beside_the_unit_keeps_the_whole_gang_where_its_namespace_is_protected() -> None:
+    settings = Settings(plan=PlanSettings(protected_namespaces=("default",)))
+    grown = cluster(pod("low-2", on="n2", group="low"))
+    # Those of the unit itself are evicted no more; one that joined them shields them all.
+    shielding = Protections(settings)
+    assert "is protected" in unit_problem(LOW, 100, grown, RESOLVER, shielding)
+
+    class OnlyWhoJoined(Protections):
+        def why(self, asked_pod: Pod, *args: object, **more: object) -> str:  # type: ignore[override]
+            return "" if asked_pod.name != "low-2" else "it stays"
+
+    gone = OnlyWhoJoined(settings)
+    found = unit_problem(LOW, 100, grown, RESOLVER, gone)
+    assert found.startswith(f"{gang_key('low')} goes whole or stays, and low-0 stays: ")
+    below = unit_problem(LOW, 1 << 62, grown, RESOLVER, gone)
+    assert below == ""
+
+
+def test_a_gang_that_has_just_become_whole_is_as_old_as_its_oldest_member() -> None:
+    settings = Settings(plan=PlanSettings(min_runtime_seconds=60.0))
+    young = cluster(pod("low-2", on="n2", group="low", started=NOW - 10))
+
+    def why(which: Victim, state: Snapshot) -> str:
+        return victim_problem(which, 100, state, RESOLVER, Protections(settings))
+
+    assert why(victim("low-2", "n2"), young) == ""
+    assert "less than minRuntimeSeconds" in why(
+        victim("low-2", "n2"),
+        cluster(pod("low-2", on="n2", group="low", started=NOW - 10), whole=False),
+    )
+
+
+def test_a_pod_of_a_gang_in_error_is_a_single_one() -> None:
+    """Its own priority counts, not what the gang states."""
+
+    class Broken(Resolver):
+        def resolve(self, key: GangKey, snapshot: Snapshot) -> Gang:
+            gang = super().resolve(key, snapshot)
+            return replace(gang, victim_priority=100, problems=problems)
+
+    problems: tuple[str, ...] = ()
+    resolver = Broken(SETTINGS.groups)
+    single = victim("low-0", "n0", unit=False)
+    why = victim_problem(single, 100, cluster(), resolver, PROTECTIONS)
+    assert why == "its priority 100 is not below 100"
+    problems = ("two dialects",)
+    assert victim_problem(single, 100, cluster(), resolver, PROTECTIONS) == ""
+
+
+def test_a_single_pod_of_no_gang_may_go() -> None:
+    state = cluster(pod("alone", on="n2"))
+    alone = Victim("uid-alone", "default", "alone", "n2", 0)
+    assert why_stays(state, alone) == ""
+    assert why_stays(state, alone, priority=0) == "its priority 0 is not below 0"
+
+
+def test_a_pod_that_leaves_by_itself_is_no_problem_however_urgent() -> None:
+    leaving = cluster(pod("urgent", on="n2", priority=1000, deleting=NOW + 5))
+    assert why_stays(leaving, Victim("uid-urgent", "default", "urgent", "n2", 0)) == ""
+
+
+def test_gangs_of_members_of_a_hierarchy_are_both_told() -> None:
+    inner = replace(pod("leaf", on="n2", group="low"), hierarchy=("x", "y"))
+    state = replace(cluster(), bound={**cluster().bound, "n2": (inner,)})
+    found = gangs_of([victim("leaf", "n2", "outer")], state, RESOLVER.member_key)
+    assert found == {str(gang_key("outer")), str(RESOLVER.member_key(inner))}
+    flat = gangs_of([victim("low-0", "n0", "outer")], state, RESOLVER.member_key)
+    assert flat == {str(gang_key("outer"))}
+
+
+def test_members_that_start_one_by_one_are_whole_again_when_as_many_came_as_went() -> None:
+    state = cluster(pod("low-2", on="n2", group="low"))
+    gang = replace(RESOLVER.resolve(gang_key("low"), state), starts_whole=False)
+    assert whole_again(gang, frozenset(["uid-low-0"]), 3)
+    assert not whole_again(gang, frozenset(["uid-low-0"]), 4)
+
+
+def test_a_budget_counts_only_where_budgets_are_respected() -> None:
+    state = cluster(pod("web", on="n2"))
+    every = DisruptionBudget("uid-b", "default", "b", LabelSelector(), 0)
+    under = replace(state, budgets=(every,))
+    victims = (victim("web", "n2"),)
+    exceeding = Protections(Settings(plan=PlanSettings(pdb_policy="prefer")))
+    assert covered_by_budget(victims, under, PROTECTIONS, 100) == {"uid-web"}
+    assert covered_by_budget(victims, under, exceeding, 100) == frozenset()
+
+
+def test_of_several_nodes_and_resources_the_first_by_name_is_told() -> None:
+    state = cluster()
+    assert quick(state, high_1="n1", high_0="n0").startswith("node n0 has no room")
+    wants = (("a", 1), ("cpu", 3000), ("gpu", 1))
+    members = {uid: replace(m, requests=wants[::-1]) for uid, m in state.pending.items()}
+    poor = replace(state, pending=members)
+    assert quick_problem({"uid-high-0": "n0"}, members, poor, (), ()).endswith(
+        ("short of a", "NodeResourcesFit: ", "free)")
+    )

@@ -1,7 +1,7 @@
 """``python -m tests.mutation``: change the code in small ways and see that a test fails.
 
 By hand, as it takes from minutes to hours. A sample of all mutants of each room is tried, the
-same one for the same seed. Ends with 1 when a mutant survived that docs/mutation.md does not name.
+same one for the same seed. docs/mutation.md has the last results. Ends with 1 when one survived.
 """
 
 from __future__ import annotations

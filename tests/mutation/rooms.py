@@ -13,6 +13,13 @@ PLANNED = (
     "tests/gang/test_preferred_topology.py",
     "tests/gang/test_cost_orders.py",
     "tests/gang/test_host_ports.py",
+    "tests/gang/test_followers.py",
+    "tests/gang/test_many_kinds.py",
+    "tests/gang/test_large_amounts.py",
+    "tests/gang/test_reach.py",
+    "tests/gang/test_rules_of_others.py",
+    "tests/gang/test_kept_costs.py",
+    "tests/gang/test_incremental.py",
 )
 """Plans without a control plane around them."""
 
@@ -47,6 +54,7 @@ ROOMS = (
         ),
         (
             "tests/fit/test_static.py",
+            "tests/fit/test_node_resources_fit.py",
             "tests/fit/test_view.py",
             "tests/fit/test_selectors.py",
             "tests/fit/test_selector_index.py",
