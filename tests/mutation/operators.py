@@ -111,7 +111,7 @@ class _Changer(ast.NodeTransformer):
             return node
         for after in _changes(node):
             at = len(self.found)
-            place = after if isinstance(node, ast.comprehension) else node
+            place = node.iter if isinstance(node, ast.comprehension) else node
             self.found.append((getattr(place, "lineno", 0), _text(node), _text(after)))
             if at == self._number:
                 return ast.copy_location(after, node)
