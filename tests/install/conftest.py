@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.install.programs import HELM, KIND, KUSTOMIZE, PROMTOOL, ensure
+from tests.install.programs import HELM, KIND, KUBECTL, PROMTOOL, ensure
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = {"helm_program", "promtool", "kind", "kustomize"}
+PROGRAMS = {"helm_program", "promtool", "kind", "kubectl"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,6 +40,6 @@ def kind() -> Path:
 
 
 @pytest.fixture(scope="session")
-def kustomize() -> Path:
-    """The kustomize that kubectl has inside."""
-    return ensure(KUSTOMIZE)
+def kubectl() -> Path:
+    """The kubectl that the kind script is played with; kustomize is part of it."""
+    return ensure(KUBECTL)

@@ -36,10 +36,10 @@ def _key(each: Object) -> Key:
     return each["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-def built(kustomize: Path, directory: Path) -> dict[Key, Object]:
+def built(kubectl: Path, directory: Path) -> dict[Key, Object]:
     """What kustomize makes of a directory."""
     done = subprocess.run(
-        [str(kustomize), "build", str(directory)],
+        [str(kubectl), "kustomize", str(directory)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -63,8 +63,8 @@ def helm(helm_program: Path, tmp_path: Path) -> Helm:
     return Helm(helm_program, tmp_path)
 
 
-def test_kustomize_gives_what_helm_gives(kustomize: Path, helm: Helm) -> None:
-    ours, theirs = built(kustomize, MANIFESTS), rendered(helm)
+def test_kustomize_gives_what_helm_gives(kubectl: Path, helm: Helm) -> None:
+    ours, theirs = built(kubectl, MANIFESTS), rendered(helm)
     assert ours.keys() == theirs.keys()
     different = {
         key: (json.dumps(ours[key], sort_keys=True), json.dumps(theirs[key], sort_keys=True))
@@ -74,12 +74,12 @@ def test_kustomize_gives_what_helm_gives(kustomize: Path, helm: Helm) -> None:
     assert not different
 
 
-def test_a_difference_is_noticed(kustomize: Path, helm: Helm, tmp_path: Path) -> None:
+def test_a_difference_is_noticed(kubectl: Path, helm: Helm, tmp_path: Path) -> None:
     """The comparison looks into the objects: one right more is one difference."""
     for path in MANIFESTS.glob("*.yaml"):
         (tmp_path / path.name).write_text(path.read_text())
     rights = tmp_path / "rbac.yaml"
     rights.write_text(rights.read_text().replace("verbs: [get", "verbs: [deletecollection, get", 1))
-    ours: dict[Key, Any] = built(kustomize, tmp_path)
+    ours: dict[Key, Any] = built(kubectl, tmp_path)
     theirs = rendered(helm)
     assert [key[0] for key in ours if ours[key] != theirs[key]] == ["ClusterRole"]

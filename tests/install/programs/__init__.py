@@ -1,4 +1,4 @@
-"""Helm, promtool, kind and kustomize, built from pinned Go modules into the control plane's cache.
+"""Helm, promtool, kind and kubectl, built from pinned Go modules into the control plane's cache.
 
 ``python -m tests.install.programs`` builds them and prints where they are.
 """
@@ -25,11 +25,13 @@ PROMTOOL = Module(
 
 KIND = Module("kind", HERE / "kind", (("kind", "sigs.k8s.io/kind"),), "-s -w")
 
-KUSTOMIZE = Module(
-    "kustomize",
-    HERE / "kustomize",
-    (("kustomize", "sigs.k8s.io/kustomize/kustomize/v5"),),
+# Its commands are a library; the program around them is five lines of our own.
+KUBECTL = Module(
+    "kubectl",
+    HERE / "kubectl",
+    (("kubectl", "podgroup-extender.test/install/kubectl"),),
     "-s -w",
+    sources=(HERE / "kubectl",),
 )
 
 
@@ -42,7 +44,7 @@ def ensure(module: Module, cache: Path | None = None, log: Log | None = None) ->
 def main() -> int:
     """Build all."""
     try:
-        for module in (HELM, PROMTOOL, KIND, KUSTOMIZE):
+        for module in (HELM, PROMTOOL, KIND, KUBECTL):
             print(ensure(module, log=lambda line: print(line, flush=True)))
     except BuildError as problem:
         print(f"error: {problem}", file=sys.stderr)
