@@ -42,6 +42,7 @@ from extender.console.console import Console
 from extender.console.picture import Reader
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
+from extender.gang.tell.days import MOST_DAYS, SECONDS, Days
 from extender.gang.tell.decisions import Decision, Verb, of_plan
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
@@ -82,12 +83,15 @@ class Cluster:
         self._coming: Iterator[Snapshot] = cycle((self.snapshot,))
         self.flights: tuple[FlightSeen, ...] = ()
         self.decisions: tuple[Decision, ...] = ()
+        self._days = Days(snapshot.now - MOST_DAYS * SECONDS)
         waiting = self.resolver.resolve(state.key, self.snapshot)
         plan = Planner(SETTINGS, self.resolver).plan(GangQuestion(waiting, self.snapshot))
         if isinstance(plan, Plan):
             self.decisions = (
                 of_plan(plan, time=self.snapshot.now, verb=Verb.PREEMPT, seconds=0.02),
             )
+            for day in range(MOST_DAYS):
+                self._days.add(replace(self.decisions[0], time=self.snapshot.now - day * SECONDS))
             members = {pod.uid: pod for pod in waiting.members}
             self.flights = (
                 FlightSeen(
@@ -126,6 +130,8 @@ class Cluster:
             snapshot=self.snapshot,
             flights=self.flights,
             decisions=self.decisions,
+            days=tuple(self._days.until(self.snapshot.now)),
+            counted_since=self._days.since,
         )
 
     def source(self) -> Source:
