@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from extender.console import events
+from extender.gang.tell.decisions import Verb
 from tests.console.browser import PHONE, chromium, opened
 from tests.console.site import Site, serving
 from tests.console.stage import Stage, training_cluster
@@ -177,7 +178,7 @@ async def test_page_follows_the_cluster_and_leaves_the_reader_alone(
             site.stage.decisions[-1].__class__(
                 time=site.stage.decisions[0].time + 9,
                 gang="pod-group:a/brand-new",
-                verb="loop",
+                verb=Verb.LOOP,
                 outcome=site.stage.decisions[-1].outcome,
                 message="just now",
             ),

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from extender.gang.plan.cheaper import easiest_to_spare
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import Node
 from extender.model.plan import Plan, Refusal
@@ -47,9 +48,9 @@ def test_each_way_is_one_that_works() -> None:
     asked = resolver.resolve(gang_key("large"), state)
     planner = Planner(Settings(), resolver)
     fewer = replace(asked, min_count=quorum.min_count)
-    assert evicted(planner.plan(fewer, state)) == {"low-0", "low-1"}
+    assert evicted(planner.plan(GangQuestion(fewer, state))) == {"low-0", "low-1"}
     one_more = replace(asked, min_count=(quorum.min_count or 0) + 1)
-    assert isinstance(planner.plan(one_more, state), Refusal)
+    assert isinstance(planner.plan(GangQuestion(one_more, state)), Refusal)
 
 
 def test_a_priority_that_lets_others_go_is_enough_where_they_are_what_lacks() -> None:
@@ -58,7 +59,7 @@ def test_a_priority_that_lets_others_go_is_enough_where_they_are_what_lacks() ->
     resolver = Resolver(Settings().groups)
     asked = resolver.resolve(gang_key("large"), state)
     urgent = replace(asked, preemptor_priority=way.priority)
-    found = Planner(Settings(), resolver).plan(urgent, state)
+    found = Planner(Settings(), resolver).plan(GangQuestion(urgent, state))
     assert evicted(found) == {"low-0", "low-1", "firm-0", "firm-1"}
 
 

@@ -14,7 +14,7 @@ from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
 from extender.model.gang import Gang
 from extender.model.objects import Pod
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Proof, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import some
 from extender.search.census import FREE
@@ -100,7 +100,7 @@ def _wish_line(gang: Gang, built: Built, plan: Plan) -> str:
 
 
 def _proof_line(plan: Plan) -> str:
-    if plan.proof == "optimal":
+    if plan.proof is Proof.OPTIMAL:
         return "proved: no other victims cost less at any level of the cost order"
     for cost in plan.costs:
         if cost.value != cost.bound:
@@ -117,6 +117,7 @@ def explain_refusal(
     answer: Infeasible,
     stayers: Sequence[tuple[Pod, str]],
     snapshot: Snapshot,
+    *,
     struck: bool,
 ) -> Refusal:
     """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why."""
@@ -139,7 +140,7 @@ def explain_refusal(
         stays.append(f"and {built.stays - len(stays)} more pods that stay")
     return Refusal(
         gang=gang.key,
-        code="infeasible",
+        code=Code.INFEASIBLE,
         message=texts.cut(message, MOST_LINE),
         details=tuple(texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays)),
         generation=snapshot.generation,

@@ -40,17 +40,30 @@ class Outcome(StrEnum):
     """In observe mode: what became of a gang without us."""
 
 
+class Verb(StrEnum):
+    """Who asked."""
+
+    FILTER = "filter"
+    PREEMPT = "preempt"
+    BIND = "bind"
+    LOOP = "loop"
+    """The loop that looks after flights and pending gangs."""
+    RECOVERY = "recovery"
+    """Records of a replica that came before."""
+    OBSERVE = "observe"
+
+
 class Decision(Struct, frozen=True, kw_only=True):
     """One answer to a gang, as a person reads it later."""
 
     time: float
     """Wall clock, seconds since the epoch."""
     gang: str
-    verb: str
-    """Who asked: filter, preempt, loop, recovery."""
+    verb: Verb
     outcome: Outcome
     message: str
     code: str = ""
+    """A Code, or in observe mode what became of the gang."""
     victims: tuple[Victim, ...] = ()
     seats: tuple[Seat, ...] = ()
     waits_for: tuple[Victim, ...] = ()
@@ -64,7 +77,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     """How long planning took, or (done, gave-up) how long the plan was in flight."""
 
 
-def of_plan(plan: Plan, *, time: float, verb: str, seconds: float) -> Decision:
+def of_plan(plan: Plan, *, time: float, verb: Verb, seconds: float) -> Decision:
     """Return the decision that a plan is."""
     return Decision(
         time=time,
@@ -83,7 +96,7 @@ def of_plan(plan: Plan, *, time: float, verb: str, seconds: float) -> Decision:
     )
 
 
-def of_refusal(refusal: Refusal, *, time: float, verb: str, seconds: float) -> Decision:
+def of_refusal(refusal: Refusal, *, time: float, verb: Verb, seconds: float) -> Decision:
     """Return the decision that a refusal is."""
     return Decision(
         time=time,
