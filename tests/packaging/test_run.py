@@ -282,16 +282,39 @@ def test_broken_venv_is_made_anew(checkout: Checkout) -> None:
     assert "making it anew" in done.stderr
 
 
+def for_night(checkout: Checkout, user: int) -> None:
+    """What a night needs: Go, a package manager, a user, and the image's own script."""
+    programs = checkout.home.parent / "bin"
+    image = checkout.base / "tools" / "image" / "build"
+    image.parent.mkdir(parents=True)
+    texts = {
+        programs / "go": "",
+        programs / "apt-get": "",
+        programs / "id": f"echo {user}\n",
+        image: "echo the image, built and started\n",
+    }
+    for path, text in texts.items():
+        path.write_text(f"#!/bin/sh\n{text}")
+        path.chmod(0o755)
+
+
 def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: Checkout) -> None:
-    go = checkout.home.parent / "bin" / "go"
-    go.write_text("#!/bin/sh\n")
-    go.chmod(0o755)
+    for_night(checkout, user=0)
     done = checkout.run("nightly", "--seed", "7")
     assert done.returncode == 0, done.stderr
+    assert "the image, built and started" in done.stdout
     build, chaos = checkout.asked("-m tests.")
     assert build == "-m tests.controlplane.build 1.34 1.35 1.36 1.37"
     assert chaos.startswith("-m tests.chaos --minor 1.36,1.37 --seconds 3600 --seed 2")
     assert chaos.endswith(" --seed 7")
+
+
+def test_an_ordinary_users_night_is_without_the_image_and_says_so(checkout: Checkout) -> None:
+    for_night(checkout, user=1000)
+    done = checkout.run("nightly")
+    assert done.returncode == 0, done.stderr
+    assert "the image is not built: that needs root" in done.stderr
+    assert "built and started" not in done.stdout
 
 
 @pytest.mark.parametrize(
