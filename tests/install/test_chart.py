@@ -134,6 +134,8 @@ def test_a_changed_manifest_is_noticed(
             )
         ),
         ({"networkPolicy": {"schedulerCIDRs": []}}, "schedulerCIDRs"),
+        ({"networkPolicy": {"traces": {"ports": []}}}, "ports"),
+        ({"networkPolicy": {"traces": {"receivers": [{}]}}}, "receivers"),
         ({"grpc": {"listen": "9090"}}, "listen"),
         ({"mode": "deployment", "bindBarrier": {"enabled": True}}, "bindBarrier.enabled"),
         ({"mode": "static-pod", "recordKey": {"generate": True}}, "staticPod.recordKeyFile"),
@@ -222,6 +224,33 @@ def test_everything_is_in_the_releases_namespace(helm: Helm) -> None:
         }
         assert spaces <= {"elsewhere", "kube-system", None}
         assert "namespace: podgroup-extender\n" not in done.stdout
+
+
+@pytest.mark.parametrize("mode", ["second-scheduler", "deployment"])
+def test_traces_may_leave_where_they_are_sent(helm: Helm, mode: str) -> None:
+    """The policy lets the pods reach the receiver of config.tracing, and nobody without one."""
+    config = {"tracing": {"endpoint": "http://collector.telemetry:4318/v1/traces"}}
+    receivers = [{"namespaceSelector": {"matchLabels": {"name": "telemetry"}}}]
+
+    def ways(values: dict[str, Any]) -> list[dict[str, Any]]:
+        objects = helm.objects({"mode": mode, "networkPolicy": {"dns": False}, **values})
+        (policy,) = (
+            e["spec"] for e in objects if e["kind"] == "NetworkPolicy" and e["spec"].get("ingress")
+        )
+        found: list[dict[str, Any]] = policy["egress"]
+        return found
+
+    (api_server,) = ways({})
+    plain = [{"protocol": "TCP", "port": 4318}]
+    assert ways({"config": config}) == [api_server, {"ports": plain}]
+    traces = {"receivers": receivers, "ports": [14318]}
+    policy = {"dns": False, "traces": traces}
+    assert ways({"config": config, "networkPolicy": policy}) == [
+        api_server,
+        {"ports": [{"protocol": "TCP", "port": 14318}], "to": receivers},
+    ]
+    # What is not sent needs no way out.
+    assert ways({"networkPolicy": policy}) == [api_server]
 
 
 def test_chart_is_the_programs_version_and_the_tested_kubernetes(helm: Helm) -> None:
