@@ -85,6 +85,16 @@ class Plan(Struct, frozen=True, gc=False):
     """Less urgent gangs whose reserved seats this plan uses."""
 
 
+class Way(Struct, frozen=True, gc=False):
+    """What would change a refusal, as far as one search can tell."""
+
+    text: str
+    priority: int | None = None
+    """Ask again with this priority."""
+    min_count: int | None = None
+    """Ask again with this quorum."""
+
+
 class Code(StrEnum):
     """Why there is no plan, as programs read it."""
 
@@ -113,3 +123,5 @@ class Refusal(Struct, frozen=True, gc=False):
     message: str
     details: tuple[str, ...] = ()
     generation: int = 0
+    ways: tuple[Way, ...] = ()
+    """Each by itself would change it, or may; told only where a search says no."""
