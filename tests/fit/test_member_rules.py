@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -420,3 +421,42 @@ def test_affinity_rules_allow_whatever_the_filters_allow(
                     used[key].add(there.nodes[name].labels[key])
     assert all(len(values) <= 1 for values in used.values())
     event(f"{len(members) - len(waiting)} placed, {len(shared)} keys shared")
+
+
+def test_every_term_has_to_be_met() -> None:
+    both = (term("zone", app="db"), term("rack", app="db"))
+    members = gang(2, PodShape(affinity=both))
+    there = view(NODES, [pod("db", "n1", labels={"app": "db"})])
+    names = [each.name for each in NODES]
+    assert affinity_mask(members[0], there, names, members) == b"\0\1\0\0\0\0"
+
+
+def test_the_least_port_is_a_port_and_members_of_one_class_may_differ() -> None:
+    rules = self_caps([gang(2, ported(("", 1)))], view(NODES))
+    assert rules == MemberRules((MemberCap((0,), EACH_NODE, 1),))
+    [one], [other] = gang(1, ported(("", 80)), "a"), gang(1, ported(("", 81)), "b")
+    mixed = self_caps([[one, other]], view(NODES))
+    assert mixed == MemberRules((), verify=("members of one class take different host ports",))
+
+
+def test_whoever_waits_for_the_rules_may_stop() -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop() -> None:
+        raise StoppedError
+
+    for shape in (
+        PodShape(spread=(spread("zone", 1, app="x"),)),
+        PodShape(anti_affinity=(term(HOST, app="x"),)),
+    ):
+        with pytest.raises(StoppedError):
+            self_caps([gang(2, shape)], view(NODES), stop)
+
+
+def test_pods_on_nodes_of_no_domain_are_not_counted() -> None:
+    bare = node("bare")
+    there = view([*NODES, bare], [pod("a", "n0", labels={"app": "x"}),
+                                  pod("b", "bare", labels={"app": "x"})])  # fmt: skip
+    (rule,) = self_caps([gang(2, PodShape(spread=(spread("zone", 1, app="x"),)))], there).spreads
+    assert [(each.name, domain) for each, domain in counted_pods(rule, there)] == [("a", 0)]

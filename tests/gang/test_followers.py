@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from extender.gang.plan.assemble import dump, restore
+from extender.gang.plan.followers import with_followers
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.decode import decode_group
 from extender.model.objects import GangKey, GroupObject, Pod
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.world import evicted, group, node, pod, seats, snapshot
@@ -76,3 +77,14 @@ def test_a_dump_gives_the_same_answer() -> None:
     nodes = [node(f"n{i}") for i in range(3)]
     state = snapshot(nodes, [*low(3), leader()], [group("low", 3), in_order()])
     assert asked(restore(dump(state, (), SETTINGS), RESOLVER.member_key)) == asked(state)
+
+
+def test_what_waits_now_may_be_refused_although_the_whole_has_a_plan() -> None:
+    """Asked alone it is another question; its own answer is told, and no plan."""
+    nodes = [node(f"n{i}") for i in range(4)]
+    state = snapshot(nodes, [*low(), leader()], [group("low"), in_order()])
+    gang = RESOLVER.resolve(KEY, state)
+    no = Refusal(KEY, Code.INFEASIBLE, "not alone")
+    whole = asked(state)
+    answers = iter([whole, no])
+    assert with_followers(gang, state, {}, lambda gang, masks: next(answers)) is no

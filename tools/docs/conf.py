@@ -53,6 +53,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
         "How it works": [
             "docs/architecture",
             "docs/search",
+            "docs/mutation",
             "docs/actuation",
             "docs/nominations",
             "docs/reliability",
