@@ -1,10 +1,8 @@
-"""The section ``fairness``: booked starts, and how often one gang may be evicted."""
+"""The section ``fairness``: booked starts, and least run times by class."""
 
 from __future__ import annotations
 
 from msgspec import Struct, field
-
-DAY = 24 * 3600.0
 
 
 class FairnessSettings(
@@ -19,13 +17,8 @@ class FairnessSettings(
     booked_per_domain: int = 1
     """Gangs booked at a time on nodes that more than one of them could use."""
     idle_share: float = 0.5
-    """Where the end of a pod that is waited for is not known: the most of a resource of the whole
+    """Where the end of a pod that is waited for is not sure: the most of a resource of the whole
     cluster that may stand idle for one booked gang. A gang that could need more is not booked."""
-    cooldown_seconds: float = 60.0
-    """How long a gang that was evicted runs, once it runs again, before a preemptor no more urgent
-    than those before may evict it again; twice as long after each further eviction. 0: never."""
-    longest_cooldown_seconds: float = 600.0
-    """What that grows to at most."""
     min_runtime_seconds: dict[str, float] = field(default_factory=dict)
     """Priority class -> pods of it that started less than this ago are never victims; the
     others are ruled by plan.minRuntimeSeconds."""
@@ -38,15 +31,6 @@ def problems_of(fairness: FairnessSettings) -> list[str]:
         (f.patience_seconds >= 1, "fairness.patienceSeconds must be at least 1"),
         (f.booked_per_domain >= 1, "fairness.bookedPerDomain must be at least 1"),
         (0 <= f.idle_share <= 1, "fairness.idleShare must be 0..1"),
-        (f.cooldown_seconds >= 0, "fairness.cooldownSeconds must not be negative"),
-        (
-            f.longest_cooldown_seconds >= f.cooldown_seconds,
-            "fairness.longestCooldownSeconds must not be below fairness.cooldownSeconds",
-        ),
-        (
-            f.longest_cooldown_seconds <= DAY,
-            "fairness.longestCooldownSeconds must be at most a day (86400)",
-        ),
         *(
             (
                 bool(name) and seconds >= 0,

@@ -81,7 +81,7 @@ class Refusal(Struct, frozen=True, gc=False):
     gang: GangKey
     code: str
     """"incomplete", "infeasible", "conflict", "not-needed" (the planner); "stale", "settling",
-    "penalty", "unseen", "api", "not-enforced" (the coordinator)."""
+    "penalty", "unseen", "api", "not-enforced", "booked" (the coordinator)."""
     message: str
     details: tuple[str, ...] = ()
     generation: int = 0

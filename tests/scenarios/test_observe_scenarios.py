@@ -56,8 +56,8 @@ ALONE = {
     "q-prefers-one-rack": Came({"low": 3}, {"high": 3, "low": 2}),
 }
 """Pods by priority class: who was evicted, who sits, who waits, once everybody has arrived."""
-CHANCE = {"tour"}
-"""Where it hangs on which of several equal nodes is taken."""
+CHANCE = {"tour", "r-a-turn-for-everybody"}
+"""Where it hangs on which of several equal nodes is taken, or on whose turn it is."""
 CHOSEN = ("b-only-three-fit", "l-skypilot-whole-cluster", "o2-singles-before-a-gang")
 OBSERVING = replace(Settings(), mode="observe")
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from extender.gang.act.book import Book
 from extender.gang.act.booked_room import BookedRoom, Claim
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.pending_gangs import urgency_of
+from extender.gang.act.pending_gangs import Urgency, urgency_of
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import Amounts, Booking
 from extender.gang.plan.ends import End, RunTimes, end_of
@@ -31,9 +31,11 @@ from extender.model.texts import rfc3339
 
 log = structlog.get_logger("gang")
 
-AGAIN_SECONDS = 5.0
+AGAIN_SECONDS = 2.0
 """A gang's start is not worked out again before: several searches on the whole cluster."""
-LONGEST_AGAIN_SECONDS = 300.0
+LONGEST_AGAIN_SECONDS = 30.0
+SHARE = 10
+"""New starts are worked out a tenth of the time at most, whoever waits for one."""
 UNUSED_SECONDS = 90.0
 """A booking whose seats are all free, and that no plan comes of, is given up after so long: what
 is in the way is nothing that ends."""
@@ -58,6 +60,9 @@ class _Tried(Struct, frozen=True):
     """Monotonic time before which it is not tried again."""
     pause: float
     why: str
+    at: float
+    ended: int
+    """How many pods had ended then: each may make a booking possible."""
 
 
 class Bookings:
@@ -78,8 +83,10 @@ class Bookings:
         refused: Callable[[GangKey], Refusal | None],
         search: Search,
         changed: Callable[[], None] = lambda: None,
+        tell: Callable[[Refusal], object] = lambda refusal: None,
     ) -> None:
-        """``changed`` is called when room that was kept is given back."""
+        """``changed`` is called when room that was kept is given back, ``tell`` with what owners
+        are told of a booking."""
         self._settings = settings
         self._book = book
         self._clocks = clocks
@@ -88,10 +95,15 @@ class Bookings:
         self._refused = refused
         self._search = search
         self._changed = changed
+        self._tell = tell
         self._booked: dict[GangKey, Booking] = {}
         self._tried: dict[GangKey, _Tried] = {}
         self._free_since: dict[GangKey, float] = {}
         self._last_generation = -1
+        self._ended = 0
+        self._next_new = -inf
+        self._cursor: Urgency | None = None
+        """Who of those without a booking was tried last: who comes after has the next turn."""
         self.run_times = RunTimes()
         book.booked = BookedRoom(clocks.wall)
 
@@ -148,6 +160,7 @@ class Bookings:
         """Take note of one pod event: what a pod that is gone had is kept at once."""
         if old is None or not old.node or (new is not None and not new.finished):
             return
+        self._ended += 1
         if not old.deleting and not old.disrupted:
             self.run_times.ended(old, self._clocks.wall())
         if any(old.uid in booking.awaited for booking in self._booked.values()):
@@ -168,17 +181,25 @@ class Bookings:
         self._keep()
         for gang in sorted(waiting.values(), key=urgency_of):
             booking = self._booked.get(gang.key)
-            if booking is not None:
-                why = self._problem(booking, gang)
-                if not why:
-                    continue
-            elif not self._due(gang):
+            if booking is None or not self._problem(booking, gang):
                 continue
-            if self._clocks.monotonic() >= self._again(gang.key) and (
-                booking is not None or self._makes_way(gang)
-            ):
+            if self._clocks.monotonic() >= self._again(gang.key):
                 await self._make(gang)
+        await self._make_new([gang for gang in waiting.values() if gang.key not in self._booked])
         self._keep()
+
+    async def _make_new(self, gangs: list[Gang]) -> None:
+        """Book starts for those who have none, most urgent first, then oldest; by turns."""
+        order = sorted((gang for gang in gangs if self._due(gang)), key=urgency_of)
+        after = [g for g in order if self._cursor is None or urgency_of(g) > self._cursor]
+        for gang in after + [each for each in order if each not in after]:
+            now = self._clocks.monotonic()
+            if now < self._next_new:
+                return
+            if now >= self._again(gang.key) and self._makes_way(gang):
+                self._cursor = urgency_of(gang)
+                await self._make(gang)
+        self._cursor = None
 
     def _waiting(self, keys: Iterable[GangKey]) -> Iterator[Gang]:
         """Yield the gangs that nothing but room is missing for."""
@@ -214,6 +235,8 @@ class Bookings:
                 now + LONGEST_AGAIN_SECONDS,
                 LONGEST_AGAIN_SECONDS,
                 "its booked seats were free, and it could not be planned all the same",
+                now,
+                self._ended,
             )
             return "its seats are free and it cannot be planned"
         return ""
@@ -267,7 +290,13 @@ class Bookings:
 
     def _again(self, key: GangKey) -> float:
         tried = self._tried.get(key)
-        return -inf if tried is None else tried.again
+        if tried is None:
+            return -inf
+        return (
+            tried.again
+            if tried.ended == self._ended
+            else min(tried.again, tried.at + AGAIN_SECONDS)
+        )
 
     async def _make(self, gang: Gang) -> None:
         before = self._booked.get(gang.key)
@@ -277,17 +306,19 @@ class Bookings:
         if isinstance(answer, str):
             tried = self._tried.get(gang.key)
             pause = AGAIN_SECONDS if tried is None else min(2 * tried.pause, LONGEST_AGAIN_SECONDS)
-            pause = max(pause, 10 * (now - began))
-            self._tried[gang.key] = _Tried(now + pause, pause, answer)
+            self._next_new = now + SHARE * (now - began)
+            self._tried[gang.key] = _Tried(now + pause, pause, answer, now, self._ended)
             if before is not None:
                 self._drop(gang.key, answer)
             return
         if self._book.get(gang.key) is not None:
             return  # it has a plan by now
-        self._tried[gang.key] = _Tried(now + AGAIN_SECONDS, AGAIN_SECONDS, "")
+        self._tried[gang.key] = _Tried(now + AGAIN_SECONDS, AGAIN_SECONDS, "", now, self._ended)
         if before is not None:
             answer = replace(answer, made=before.made)
         self._booked[gang.key] = answer
+        if before is None or before.start != answer.start:
+            self._tell(_story(answer))
         self._free_since.pop(gang.key, None)
         log.info(
             "booked start",
@@ -324,12 +355,15 @@ class Bookings:
                     low = middle + 1
                 else:
                     high, best = middle, (known[middle], plan)
-        if best is not None:
-            return pure.booked(gang, best[1], best[0], snapshot, domain)
-        plan = await found(None)
-        if plan is None:
-            return "it does not fit even when all have ended that are made to end"
-        booking = pure.booked(gang, plan, None, snapshot, domain)
+        if best is None:
+            plan = await found(None)
+            if plan is None:
+                return "it does not fit even when all have ended that are made to end"
+            booking = pure.booked(gang, plan, None, snapshot, domain)
+        else:
+            booking = pure.booked(gang, best[1], best[0], snapshot, domain)
+            if all(ends[uid].sure for uid in booking.awaited):
+                return booking
         share, resource = pure.idle_share(booking, snapshot)
         if share > self._settings.idle_share:
             return (
@@ -373,6 +407,17 @@ class Bookings:
             else:
                 self._free_since.setdefault(booking.gang, now)
         self._book.book_room({name: tuple(each) for name, each in claims.items()})
+
+
+def _story(booking: Booking) -> Refusal:
+    when = "when they end" if booking.start is None else f"by {rfc3339(booking.start)}"
+    return Refusal(
+        gang=booking.gang,
+        code="booked",
+        message=f"booked start: its seats are on {len(booking.nodes())} nodes, and "
+        f"{len(booking.awaited)} pods there are waited for, {when}; nobody is evicted, and what "
+        "comes free there is kept for it",
+    )
 
 
 def _told(end: End) -> dict[str, object]:

@@ -206,6 +206,7 @@ class Coordinator:
             self._waiting.last,
             self._turns.supposing,
             self.notices.wake_held_back,
+            partial(self._note, verb="loop", seconds=0.0),
         )
         self._turns.booked = self.bookings.holds_against
         self._refused_seats = refused = RefusedSeats(
