@@ -108,6 +108,8 @@ async def test_only_who_is_surely_gone_by_then_goes_in_between() -> None:
             },
         )
         assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
+        await rig.remove("short")
+        await rig.until(lambda: kept(rig) == {"n0": 3}, "what it had is kept again")
 
 
 async def test_another_gang_is_planned_around_a_booked_start() -> None:

@@ -163,7 +163,7 @@ class Bookings:
         self._ended += 1
         if not old.deleting and not old.disrupted:
             self.run_times.ended(old, self._clocks.wall())
-        if any(old.uid in booking.awaited for booking in self._booked.values()):
+        if any(old.node in booking.nodes() for booking in self._booked.values()):
             self._keep()
 
     # -- rounds ---------------------------------------------------------------------------

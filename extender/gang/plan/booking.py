@@ -22,8 +22,11 @@ from extender.model.plan import Hold, Plan
 from extender.model.snapshot import Snapshot
 
 SLACK_SECONDS = 30.0
-"""How much later than it should a pod may be gone before it counts as late: it starts some seconds
-after it was given its node, and a kubelet looks at limits every ten seconds or so."""
+"""How much later than it should a pod may be gone before it counts as late: a kubelet looks at
+limits every ten seconds or so."""
+PASS_SECONDS = 10.0
+"""So long before the start a pod has to be gone that is let in: its limit counts from when a
+kubelet has it, some seconds after it was given its node."""
 BOOKED = "booked:"
 """Before a gang's key and a node, in place of a pod's uid: a hold that stands for a booking."""
 PODS = "pods"
@@ -172,8 +175,9 @@ def waited_for(
             yield pod
         elif booking.start is not None:
             end = ends(pod)
-            sure = end is not None and end.sure and end.at is not None
-            if sure and end.at <= booking.start + SLACK_SECONDS:
+            if end is None or end.at is None or not end.sure:
+                continue
+            if end.at <= booking.start:
                 yield pod
 
 
@@ -261,7 +265,7 @@ def kept_from(gang: Gang, booking: Booking) -> bool:
 def may_pass(pod: Pod, start: float | None, now: float) -> bool:
     """Whether a pod that is placed now is surely gone when the booked start has come."""
     limit = limit_of(pod, now)
-    return start is not None and limit is not None and limit <= start
+    return start is not None and limit is not None and limit + PASS_SECONDS <= start
 
 
 def holds_against(
