@@ -75,6 +75,16 @@ class Plan(Struct, frozen=True, gc=False):
     """Less urgent gangs whose reserved seats this plan uses."""
 
 
+class Way(Struct, frozen=True, gc=False):
+    """What would change a refusal, as far as one search can tell."""
+
+    text: str
+    priority: int | None = None
+    """Ask again with this priority."""
+    min_count: int | None = None
+    """Ask again with this quorum."""
+
+
 class Refusal(Struct, frozen=True, gc=False):
     """Why a gang cannot be helped now. Nothing is evicted."""
 
@@ -85,3 +95,5 @@ class Refusal(Struct, frozen=True, gc=False):
     message: str
     details: tuple[str, ...] = ()
     generation: int = 0
+    ways: tuple[Way, ...] = ()
+    """Each by itself would change it, or may; told only where a search says no."""

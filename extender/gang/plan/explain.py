@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from extender.gang.incremental.protection import asked_to_stay
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Built
+from extender.gang.plan.cheaper import easiest_to_spare
+from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
 from extender.model.gang import Gang
@@ -74,6 +76,9 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
     if gang.preferred_topology_key:
         lines.append(_wish_line(gang, built, plan))
     lines.append(_proof_line(plan) + (f"; the search was cut: {cut}" if cut else ""))
+    spared = easiest_to_spare(plan.seats, plan.victims)
+    if spared is not None:
+        lines.append(spared.words)
     unmodelled = sorted({kind for pod in gang.pending for kind in pod.shape.unmodelled})
     if unmodelled:
         lines.append(
@@ -138,4 +143,5 @@ def explain_refusal(
         message=texts.cut(message, MOST_LINE),
         details=tuple(texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays)),
         generation=snapshot.generation,
+        ways=ways_out(gang, built, answer, [why for _, why in stayers], struck),
     )

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from extender.gang.tell.ring import Ring
 from extender.model.objects import GangKey
-from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim
+from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim, Way
 from extender.model.snapshot import Snapshot
 
 REFUSAL_BYTES = 4 * 1024 * 1024
@@ -57,6 +57,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     costs: tuple[Cost, ...] = ()
     proof: str = ""
     explanation: tuple[str, ...] = ()
+    ways: tuple[Way, ...] = ()
+    """What would change a refusal."""
     generation: int = 0
     seconds: float = 0.0
     """How long planning took, or (done, gave-up) how long the plan was in flight."""
@@ -91,6 +93,7 @@ def of_refusal(refusal: Refusal, *, time: float, verb: str, seconds: float) -> D
         code=refusal.code,
         message=refusal.message,
         explanation=refusal.details,
+        ways=refusal.ways,
         generation=refusal.generation,
         seconds=seconds,
     )
@@ -198,5 +201,6 @@ def _size(decision: Decision) -> int:
         BARE_BYTES
         + len(decision.message)
         + sum(map(len, decision.explanation))
+        + sum(len(way.text) for way in decision.ways)
         + PERSON_BYTES * people
     )
