@@ -77,8 +77,9 @@ class DebugView:
         return self._coordinator.bindings.describe()
 
     def limits(self) -> Mapping[str, object]:
-        """Return who is suspended, and what namespaces have used lately."""
-        return self._coordinator.admission.describe()
+        """Return who is suspended, what namespaces have used lately, and booked starts."""
+        coordinator = self._coordinator
+        return {**coordinator.admission.describe(), "bookings": coordinator.bookings.describe()}
 
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved, with problems and notes."""

@@ -117,7 +117,8 @@ class SeatBoard:
 
     def _read(self, node: str) -> watch_pb2.NodeSeats | None:
         book = self._present().book
-        holds = sorted(book.holds_on(node), key=lambda hold: (-hold.priority, hold.uid))
+        holds = [*book.holds_on(node), *book.booked.on(node)]
+        holds.sort(key=lambda hold: (-hold.priority, hold.uid))
         if not holds:
             return None
         return watch_pb2.NodeSeats(

@@ -52,6 +52,7 @@ READ_ANNOTATIONS = (
     "leaderworkerset.sigs.k8s.io/exclusive-topology",
     "leaderworkerset.sigs.k8s.io/size",
     "pod-group-name",
+    "podgroup-extender.io/expected-run-seconds",
     "podgroup-extender.io/gang-size",
     "podgroup-extender.io/last-checkpoint",
     "podgroup-extender.io/preferred-topology",

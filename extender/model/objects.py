@@ -166,6 +166,12 @@ class Pod(Struct, frozen=True, gc=False):
     """Where its PodGroup is part of a CompositePodGroup: the names, as in GangKey, of the gang it
     starts with and of what it goes with as a victim. Not of the pod but of those objects: whoever
     puts pods and groups together fills it in (extender.groups.composite)."""
+    limit: int = 0
+    """spec.activeDeadlineSeconds: the kubelet ends it so long after its start; 0: it does not."""
+    endless: bool = False
+    """spec.restartPolicy is Always: it does not end by itself."""
+    priority_class: str = ""
+    """spec.priorityClassName."""
 
     @property
     def key(self) -> str:

@@ -113,6 +113,7 @@ class Code(StrEnum):
     SUSPENDED = "suspended"
     TURN = "turn"
     BUDGET = "budget"
+    BOOKED = "booked"
 
 
 class Refusal(Struct, frozen=True, gc=False):

@@ -121,6 +121,10 @@ def reduce_pod(raw: RawPod) -> Pod:
         tried,
         checkpointed,
         version_of(meta),
+        None,
+        max(0, spec.active_deadline_seconds or 0),
+        spec.restart_policy == "Always",
+        sys.intern(named_text(spec.priority_class_name or "")),
     )
 
 

@@ -13,6 +13,8 @@ from msgspec import Struct, field
 from extender.model.cost_order import problems_of
 from extender.model.custom_groups import CustomGroup
 from extender.model.errors import InvalidInput
+from extender.model.fairness import FairnessSettings
+from extender.model.fairness import problems_of as fairness_problems
 from extender.model.grpc_address import problems_of as grpc_problems_of
 from extender.model.mode import EnforceSettings, Mode, ObserveSettings, conflicts_of
 from extender.model.mode import problems_of as mode_problems
@@ -276,6 +278,7 @@ class Settings(Section, frozen=True, kw_only=True):
     eviction: EvictionSettings = EvictionSettings()
     leadership: LeadershipSettings = LeadershipSettings()
     policy: PolicySettings = PolicySettings()
+    fairness: FairnessSettings = FairnessSettings()
     grpc: GrpcSettings = GrpcSettings()
     mode: Mode = "enforce"
     """observe: everything is planned and told, nothing is done (docs/observe.md)."""
@@ -394,6 +397,7 @@ def validate(settings: Settings) -> None:
     wrong += grpc_problems_of(s.grpc.listen, *s.grpc_tls, s.grpc_names)
     wrong += problems_of(s.plan.cost_order, s.plan.cost_orders)
     wrong += policy_problems(s.policy)
+    wrong += fairness_problems(s.fairness)
     wrong += status_problems(s.status)
     wrong += tracing_problems(s.tracing, s.mode)
     wrong += mode_problems(s.mode, s.enforce, s.observe)

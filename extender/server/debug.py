@@ -18,7 +18,8 @@ INDEX = {
     "/debug/reservations": "seats held, for whom and until when",
     "/debug/evictions": "units that are being evicted, what is left of each, and what refuses",
     "/debug/binds": "members whose bind is held, and whom they wait for",
-    "/debug/limits": "gangs suspended and why; planning time and evictions by namespace",
+    "/debug/limits": "gangs suspended and why; planning time and evictions by namespace; "
+    "booked starts",
     "/debug/gangs": "the gangs as resolved, with problems and notes",
     "/debug/pods?name=NAME": "unfinished pods of a name, or of a NAMESPACE/NAME, with what "
     "decisions see of them",

@@ -6,7 +6,7 @@ that room on the node, present or about to come free, is promised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -66,11 +66,16 @@ class Spare:
         holds against pods of equal or lower priority.
         """
         claim = self._claim(node, pod.priority)
-        if claim is None:
+        booked = self._book.booked.against(node, pod)
+        if claim is None and not booked:
             return None
-        wants = {name: amount + claim.amounts.get(name, 0) for name, amount in pod.requests}
+        held: Mapping[str, int] = {} if claim is None else claim.amounts
+        wants = {name: amount + held.get(name, 0) for name, amount in pod.requests}
+        for each in booked:
+            _add(wants, each.hold.requests, 1)
         if leaving:
             counted = {uid for uid, _ in self._book.leaving_on(node)}
+            counted.update(*(each.awaited for each in booked))
             for victim in leaving:
                 if victim.uid not in counted:
                     _add(wants, victim.requests, -1)
@@ -83,7 +88,9 @@ class Spare:
             return "the node is not known here yet, and seats are held on it"
         if short is None:
             return None
-        return f"its room is held for {_told(claim.gangs, pod.namespace)} (short of {short})"
+        gangs = {each.hold.gang for each in booked}.union(() if claim is None else claim.gangs)
+        told = _told(tuple(sorted(gangs)), pod.namespace)
+        return f"its room is {'booked' if claim is None else 'held'} for {told} (short of {short})"
 
     def offered(self, pod: Pod, node: str) -> None:
         """Note that the pod may be assumed on the node from now on."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.incremental.protection import Protections
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
+from extender.model.fairness import FairnessSettings
 from extender.model.objects import DisruptionBudget, LabelSelector, Owner, Pod, Requirement
 from extender.model.plan import Plan, Refusal
 from extender.model.policy import (
@@ -231,3 +233,18 @@ def test_a_policy_that_cannot_be_meant_is_refused(
 ) -> None:
     with pytest.raises(InvalidInput, match=says):
         validate(Settings(policy=PolicySettings(opt_out=opt_out)))
+
+
+def test_a_least_run_time_by_class_goes_before_the_one_for_all() -> None:
+    settings = Settings(
+        plan=PlanSettings(min_runtime_seconds=60),
+        fairness=FairnessSettings(min_runtime_seconds={"batch": 600.0, "spot": 0.0}),
+    )
+    protections = Protections(settings)
+    state = snapshot([node("n0")], [])
+    running = pod("p", on="n0", started=NOW - 100)
+    assert not protections.shields(running, state), "older than what counts for all"
+    assert protections.shields(replace(running, priority_class="batch"), state)
+    young = replace(running, started=NOW - 30)
+    assert protections.shields(young, state)
+    assert not protections.shields(replace(young, priority_class="spot"), state)

@@ -61,6 +61,8 @@ ALONE = {
     ),
 }
 """Pods by priority class: who was evicted, who sits, who waits, once everybody has arrived."""
+CHANCE = {"r-a-turn-for-everybody"}
+"""Where it hangs on whose turn it is."""
 CHOSEN = ("b-only-three-fit", "l-skypilot-whole-cluster", "o2-singles-before-a-gang")
 OBSERVING = replace(Settings(), mode="observe")
 
@@ -76,7 +78,7 @@ class Nobody:
 
 
 def test_every_scenario_has_its_outcome_written_down() -> None:
-    assert set(ALONE) == set(packaged())
+    assert set(ALONE) == set(packaged()) - CHANCE
 
 
 @pytest.mark.parametrize("name", CHOSEN)

@@ -9,12 +9,13 @@ book is noticed before it is acted on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from extender.gang.act.booked_room import BookedRoom, Claim
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
@@ -165,6 +166,8 @@ class Book:
         """Node -> uid -> requests of pods whose room the seats there count on."""
         self.touched: Callable[[str], None] = lambda node: None
         """Called with each node whose seats, or the pods that leave them, have changed."""
+        self.booked = BookedRoom()
+        """What gangs with a booked start keep of free room; no part of any plan."""
         self.released: Callable[[Flight, str], None] = lambda flight, why: None
         """Called with a plan whose seats nobody may take any more, and why: changing, or over."""
 
@@ -296,8 +299,16 @@ class Book:
         ]
 
     def nodes(self) -> set[str]:
-        """Return the nodes on which a seat is held."""
-        return set(self._by_node)
+        """Return the nodes on which a seat is held, or room is booked."""
+        return set(self._by_node) | self.booked.nodes()
+
+    def book_room(self, claims: Mapping[str, tuple[Claim, ...]]) -> None:
+        """Take what booked starts keep of each node now."""
+        changed = self.booked.put(claims)
+        if changed:
+            self.version += 1  # what others were told of these nodes does not stand
+        for node in changed:
+            self.touched(node)
 
     def holds_on(self, node: str) -> Iterable[Hold]:
         """Return the seats held on a node."""

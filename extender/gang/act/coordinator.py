@@ -20,6 +20,7 @@ from extender.gang.act.background import Background
 from extender.gang.act.binder import Binder
 from extender.gang.act.bindings import Bindings
 from extender.gang.act.book import Book, Flight
+from extender.gang.act.bookings import Bookings
 from extender.gang.act.changes import Changes
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import Evictor
@@ -197,6 +198,18 @@ class Coordinator:
             self._decide,
             self.stale,
         )
+        self.bookings = Bookings(
+            settings.fairness,
+            self.book,
+            clocks,
+            self.flights.shown,
+            lambda key: self.admission.ours(self._present_gang(key)),
+            self._waiting.last,
+            self._turns.supposing,
+            self.notices.wake_held_back,
+            partial(self._note, verb=Verb.LOOP, seconds=0.0),
+        )
+        self._turns.booked = self.bookings.holds_against
         self._refused_seats = refused = RefusedSeats(
             self.book,
             clocks.monotonic,
@@ -385,6 +398,7 @@ class Coordinator:
                 self._waiting.grown(key)
         self._pending_gangs.observe(old, new)
         self.flights.observe(old, new)
+        self.bookings.observe(old, new)
         self._refused_seats.observe(old, new)
 
     # -- time ---------------------------------------------------------------------------
@@ -434,6 +448,7 @@ class Coordinator:
             except Exception as error:  # one bad gang must not keep the others from their turn
                 self._apart.failed(key, error)
                 began = self._clocks.monotonic()
+        await self.bookings.round(self._pending_keys())
 
     # -- restart ------------------------------------------------------------------------
 

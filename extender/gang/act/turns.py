@@ -7,7 +7,7 @@ state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from extender.gang.act.admission import Admission
 from extender.gang.act.book import Book, Flight
@@ -33,7 +33,7 @@ from extender.groups.composite import keys_of
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
-from extender.model.plan import Code, Plan, Refusal
+from extender.model.plan import Code, Hold, Plan, Refusal
 from extender.model.snapshot import Snapshot
 
 COMPARISONS = 3
@@ -77,6 +77,8 @@ class Turns:
         self._decisions = decisions
         self._decide = decide
         self._stale = stale
+        self.booked: Callable[[Gang, Snapshot], Iterable[Hold]] = lambda gang, snapshot: ()
+        """What booked starts of others keep of the room."""
 
     def version(self) -> Version:
         """Return what an answer rests on; another one when it may be another answer."""
@@ -187,7 +189,7 @@ class Turns:
     ) -> Plan | Refusal:
         """Ask the planner, and remember the question. ``lock`` must be held."""
         snapshot = self._admission.counted_on(gang, snapshot)
-        holds = tuple(self._book.holds())
+        holds = (*self._book.holds(), *self.booked(gang, snapshot))
         self._decisions.searched(Question(gang.key, snapshot, holds, masks, dict(offered or {})))
         began = self._clocks.monotonic()
         try:
@@ -199,6 +201,20 @@ class Turns:
             raise
         finally:
             self._admission.searched(gang, self._clocks.monotonic() - began)
+
+    async def supposing(
+        self, gang: Gang, snapshot: Snapshot, holds: tuple[Hold, ...]
+    ) -> Plan | Refusal:
+        """Ask the planner about a cluster that is not quite so, in the gang's own turn."""
+        async with self.lock.turn(lambda: self._admission.turn_of(gang)):
+            began = self._clocks.monotonic()
+            masks = self._struck(gang, snapshot, {})
+            try:
+                return await self._planner_thread.plan(gang, snapshot, holds, masks, None)
+            except Overran:
+                return self._admission.overran(gang, self._clocks.monotonic() - began)
+            finally:
+                self._admission.searched(gang, self._clocks.monotonic() - began)
 
     async def _outdated(self, draft: Flight, gang: Gang, snapshot: Snapshot) -> str:
         """Return why a plan made on ``snapshot`` does not hold now, "" when it does."""

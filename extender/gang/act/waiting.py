@@ -94,6 +94,11 @@ class Waiting:
             return kept.refusal
         return None
 
+    def last(self, key: GangKey) -> Refusal | None:
+        """Return the last refusal, whether it still stands or not."""
+        kept = self._refused.get(key)
+        return None if kept is None else kept.refusal
+
     def refuse(self, refusal: Refusal, version: Version, seconds: float) -> None:
         """Keep a refusal that took ``seconds`` to find."""
         pause = retry_pause(seconds, self._retry_seconds, self._longest_retry, SEARCH_SHARE)

@@ -86,7 +86,8 @@ class PlanningCache:
         """Which of the last snapshot's disruption budgets, by place, speak for a pod."""
         self.now = 0.0
         self._last = Snapshot(generation=-1)
-        self._young = bool(settings.plan.min_runtime_seconds)
+        least = (settings.plan.min_runtime_seconds, *settings.fairness.min_runtime_seconds.values())
+        self._young = any(least)
         self._slots: dict[str, int] = {}
         self._unused: list[int] = []
         self._until: dict[str, float] = {}

@@ -64,6 +64,7 @@ class Protections:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._plan = settings.plan
+        self._by_class = settings.fairness.min_runtime_seconds
         self._enforcement = Enforcement(settings.enforce)
         self._rules = {key: settings.policy.rule(key) for key in KEYS}
         self._selectors: dict[str, LabelSelector | None] = {
@@ -89,7 +90,7 @@ class Protections:
             budgets < 2
             and not pod.annotations
             and (owner is None or owner.kind != "DaemonSet")
-            and not plan.min_runtime_seconds
+            and not self._least_runs(pod)
             and not snapshot.unevictable
             and not snapshot.stayed
             and _LABELS.isdisjoint(pod.labels)
@@ -104,12 +105,13 @@ class Protections:
             found.append(Shield(NOT_ENFORCED.format(pod.namespace), STAYS, gang=True))
         if pod.annotations and MIRROR_ANNOTATION in pod.annotations and _static(pod, snapshot):
             found.append(Shield("a static pod cannot be evicted through the API", STAYS))
-        if plan.min_runtime_seconds:
+        least = self._least_runs(pod)
+        if least:
             since = pod.started if started is None else started
             age = snapshot.now - since
-            if since and age < plan.min_runtime_seconds:
+            if since and age < least:
                 why = f"runs for {age:.0f} s, less than minRuntimeSeconds"
-                found.append(Shield(why, STAYS, since + plan.min_runtime_seconds))
+                found.append(Shield(why, STAYS, since + least))
         refused = snapshot.unevictable.get(pod.uid) if snapshot.unevictable else None
         if refused is not None:
             below = STAYS
@@ -149,6 +151,11 @@ class Protections:
             if asked < shield.below:
                 return shield.why
         return ""
+
+    def _least_runs(self, pod: Pod) -> float:
+        """Return for how many seconds the pod runs before it may be a victim."""
+        by_class, every = self._by_class, self._plan.min_runtime_seconds
+        return by_class.get(pod.priority_class, every) if by_class else every
 
     def leaves(self, pod: Pod, now: float) -> bool:
         """Whether the pod is on its way out already, and its eviction would not end it sooner."""

@@ -27,6 +27,7 @@ NEXT_BY_CODE = {
     "stale": "look at the server's connection to the API server: /readyz and its log say more",
     "settling": "nothing, it is planned for in a moment; a PodGroup with minCount saves the wait",
     "penalty": "nothing, it is planned for again soon; `decisions GANG` says why its plan failed",
+    "booked": "nothing, its turn comes; `/debug/limits` tells whom it waits for",
     "unseen": "nothing, kube-scheduler's next attempt tells; if it stays, look at the members' "
     "volumes and claims with `kubectl describe pod`",
     "changed": "nothing: it is planned for again with the next attempt",

@@ -1,0 +1,59 @@
+"""What booked starts keep of each node's free room, for those who ask about a node.
+
+bookings.py puts it here whenever it changes; the verbs and the mirror of seats read it through the
+book. It keeps pods as urgent as the booked gang, or less, away, and nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+
+from extender.gang.plan.booking import may_pass
+from extender.model.objects import Pod
+from extender.model.plan import Hold
+
+
+class Claim(Struct, frozen=True):
+    """What one booking keeps of one node now."""
+
+    hold: Hold
+    start: float | None
+    """Wall clock time at which its gang starts; None: not known."""
+    awaited: frozenset[str]
+    """Uids of the pods there whose room it counts on besides."""
+
+
+class BookedRoom:
+    """Claims by node. ``wall`` is the clock that starts are told in."""
+
+    def __init__(self, wall: Callable[[], float] = lambda: 0.0) -> None:
+        self.wall = wall
+        self._claims: dict[str, tuple[Claim, ...]] = {}
+
+    def nodes(self) -> set[str]:
+        """Return the nodes of which something is kept."""
+        return set(self._claims)
+
+    def on(self, node: str) -> Iterable[Hold]:
+        """Return what is kept of a node."""
+        return [claim.hold for claim in self._claims.get(node, ())]
+
+    def against(self, node: str, pod: Pod) -> list[Claim]:
+        """Return what keeps this pod off: not what it is surely gone before."""
+        claims = self._claims.get(node)
+        if not claims:
+            return []
+        now = self.wall()
+        return [
+            claim
+            for claim in claims
+            if claim.hold.priority >= pod.priority and not may_pass(pod, claim.start, now)
+        ]
+
+    def put(self, claims: Mapping[str, tuple[Claim, ...]]) -> set[str]:
+        """Take the claims of all nodes; return the nodes whose claims are others than before."""
+        before, self._claims = self._claims, {name: each for name, each in claims.items() if each}
+        names = before.keys() | self._claims.keys()
+        return {name for name in names if before.get(name) != self._claims.get(name)}

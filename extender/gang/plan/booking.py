@@ -1,0 +1,301 @@
+"""A booked start: seats that a gang will have once pods that run there have ended.
+
+Nobody is evicted for it. A booking names seats, and on each of their nodes the pods whose room
+they count on. What it claims of a node now is what its seats ask for less what those pods still
+hold; so nothing is claimed of room that comes by itself, and all of a seat's room once it is free.
+
+Pure: one snapshot in, amounts out. Times are wall clock seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.fit.static import static_mask
+from extender.gang.plan.ends import End, limit_of
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Node, Pod, Requests
+from extender.model.plan import Hold, Plan
+from extender.model.snapshot import Snapshot
+
+SLACK_SECONDS = 30.0
+"""How much later than it should a pod may be gone before it counts as late: a kubelet looks at
+limits every ten seconds or so."""
+PASS_SECONDS = 10.0
+"""So long before the start a pod has to be gone that is let in: its limit counts from when a
+kubelet has it, some seconds after it was given its node."""
+BOOKED = "booked:"
+"""Before a gang's key and a node, in place of a pod's uid: a hold that stands for a booking."""
+PODS = "pods"
+Ends = Mapping[str, End]
+"""Pod uid -> its end, for pods that end by themselves."""
+Amounts = dict[str, int]
+
+
+class Booking(Struct, frozen=True):
+    """A gang's booked start."""
+
+    gang: GangKey
+    priority: int
+    made: float
+    start: float | None
+    """When its seats come free; None: nobody knows."""
+    seats: Mapping[str, str]
+    """Member uid -> node."""
+    requests: Mapping[str, Requests]
+    """Member uid -> what it asks for."""
+    awaited: frozenset[str]
+    """Uids of the running pods whose room its seats count on."""
+    domain: frozenset[str]
+    """Names of the nodes that some member could use if they were empty."""
+
+    def nodes(self) -> set[str]:
+        """Return the nodes that have its seats."""
+        return set(self.seats.values())
+
+
+def domain_of(gang: Gang, snapshot: Snapshot) -> frozenset[str]:
+    """Return the nodes that some member of the gang could use if they were empty."""
+    nodes = list(snapshot.nodes.values())
+    found: set[str] = set()
+    kinds: set[tuple[object, Requests]] = set()
+    for pod in gang.pending:
+        kind = (pod.shape, pod.requests)
+        if kind in kinds:
+            continue
+        kinds.add(kind)
+        mask = static_mask(pod, nodes)
+        found.update(
+            node.name for node, fine in zip(nodes, mask, strict=True) if fine and _has(node, pod)
+        )
+    return frozenset(found)
+
+
+def _has(node: Node, pod: Pod) -> bool:
+    there = dict(node.allocatable)
+    return all(there.get(name, 0) >= amount for name, amount in pod.requests)
+
+
+def ends_in(snapshot: Snapshot, end_of: Callable[[Pod], End | None]) -> dict[str, End]:
+    """Return the ends of all bound pods that are made to end, by uid."""
+    found: dict[str, End] = {}
+    for pods in snapshot.bound.values():
+        for pod in pods:
+            end = end_of(pod)
+            if end is not None:
+                found[pod.uid] = end
+    return found
+
+
+def moments(ends: Ends, snapshot: Snapshot, domain: frozenset[str]) -> list[float]:
+    """Return the known ends on these nodes, ascending, each once."""
+    found: set[float] = set()
+    for name in domain:
+        for pod in snapshot.bound.get(name, ()):
+            end = ends.get(pod.uid)
+            if end is not None and end.at is not None:
+                found.add(end.at)
+    return sorted(found)
+
+
+def as_if_ending(
+    snapshot: Snapshot, ends: Ends, until: float | None, generation: int, gang: GangKey
+) -> Snapshot:
+    """Return the snapshot with those terminating that end by ``until`` (None: whenever they do).
+
+    To a search, pods that terminate are room that costs no eviction, and of them it waits for as
+    few as it can. The gang's own members stay what they are. ``generation`` has to be another one
+    than that of any other snapshot the planner is shown.
+    """
+    bound: dict[str, tuple[Pod, ...]] = {}
+    for name, pods in snapshot.bound.items():
+        own = {pod.uid for pod in snapshot.members.get(gang, ()) if pod.node == name}
+        changed = [
+            replace(pod, deleting=snapshot.now or 1.0)
+            if pod.uid not in own and not pod.deleting and _ends_by(ends.get(pod.uid), until)
+            else pod
+            for pod in pods
+        ]
+        same = all(new is old for new, old in zip(changed, pods, strict=True))
+        bound[name] = pods if same else tuple(changed)
+    return replace(snapshot, generation=generation, bound=bound, unevictable={}, stayed={})
+
+
+def _ends_by(end: End | None, until: float | None) -> bool:
+    if end is None:
+        return False
+    return until is None or (end.at is not None and end.at <= until)
+
+
+def as_asker(gang: Gang) -> Gang:
+    """Return the gang as one that may evict nobody: it asks for room that comes by itself."""
+    return replace(gang, preempts=False)
+
+
+def booked(
+    gang: Gang,
+    plan: Plan,
+    start: float | None,
+    snapshot: Snapshot,
+    domain: frozenset[str],
+) -> Booking:
+    """Return the booking of seats that were found with ``as_if_ending``."""
+    requests = {pod.uid: pod.requests for pod in gang.pending}
+    return Booking(
+        gang=gang.key,
+        priority=gang.preemptor_priority,
+        made=snapshot.now,
+        start=start,
+        seats={seat.uid: seat.node for seat in plan.seats if seat.uid in requests},
+        requests={seat.uid: requests[seat.uid] for seat in plan.seats if seat.uid in requests},
+        awaited=frozenset(victim.uid for victim in plan.waits_for),
+        domain=domain,
+    )
+
+
+def asked(booking: Booking, node: str) -> Amounts:
+    """Return what the booking's seats on a node ask for together."""
+    total: Amounts = {}
+    for uid, name in booking.seats.items():
+        if name == node:
+            add(total, booking.requests[uid], 1)
+    return total
+
+
+def waited_for(
+    booking: Booking, pods: Iterable[Pod], ends: Callable[[Pod], End | None]
+) -> Iterator[Pod]:
+    """Yield those of a node's pods whose room the seats there may count on: who was awaited from
+    the first, and who surely is gone when the start has come."""
+    for pod in pods:
+        if pod.uid in booking.awaited:
+            yield pod
+        elif booking.start is not None:
+            end = ends(pod)
+            if end is None or end.at is None or not end.sure:
+                continue
+            if end.at <= booking.start:
+                yield pod
+
+
+def claim(
+    booking: Booking, node: str, pods: Iterable[Pod], ends: Callable[[Pod], End | None]
+) -> Amounts:
+    """Return what the booking keeps of the node's free room now; only what is above nothing."""
+    wants = asked(booking, node)
+    for pod in waited_for(booking, pods, ends):
+        for name, amount in pod.requests:
+            if name in wants:
+                wants[name] -= amount
+    return {name: amount for name, amount in wants.items() if amount > 0}
+
+
+def add(total: Amounts, requests: Iterable[tuple[str, int]], sign: int) -> None:
+    """Add amounts to others, or take them away."""
+    for name, amount in requests:
+        total[name] = total.get(name, 0) + sign * amount
+
+
+def problem(
+    booking: Booking,
+    snapshot: Snapshot,
+    taken: Mapping[str, Amounts],
+    ends: Callable[[Pod], End | None],
+) -> str:
+    """Return why the booked seats cannot come free as they should, "" when they can.
+
+    ``taken``: what others' seats and bookings take of each node.
+    """
+    for name in sorted(booking.nodes()):
+        node = snapshot.nodes.get(name)
+        if node is None or node.unschedulable:
+            return f"node {name} takes no pods any more"
+        pods = snapshot.bound.get(name, ())
+        gone = {pod.uid for pod in waited_for(booking, pods, ends)}
+        left: Amounts = dict(node.allocatable)
+        add(left, taken.get(name, {}).items(), -1)
+        for pod in pods:
+            if pod.uid not in gone:
+                add(left, pod.requests, -1)
+        for resource, amount in asked(booking, name).items():
+            if amount > left.get(resource, 0):
+                return f"on node {name} others have taken {resource} that it counted on"
+    return ""
+
+
+def idle_share(booking: Booking, snapshot: Snapshot) -> tuple[float, str]:
+    """Return the largest share of a resource of the cluster that may stand idle, and which.
+
+    All of the seats' room but what the least of those awaited holds: the moment before the last
+    of them ends. 0 when nobody is awaited.
+    """
+    waiting = [
+        pod
+        for name in booking.nodes()
+        for pod in snapshot.bound.get(name, ())
+        if pod.uid in booking.awaited
+    ]
+    if not waiting:
+        return 0.0, ""
+    total: Amounts = {}
+    for node in snapshot.nodes.values():
+        add(total, node.allocatable, 1)
+    seats: Amounts = {}
+    for requests in booking.requests.values():
+        add(seats, requests, 1)
+    worst, which = 0.0, ""
+    for name, amount in sorted(seats.items()):
+        if name == PODS or not total.get(name):
+            continue
+        last = min(dict(pod.requests).get(name, 0) for pod in waiting)
+        share = max(0, amount - last) / total[name]
+        if share > worst:
+            worst, which = share, name
+    return worst, which
+
+
+def kept_from(gang: Gang, booking: Booking) -> bool:
+    """Whether the booking keeps its room from the gang: one as urgent or less, and not its own."""
+    return gang.key != booking.gang and gang.preemptor_priority <= booking.priority
+
+
+def may_pass(pod: Pod, start: float | None, now: float) -> bool:
+    """Whether a pod that is placed now is surely gone when the booked start has come."""
+    limit = limit_of(pod, now)
+    return start is not None and limit is not None and limit + PASS_SECONDS <= start
+
+
+def holds_against(
+    gang: Gang, booking: Booking, snapshot: Snapshot, ends: Callable[[Pod], End | None]
+) -> list[Hold]:
+    """Return what a search for the gang has to leave to the booking, a hold a node.
+
+    Room of awaited pods that the gang could evict is no room of the gang's: it is taken off
+    nothing.
+    """
+    found: list[Hold] = []
+    for name in sorted(booking.nodes()):
+        pods = [
+            pod
+            for pod in snapshot.bound.get(name, ())
+            if pod.deleting or pod.priority >= gang.preemptor_priority
+        ]
+        amounts = claim(booking, name, pods, ends)
+        if amounts:
+            found.append(as_hold(booking, name, amounts))
+    return found
+
+
+def as_hold(booking: Booking, node: str, amounts: Mapping[str, int]) -> Hold:
+    """Return a claim as a hold. No pod has its uid; it is firm: nobody takes it over."""
+    return Hold(
+        gang=booking.gang,
+        priority=booking.priority,
+        uid=f"{BOOKED}{booking.gang}@{node}",
+        node=node,
+        requests=tuple(sorted(amounts.items())),
+        firm=True,
+    )

@@ -1,0 +1,117 @@
+"""When running pods end by themselves, as far as that is known.
+
+Three sources, the earliest of them counts: the limit that a kubelet enforces
+(spec.activeDeadlineSeconds), what the owner says (annotation expected-run-seconds), and how long
+pods of the same owner, else of the same namespace, have run lately. Only the first is sure; the
+others are estimates, and one that has passed is none any more.
+
+Pure: times are wall clock seconds, and are given.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+from msgspec import Struct
+
+from extender.model.objects import Pod
+
+EXPECTED = "podgroup-extender.io/expected-run-seconds"
+"""Pod annotation: for how long its owner expects it to run, in seconds."""
+LONGEST_EXPECTED = 7 * 24 * 3600.0
+"""An owner's word beyond this says nothing."""
+REMEMBERED = 16
+"""Run times kept of one owner or namespace; the longest of them counts."""
+MOST_KEPT = 10_000
+"""Owners and namespaces of which run times are kept; names are a tenant's to make up."""
+
+
+class End(Struct, frozen=True):
+    """What is known of a pod's end."""
+
+    at: float | None
+    """Wall clock time; None: nobody knows."""
+    sure: bool = False
+    """A kubelet sees to it."""
+
+
+UNKNOWN = End(None)
+
+
+class RunTimes:
+    """How long pods have run that ended by themselves."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+
+    def ended(self, pod: Pod, now: float) -> None:
+        """Note that a pod has come to its end by itself."""
+        if not pod.started or now <= pod.started:
+            return
+        for key in _keys(pod):
+            times = self._kept.pop(key, None)
+            if times is None:
+                times = deque(maxlen=REMEMBERED)
+            times.append(now - pod.started)
+            self._kept[key] = times
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+
+    def longest(self, pod: Pod) -> float | None:
+        """Return the longest run, in seconds, of the pod's owner lately, else of its namespace."""
+        for key in _keys(pod):
+            times = self._kept.get(key)
+            if times:
+                return max(times)
+        return None
+
+
+def _keys(pod: Pod) -> list[tuple[str, str]]:
+    keys = [(pod.namespace, "")]
+    if pod.owner is not None:
+        keys.insert(0, (pod.namespace, pod.owner.uid))
+    return keys
+
+
+def limit_of(pod: Pod, started: float) -> float | None:
+    """Return when a pod that starts then is surely gone; None: there is no limit.
+
+    Its grace period counts: it may need that after its limit is over.
+    """
+    return started + pod.limit + pod.grace if pod.limit else None
+
+
+def expected_seconds(pod: Pod) -> float | None:
+    """Return what the pod's owner expects, in seconds; None where that is not said, or absurd."""
+    text = pod.annotations.get(EXPECTED, "")
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(int(LONGEST_EXPECTED))):
+        return None
+    seconds = float(text)
+    return seconds if 0 < seconds <= LONGEST_EXPECTED else None
+
+
+def end_of(pod: Pod, now: float, run_times: RunTimes) -> End | None:
+    """Return when a bound pod ends by itself; None for one that is not made to end.
+
+    That is a pod with restartPolicy Always, no limit and nothing said by its owner.
+    """
+    if pod.deleting:
+        return End(max(pod.deleting, now), sure=True)
+    started = pod.started or now
+    limit = limit_of(pod, started)
+    estimates: list[float] = []
+    expected = expected_seconds(pod)
+    if expected is not None:
+        estimates.append(started + expected)
+    if not pod.endless:
+        longest = run_times.longest(pod)
+        if longest is not None:
+            estimates.append(started + longest)
+    elif limit is None and expected is None:
+        return None
+    estimates = [at for at in estimates if at > now]
+    if limit is not None:
+        limit = max(limit, now)
+        if not estimates or limit <= min(estimates):
+            return End(limit, sure=True)
+    return End(min(estimates)) if estimates else UNKNOWN
