@@ -1,11 +1,11 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport Outcome
-from extender.search.core.limbs cimport i64
-from extender.search.core.zones cimport Zones
+from extender.search.core.mckp cimport Outcome
+from extender.search.core.packed_cost cimport i64
+from extender.search.core.domain_limits cimport DomainLimits
 
 
-cdef class Answers(Zones):
+cdef class Answers(DomainLimits):
     cdef vector[i64] base                        # W: what the decisions cost
     cdef vector[i64] raw                         # W: the last bound before rounding
     cdef vector[i64] best_cost, open_bound, frozen_cost

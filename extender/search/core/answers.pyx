@@ -4,11 +4,11 @@
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, choose
+from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, mckp_solve
 from extender.search.core.clock cimport late
-from extender.search.core.limbs cimport i64, minus, order, plus, put, zero
+from extender.search.core.packed_cost cimport i64, minus, order, plus, put, zero
 from extender.search.core.states cimport IN, OUT
-from extender.search.core.zones cimport Zones
+from extender.search.core.domain_limits cimport DomainLimits
 
 cdef enum:
     STEP_WORK = 20000         # elementary steps that count as one branch
@@ -16,7 +16,7 @@ cdef enum:
 cdef i64 CHOICE_PATIENCE = 60000000
 
 
-cdef class Answers(Zones):
+cdef class Answers(DomainLimits):
     """A region that can relax a branch and keep the best answer."""
 
     cdef void lay_answers(self) noexcept nogil:
@@ -56,15 +56,15 @@ cdef class Answers(Zones):
         cdef int n, z
         cdef i64 seats = self.frozen_seats
         cdef vector[i64] inside
-        inside.assign(self.zone_limit.size(), 0)
+        inside.assign(self.domain_limit.size(), 0)
         for n in range(self.N):
             if self.limit[n] and (self.active[n] or not self.relevant[n]):
-                if inside.size() and self.zone[n] >= 0:
-                    inside[self.zone[n]] += self.base_slots[n]
+                if inside.size() and self.domain[n] >= 0:
+                    inside[self.domain[n]] += self.base_slots[n]
                 else:
                     seats += self.base_slots[n]
         for z in range(<int>inside.size()):
-            seats += min(inside[z], <i64>self.zone_limit[z])
+            seats += min(inside[z], <i64>self.domain_limit[z])
         return self.need - seats
 
     cdef void mark_too_short(self) noexcept nogil:
@@ -98,22 +98,22 @@ cdef class Answers(Zones):
             self.mark_too_short()
             if not self.eliminate():
                 return LATE
-            if self.zone_limit.size():
-                self.merge_zones()
+            if self.domain_limit.size():
+                self.merge_domains()
                 if late(&self.clock):
                     return LATE
             if self.have_best:
                 put(value, &self.best_cost[0], W)
                 minus(value, &self.base[0], W)
                 limit = value
-            outcome = choose(&self.pick, limit)
+            outcome = mckp_solve(&self.pick, limit)
             self.work += self.pick.work
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return outcome
             put(bound, &self.pick.bound[0], W)
             put(value, &self.pick.value[0], W)
-            if self.zone_limit.size():
-                self.part_zones()
+            if self.domain_limit.size():
+                self.part_domains()
         else:
             self.forget_groups()
         plus(bound, &self.base[0], W)
@@ -162,17 +162,17 @@ cdef class Answers(Zones):
                 self.move(u, 1, &room, &waiting)
                 order_.push_back(u)
         now.assign(self.N, 0)
-        inside.assign(self.zone_limit.size(), 0)
+        inside.assign(self.domain_limit.size(), 0)
         seats = 0
         for n in range(self.N):
             if self.limit[n]:
                 now[n] = <int>self.slots(n, &room[n * self.R] if self.R else NULL, waiting[n])
-                if inside.size() and self.zone[n] >= 0:
-                    inside[self.zone[n]] += now[n]
+                if inside.size() and self.domain[n] >= 0:
+                    inside[self.domain[n]] += now[n]
                 else:
                     seats += now[n]
         for z in range(<int>inside.size()):
-            seats += min(inside[z], <i64>self.zone_limit[z])
+            seats += min(inside[z], <i64>self.domain_limit[z])
         if seats < self.need:
             return False
         if not self.settled_free:
@@ -194,11 +194,11 @@ cdef class Answers(Zones):
                     change = self.slots(
                         n, &room[n * self.R] if self.R else NULL, waiting[n]
                     ) - now[n]
-                    if then.size() and self.zone[n] >= 0:
-                        z = self.zone[n]
-                        less -= min(then[z], <i64>self.zone_limit[z])
+                    if then.size() and self.domain[n] >= 0:
+                        z = self.domain[n]
+                        less -= min(then[z], <i64>self.domain_limit[z])
                         then[z] += change
-                        change = min(then[z], <i64>self.zone_limit[z])
+                        change = min(then[z], <i64>self.domain_limit[z])
                     less += change
             if less >= self.need:
                 chosen[0][u] = 0

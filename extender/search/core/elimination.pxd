@@ -1,8 +1,8 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport Choice
+from extender.search.core.mckp cimport Mckp
 from extender.search.core.frontiers cimport Frontiers
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 
 cdef class Elimination(Frontiers):
@@ -18,7 +18,7 @@ cdef class Elimination(Frontiers):
     # groups of the knapsack: the factor or the node behind each
     cdef vector[int] group_factor, group_node
     cdef vector[vector[int]] v_factors
-    cdef Choice pick
+    cdef Mckp pick
     cdef bint was_split
 
     cdef void forget_groups(self) noexcept nogil

@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
 from extender.search.core.frontiers cimport Frontiers
-from extender.search.core.limbs cimport i64, is_never, never, order, order_of_sum, plus, put
+from extender.search.core.packed_cost cimport i64, is_never, never, order, order_of_sum, plus, put
 from extender.search.core.states cimport WIDEST
 
 cdef enum:

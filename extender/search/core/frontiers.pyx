@@ -10,7 +10,7 @@ from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
-from extender.search.core.limbs cimport (
+from extender.search.core.packed_cost cimport (
     MOST_LIMBS, i64, is_never, never, order, plus, put, wide, zero,
 )
 from extender.search.core.relations cimport Relations

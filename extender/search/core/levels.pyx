@@ -1,10 +1,10 @@
 # distutils: language = c++
-"""Cost levels packed into limbs (see limbs.pxd), and read back from them."""
+"""Cost levels packed into limbs (see packed_cost.pxd), and read back from them."""
 
 from libcpp.vector cimport vector
 
 from extender.search.core.columns import Doubtful
-from extender.search.core.limbs cimport MOST_LIMBS, i64, order, put, wide
+from extender.search.core.packed_cost cimport MOST_LIMBS, i64, order, put, wide
 from extender.search.core.space cimport Space
 from extender.search.core.states cimport OUT
 

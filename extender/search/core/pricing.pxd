@@ -1,5 +1,5 @@
 from extender.search.core.answers cimport Answers
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 
 cdef class Pricing(Answers):

@@ -8,8 +8,8 @@ that keep the rules by themselves.
 from libcpp.vector cimport vector
 
 from extender.search.core.answers cimport Answers
-from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
-from extender.search.core.limbs cimport i64, order, put, zero
+from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
+from extender.search.core.packed_cost cimport i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, WEIGHT_BITS
 
 cdef enum:
@@ -237,7 +237,7 @@ cdef class Pricing(Answers):
             if self.have_best and order(bound, &self.best_cost[0], self.W) >= 0:
                 closed = True
             elif not self.clock.over and allowed and outcome == EXACT and order(real, value, self.W) <= 0 and (
-                not self.zone_limit.size() or self.in_zones(&self.chosen)
+                not self.domain_limit.size() or self.in_domains(&self.chosen)
             ):
                 closed = True
         self.set_sharing(True)

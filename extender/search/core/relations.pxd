@@ -1,7 +1,7 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.levels cimport Levels
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 
 cdef class Relations(Levels):

@@ -8,7 +8,7 @@ gangs, the state and the price of budgets.
 from libcpp.vector cimport vector
 
 from extender.search.core.levels cimport Levels
-from extender.search.core.limbs cimport i64, order, put, zero
+from extender.search.core.packed_cost cimport i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT, WEIGHT_BITS
 
 

@@ -1,7 +1,7 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport Clock
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 cdef enum:
     OUTSIDE = -1

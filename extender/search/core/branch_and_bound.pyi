@@ -3,7 +3,7 @@ from collections.abc import Iterable, Sequence
 from extender.search.core.columns import Columns
 from extender.search.stop import Flag
 
-class Region:
+class BranchAndBound:
     possible: bool
     settled_free: bool
     found_first: bool
@@ -15,8 +15,8 @@ class Region:
         gone: Iterable[int] = (),
         kept: Iterable[int] = (),
         need: int = -1,
-        zone: Iterable[int] | None = None,
-        zone_limit: Iterable[int] = (),
+        domain: Iterable[int] | None = None,
+        domain_limit: Iterable[int] = (),
     ) -> None: ...
     def search(
         self,

@@ -3,9 +3,9 @@
 
 from libcpp.vector cimport vector
 
-from extender.search.core.basis cimport KEY, OUTSIDE, Basis
+from extender.search.core.lp.basis cimport KEY, OUTSIDE, Basis
 from extender.search.core.clock cimport late
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 cdef enum:
     REFACTOR = 120            # pivots on one inverse

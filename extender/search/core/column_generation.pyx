@@ -2,72 +2,72 @@
 """Budgets and surpluses that bind, as a linear program over the choices of the nodes.
 
 A column is a set of units of one part, with the seats it gives, what it costs at every
-level, and what it takes from the ties. The frontiers make the columns: at the program's
+level, and what it takes from the coupling rows. The frontiers make the columns: at the program's
 prices each part is asked for the set it would take now (Dantzig and Wolfe 1960). One
 level at a time is made small, so the tables hold plain numbers, ``fraction`` bits of
 them behind the point.
 
 The program only proposes prices. ``ask`` turns them into a lower bound in integers:
-any price of a tie between nothing and what one too many costs gives one (Lagrangian
+any price of a coupling row between nothing and what one too many costs gives one (Lagrangian
 relaxation), and any price of a level that must not rise above its own bound.
 """
 
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport EXACT, IMPOSSIBLE, LATE, Outcome, choose
+from extender.search.core.mckp cimport EXACT, IMPOSSIBLE, LATE, Outcome, mckp_solve
 from extender.search.core.clock cimport late
-from extender.search.core.limbs cimport i64, is_never
-from extender.search.core.master cimport Master
+from extender.search.core.packed_cost cimport i64, is_never
+from extender.search.core.lp.master cimport Master
 from extender.search.core.states cimport OPEN, IN, OUT
-from extender.search.core.ties cimport Ties
+from extender.search.core.coupling_rows cimport CouplingRows
 
 cdef enum:
     MOST_FRACTION = 20        # bits behind the point of a price
-    DEMAND = 0                # the program's row of seats; levels, then ties, follow
+    DEMAND = 0                # the program's row of seats; levels, then coupling rows, follow
 
 cdef i64 MOST_PRICE = <i64>1 << 57
 
 
-cdef class Program(Ties):
-    """A region whose ties and levels are rows of a program."""
+cdef class ColumnGeneration(CouplingRows):
+    """A region whose coupling rows and levels are rows of a program."""
 
     def __cinit__(self):
         self.lp = Master()
 
     cdef void lay_program(self) noexcept nogil:
-        """The rows, a column for what soft ties have too much, an empty one for every part."""
+        """The rows, a column for what soft coupling rows have too much, an empty one for every part."""
         cdef int t, i, p, row
         cdef vector[int] rows
         cdef vector[double] values
-        self.mass.assign(1 + self.stages + self.ties, 0)
+        self.mass.assign(1 + self.stages + self.row_count, 0)
         self.lp.clock = &self.clock
-        self.lp.start(1 + self.stages + self.ties, self.parts)
+        self.lp.start(1 + self.stages + self.row_count, self.parts)
         self.lp.scan = 0
         self.lp.sign[DEMAND] = -1
         self.columns = 2 * self.lp.rows
-        self.tie_price.assign(self.ties, 0)
+        self.row_price.assign(self.row_count, 0)
         self.stamp.assign(self.N, -1)
         self.stamps = 0
         self.held_first.assign(1, 0)
         self.held_unit.clear()
         self.columns_of.assign(self.parts, vector[int]())
         self.against.assign(self.parts, 0)
-        self.tie_column.clear()
+        self.row_column.clear()
         for p in range(self.parts):
             self.held_first.push_back(0)
             self.columns_of[p].push_back(self.columns + p)
-        for t in range(self.ties):
-            self.tie_column.push_back(-1)
-            if self.tie_state[t] == OUT:
+        for t in range(self.row_count):
+            self.row_column.push_back(-1)
+            if self.row_state[t] == OUT:
                 continue
             rows.clear()
             values.clear()
             for i in range(self.over_first[t], self.over_first[t + 1]):
                 rows.push_back(1 + self.over_stage[i])
-                values.push_back(<double>self.over[i] / self.tie_divide[t])
+                values.push_back(<double>self.over[i] / self.row_divide[t])
             rows.push_back(1 + self.stages + t)
             values.push_back(-1.0)
-            self.tie_column[t] = self.lp.add(-1, &rows[0], &values[0], <int>rows.size())
+            self.row_column[t] = self.lp.add(-1, &rows[0], &values[0], <int>rows.size())
             self.held_first.push_back(0)
             self.against.push_back(0)
         self.scale = 1
@@ -131,12 +131,12 @@ cdef class Program(Ties):
         return total * self.scale
 
     cdef bint add_rows(self) noexcept nogil:
-        """Let the ties count that the program's answer exceeds; True when there were any."""
+        """Let the coupling rows count that the program's answer exceeds; True when there were any."""
         cdef int p, j, e, t, row
         cdef double v
         cdef bint some = False
         cdef vector[double] load
-        load.assign(self.ties, 0)
+        load.assign(self.row_count, 0)
         for p in range(self.lp.m + self.parts):
             j = self.taken_at(p, &v)
             if j >= self.columns:
@@ -144,31 +144,31 @@ cdef class Program(Ties):
                     row = self.lp.entry_row[e] - 1 - self.stages
                     if row >= 0:
                         load[row] += v * self.lp.entry[e]
-        for t in range(self.ties):
+        for t in range(self.row_count):
             row = 1 + self.stages + t
-            if self.lp.at[row] < 0 and load[t] > self.tie_limit(t) + 1e-6:
-                self.lp.activate(row, self.tie_limit(t))
+            if self.lp.at[row] < 0 and load[t] > self.row_limit(t) + 1e-6:
+                self.lp.activate(row, self.row_limit(t))
                 some = True
         if some:
             self.lp.refactor()
         return some
 
-    cdef double tie_limit(self, int t) noexcept nogil:
-        """The limit of the tie's row; a little more, each its own: no two corners coincide."""
-        cdef i64 limit = self.tie_load[t] if self.tie_state[t] == IN else self.tie_allowed[t]
+    cdef double row_limit(self, int t) noexcept nogil:
+        """The limit of the coupling row; a little more, each its own: no two corners coincide."""
+        cdef i64 limit = self.row_load[t] if self.row_state[t] == IN else self.row_allowed[t]
         return <double>limit + 1e-6 * (1 + (t * 7919 % 97) / 97.0)
 
-    cdef void settle_tie(self, int t, int state) noexcept nogil:
+    cdef void settle_row(self, int t, int state) noexcept nogil:
         """A gang with surplus: broken and paid for (IN), not to be broken (OUT), or OPEN."""
-        cdef int i, v = self.U + self.tie_gang[t], sign = 1 if state == IN else -1
-        if self.tie_state[t] == IN or state == IN:
+        cdef int i, v = self.U + self.row_gang[t], sign = 1 if state == IN else -1
+        if self.row_state[t] == IN or state == IN:
             for i in range(self.owes_first[v], self.owes_first[v + 1]):
                 self.fixed[self.owes_stage[i]] += sign * self.owes[i]
-        if self.tie_state[t] == OUT or state == OUT:
-            self.against[self.tie_column[t] - self.columns] += 1 if state == OUT else -1
-        self.tie_state[t] = <char>state
+        if self.row_state[t] == OUT or state == OUT:
+            self.against[self.row_column[t] - self.columns] += 1 if state == OUT else -1
+        self.row_state[t] = <char>state
         if self.lp.at[1 + self.stages + t] >= 0:
-            self.lp.set_limit(1 + self.stages + t, self.tie_limit(t))
+            self.lp.set_limit(1 + self.stages + t, self.row_limit(t))
 
     cdef void take_prices(self, int stage) noexcept nogil:
         """The program's prices in integers, and the units' costs under them."""
@@ -188,19 +188,19 @@ cdef class Program(Ties):
             most = MOST_PRICE // rows // (1 + self.level_most[self.stage_level[t]])
             price = self.lp.price_of(1 + t) * self.scale * unit
             self.level_price[t] = <i64>price if price < most else most
-        for t in range(self.ties):
+        for t in range(self.row_count):
             row = 1 + self.stages + t
-            self.tie_price[t] = 0
-            if self.lp.at[row] < 0 or self.tie_state[t] == IN:
+            self.row_price[t] = 0
+            if self.lp.at[row] < 0 or self.row_state[t] == IN:
                 continue
-            most = MOST_PRICE // rows // (1 + self.tie_load[t])
-            if self.tie_state[t] == OPEN:
+            most = MOST_PRICE // rows // (1 + self.row_load[t])
+            if self.row_state[t] == OPEN:
                 cap = 0
                 for i in range(self.over_first[t], self.over_first[t + 1]):
                     cap += self.level_price[self.over_stage[i]] * self.over[i]
-                most = min(most, cap // self.tie_divide[t])
+                most = min(most, cap // self.row_divide[t])
             price = self.lp.price_of(row) * self.scale * unit
-            self.tie_price[t] = <i64>(price + 0.5) if price < most else most
+            self.row_price[t] = <i64>(price + 0.5) if price < most else most
         for u in range(self.V):
             price = 0
             total = 0
@@ -210,7 +210,7 @@ cdef class Program(Ties):
                 self.crack[u - self.U] = total
                 continue
             for i in range(self.uses_first[u], self.uses_first[u + 1]):
-                total += self.tie_price[self.uses_tie[i]] * self.uses_pods[i]
+                total += self.row_price[self.uses_row[i]] * self.uses_pods[i]
             if total != self.eff[u]:
                 self.eff[u] = total
                 self.soil(u)
@@ -220,7 +220,7 @@ cdef class Program(Ties):
     ) noexcept nogil:
         """The relaxation at these prices: ``bound`` of the stage, ``fraction`` bits too fine.
 
-        ``paid`` gets what the decisions cost in every part. Outcome as ``choose``.
+        ``paid`` gets what the decisions cost in every part. Outcome as ``mckp_solve``.
         """
         cdef int u, g, t
         cdef i64 base = 0
@@ -235,8 +235,8 @@ cdef class Program(Ties):
                 paid[0][self.unit_part[self.U + g]] += self.crack[g]
         for u in range(self.parts):
             base += paid[0][u]
-        for t in range(self.ties):
-            base -= self.tie_price[t] * self.tie_allowed[t]
+        for t in range(self.row_count):
+            base -= self.row_price[t] * self.row_allowed[t]
         for t in range(self.stage_now + 1):
             base += self.level_price[t] * self.fixed[t]
             if t < self.stage_now:
@@ -253,7 +253,7 @@ cdef class Program(Ties):
         self.mark_too_short()
         if not self.eliminate():
             return LATE
-        outcome = choose(&self.pick, NULL)
+        outcome = mckp_solve(&self.pick, NULL)
         self.work += self.pick.work
         if outcome == IMPOSSIBLE:
             return outcome
@@ -346,7 +346,7 @@ cdef class Program(Ties):
             self.held_unit.push_back(u)
             self.weigh(u, &rows)
             for e in range(self.uses_first[u], self.uses_first[u + 1]):
-                k = 1 + self.stages + self.uses_tie[e]
+                k = 1 + self.stages + self.uses_row[e]
                 if self.mass[k] == 0:
                     rows.push_back(k)
                 self.mass[k] += self.uses_pods[e]

@@ -9,9 +9,9 @@ are decided one after the other (branch and price).
 
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport IMPOSSIBLE, LATE, Outcome
-from extender.search.core.limbs cimport i64, order, put, zero
-from extender.search.core.program cimport Program
+from extender.search.core.mckp cimport IMPOSSIBLE, LATE, Outcome
+from extender.search.core.packed_cost cimport i64, order, put, zero
+from extender.search.core.column_generation cimport ColumnGeneration
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
@@ -23,8 +23,8 @@ cdef double NEAR = 1e-6       # of a column, and of the largest cost: rounding
 cdef double WHOLE = 1e-2      # so near to none or all of a unit is none or all
 
 
-cdef class Stages(Program):
-    """A region that can settle its ties."""
+cdef class Lexicographic(ColumnGeneration):
+    """A region that can settle its coupling rows."""
 
     cdef bint staged(self, const i64* bound) noexcept nogil:
         """Close the region or leave it open with its bound; False: nothing is tied, too much
@@ -241,17 +241,17 @@ cdef class Stages(Program):
                 best = u
         return best
 
-    cdef int broken_tie(self) noexcept nogil:
+    cdef int broken_row(self) noexcept nogil:
         """A gang that the program breaks at a part of the price; -1 when there is none."""
         cdef int t, i, g
         cdef double load
-        for t in range(self.ties):
-            g = self.tie_gang[t]
-            if g >= 0 and self.tie_state[t] == OPEN:
+        for t in range(self.row_count):
+            g = self.row_gang[t]
+            if g >= 0 and self.row_state[t] == OPEN:
                 load = 0
                 for i in range(self.gang_first[g], self.gang_first[g + 1]):
                     load += self.share[self.gang_unit[i]]
-                if load > self.tie_allowed[t] + 0.5:
+                if load > self.row_allowed[t] + 0.5:
                     return t
         return -1
 
@@ -300,13 +300,13 @@ cdef class Stages(Program):
             return
         u = self.divided_unit()
         if u < 0:
-            t = self.broken_tie()
+            t = self.broken_row()
             if t >= 0:
-                self.settle_tie(t, OUT)
+                self.settle_row(t, OUT)
                 self.tree(&floor, False)
-                self.settle_tie(t, IN)
+                self.settle_row(t, IN)
                 self.tree(&floor, False)
-                self.settle_tie(t, OPEN)
+                self.settle_row(t, OPEN)
             elif self.out_of_time():
                 self.leave_stages(&floor)
             else:

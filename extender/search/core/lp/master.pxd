@@ -1,4 +1,4 @@
-from extender.search.core.basis cimport Basis
+from extender.search.core.lp.basis cimport Basis
 
 
 cdef class Master(Basis):

@@ -1,10 +1,10 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64
-from extender.search.core.stages cimport Stages
+from extender.search.core.packed_cost cimport i64
+from extender.search.core.lexicographic cimport Lexicographic
 
 
-cdef class Retries(Stages):
+cdef class LocalSearch(Lexicographic):
     # the trial answer: its units, the room that they leave, seats on every node
     cdef vector[char] trial
     cdef vector[i64] trial_room

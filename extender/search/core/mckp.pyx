@@ -12,12 +12,12 @@ answer; dynamic programming over those decides.
 from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
-from extender.search.core.limbs cimport (
+from extender.search.core.packed_cost cimport (
     i64, is_never, minus, never, order, order_of_rates, order_of_sum, plus, put, wide, zero,
 )
 
 
-cdef int hull(Choice* c, int group) noexcept nogil:
+cdef int hull(Mckp* c, int group) noexcept nogil:
     """Append the group's hull steps (rates rising) to ``steps`` and ``rate``."""
     cdef int w = c.w, first = <int>c.steps.size(), k, last, i
     cdef const i64* rows = c.rows[group]
@@ -54,7 +54,7 @@ cdef int hull(Choice* c, int group) noexcept nogil:
     return <int>c.steps.size() - first
 
 
-cdef inline bint earlier(Choice* c, int a, int b) noexcept nogil:
+cdef inline bint earlier(Mckp* c, int a, int b) noexcept nogil:
     """Step a is cheaper per seat than b; equal rates: the larger step, then the lower group."""
     cdef int o = order_of_rates(
         &c.rate[a * c.w], c.steps[a].seats, &c.rate[b * c.w], c.steps[b].seats, c.w
@@ -64,7 +64,7 @@ cdef inline bint earlier(Choice* c, int a, int b) noexcept nogil:
     return a < b
 
 
-cdef void arrange(Choice* c) noexcept nogil:
+cdef void arrange(Mckp* c) noexcept nogil:
     """Merge sort of the steps by rate."""
     cdef int n = <int>c.steps.size(), width = 1, lo, mid, hi, i, j, k
     cdef vector[int]* source = &c.order_
@@ -97,7 +97,7 @@ cdef void arrange(Choice* c) noexcept nogil:
         c.order_.swap(c.scratch)
 
 
-cdef bint relax(Choice* c) noexcept nogil:
+cdef bint relax(Mckp* c) noexcept nogil:
     """The linear relaxation: base_pick, value (before the break step), breaking, rest.
 
     False when the groups together do not reach the demand.
@@ -133,7 +133,7 @@ cdef bint relax(Choice* c) noexcept nogil:
     return False
 
 
-cdef void round_up(Choice* c) noexcept nogil:
+cdef void round_up(Mckp* c) noexcept nogil:
     """bound = value + rest / seats of the break step, as integers from below.
 
     The first limb that is not whole is rounded up, and what follows is left at
@@ -153,7 +153,7 @@ cdef void round_up(Choice* c) noexcept nogil:
             return
 
 
-cdef void complete(Choice* c) noexcept nogil:
+cdef void complete(Mckp* c) noexcept nogil:
     """picks: the relaxation's steps, plus the cheapest single row that covers the rest."""
     cdef int group, best = -1, w = c.w, k
     cdef i64 least[6]
@@ -178,7 +178,7 @@ cdef void complete(Choice* c) noexcept nogil:
 
 
 cdef bint can_beat(
-    Choice* c, const i64* base, int group, int k, const i64* cutoff
+    Mckp* c, const i64* base, int group, int k, const i64* cutoff
 ) noexcept nogil:
     """Whether row k of the group may be part of an answer below the cutoff.
 
@@ -204,7 +204,7 @@ cdef bint can_beat(
     return False
 
 
-cdef Outcome choose(Choice* c, const i64* cutoff) noexcept nogil:
+cdef Outcome mckp_solve(Mckp* c, const i64* cutoff) noexcept nogil:
     """Pick rows; ``cutoff`` (w limbs, or NULL) is a value that must be undercut."""
     cdef int w = c.w, group, groups = <int>c.most.size()
     cdef vector[i64] base
@@ -239,7 +239,7 @@ cdef Outcome choose(Choice* c, const i64* cutoff) noexcept nogil:
     return outcome
 
 
-cdef Outcome decide(Choice* c, const i64* base, const i64* limit) noexcept nogil:
+cdef Outcome decide(Mckp* c, const i64* base, const i64* limit) noexcept nogil:
     """Dynamic programming over the rows that can beat ``limit``; CUT when none do."""
     cdef int w = c.w, group, k, alive, kept, g, i
     cdef int groups = <int>c.most.size()
@@ -322,10 +322,10 @@ cdef Outcome decide(Choice* c, const i64* base, const i64* limit) noexcept nogil
     return EXACT
 
 
-cdef void settle(Choice* c, const i64* cutoff, vector[int]* settled) noexcept nogil:
+cdef void mckp_settle(Mckp* c, const i64* cutoff, vector[int]* settled) noexcept nogil:
     """Per group the only row that an answer below the cutoff can use, else -1.
 
-    Uses the relaxation of the last ``choose``. When no row can, -2: nothing lies
+    Uses the relaxation of the last ``mckp_solve``. When no row can, -2: nothing lies
     below the cutoff.
     """
     cdef int group, k, w = c.w, s, last

@@ -10,8 +10,8 @@ answers. It proves nothing.
 from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
-from extender.search.core.limbs cimport i64, order, put
-from extender.search.core.stages cimport Stages
+from extender.search.core.packed_cost cimport i64, order, put
+from extender.search.core.lexicographic cimport Lexicographic
 from extender.search.core.states cimport IN, OPEN
 
 cdef enum:
@@ -20,7 +20,7 @@ cdef enum:
     ROUNDS_WITHIN = 20        # tries to keep within firm budgets when nothing else did
 
 
-cdef class Retries(Stages):
+cdef class LocalSearch(Lexicographic):
     """A region that can try its best answer again."""
 
     cdef void retry(self) noexcept nogil:

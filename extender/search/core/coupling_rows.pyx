@@ -1,22 +1,22 @@
 # distutils: language = c++
 """What ties nodes together beyond couplers: budgets and surpluses that can be exceeded.
 
-Stages are the cost levels that are paid here, in their order. A part is a set of nodes
-that couplers join; parts have nothing in common but ties and the seats wanted.
+Lexicographic are the cost levels that are paid here, in their order. A part is a set of nodes
+that couplers join; parts have nothing in common but these rows and the seats wanted.
 """
 
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 from extender.search.core.pricing cimport Pricing
 from extender.search.core.states cimport OPEN, IN, OUT
 
 
-cdef class Ties(Pricing):
-    """A region that knows its stages, parts and ties."""
+cdef class CouplingRows(Pricing):
+    """A region that knows its stages, parts and coupling rows."""
 
     cdef bint lay_stages(self) noexcept nogil:
-        """Stages, parts and ties; False when nothing is tied."""
+        """Stages, parts and coupling rows; False when nothing is tied."""
         cdef int level, u, g, i
         self.stage_level.clear()
         self.level_stage.assign(self.c.levels, -1)
@@ -49,29 +49,29 @@ cdef class Ties(Pricing):
                     self.owes_stage.push_back(self.level_stage[self.c.broken_level[i]])
                     self.owes.push_back(self.c.broken_amount[i])
             self.owes_first.push_back(<int>self.owes.size())
-        self.lay_ties()
-        if self.ties == 0 or self.stages == 0:
+        self.lay_rows()
+        if self.row_count == 0 or self.stages == 0:
             return False
         self.lay_parts()
         return True
 
-    cdef void add_tie(self, int gang, int allowed, int divide, bint firm) noexcept nogil:
-        self.tie_gang.push_back(gang)
-        self.tie_state.push_back(OUT if firm else OPEN)
-        self.tie_allowed.push_back(allowed)
-        self.tie_divide.push_back(divide)
+    cdef void add_row(self, int gang, int allowed, int divide, bint firm) noexcept nogil:
+        self.row_gang.push_back(gang)
+        self.row_state.push_back(OUT if firm else OPEN)
+        self.row_allowed.push_back(allowed)
+        self.row_divide.push_back(divide)
         self.over_first.push_back(<int>self.over.size())
-        self.ties += 1
+        self.row_count += 1
 
-    cdef void lay_ties(self) noexcept nogil:
+    cdef void lay_rows(self) noexcept nogil:
         """Budgets and surpluses that can be exceeded, and the units that count in them."""
         cdef int b, g, u, i, load, stage
         cdef vector[int] of_budget, of_gang
-        self.ties = 0
-        self.tie_allowed.clear()
-        self.tie_divide.clear()
-        self.tie_gang.clear()
-        self.tie_state.clear()
+        self.row_count = 0
+        self.row_allowed.clear()
+        self.row_divide.clear()
+        self.row_gang.clear()
+        self.row_state.clear()
         self.over_first.assign(1, 0)
         self.over_stage.clear()
         self.over.clear()
@@ -84,39 +84,39 @@ cdef class Ties(Pricing):
                 load += self.pods_in(u, b)
             if self.budget_state[b] == IN or load <= self.allowed_pods[b]:
                 continue
-            of_budget[b] = self.ties
+            of_budget[b] = self.row_count
             stage = self.level_stage[self.c.budget_level[b]]
             if not self.firm[b] and stage >= 0:
                 self.over_stage.push_back(stage)
                 self.over.push_back(1)
-            self.add_tie(-1, self.allowed_pods[b], 1, self.firm[b] != 0)
+            self.add_row(-1, self.allowed_pods[b], 1, self.firm[b] != 0)
         for g in range(self.G):
             load = self.gang_first[g + 1] - self.gang_first[g]
             if not self.loose[g] or self.gated[g]:
                 continue
-            of_gang[g] = self.ties
+            of_gang[g] = self.row_count
             for i in range(self.owes_first[self.U + g], self.owes_first[self.U + g + 1]):
                 self.over_stage.push_back(self.owes_stage[i])
                 self.over.push_back(self.owes[i])
-            self.add_tie(g, self.surplus[g], load - self.surplus[g], self.unbreakable[g] != 0)
+            self.add_row(g, self.surplus[g], load - self.surplus[g], self.unbreakable[g] != 0)
         self.uses_first.assign(1, 0)
-        self.uses_tie.clear()
+        self.uses_row.clear()
         self.uses_pods.clear()
-        self.tie_load.assign(self.ties, 0)
+        self.row_load.assign(self.row_count, 0)
         for u in range(self.U):
             if self.status[u] == OPEN:
                 for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     b = of_budget[self.c.use_budget[i]]
                     if b >= 0:
-                        self.uses_tie.push_back(b)
+                        self.uses_row.push_back(b)
                         self.uses_pods.push_back(self.c.use_pods[i])
-                        self.tie_load[b] += self.c.use_pods[i]
+                        self.row_load[b] += self.c.use_pods[i]
                 g = self.c.unit_gang[u]
                 if g >= 0 and of_gang[g] >= 0:
-                    self.uses_tie.push_back(of_gang[g])
+                    self.uses_row.push_back(of_gang[g])
                     self.uses_pods.push_back(1)
-                    self.tie_load[of_gang[g]] += 1
-            self.uses_first.push_back(<int>self.uses_tie.size())
+                    self.row_load[of_gang[g]] += 1
+            self.uses_first.push_back(<int>self.uses_row.size())
 
     cdef int pods_in(self, int u, int b) noexcept nogil:
         cdef int i, pods = 0

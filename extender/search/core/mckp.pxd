@@ -1,7 +1,7 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport Clock
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 cdef enum Outcome:
     IMPOSSIBLE = 0   # the groups together do not reach the demand
@@ -16,7 +16,7 @@ cdef struct Step:
     const i64* base          # frontier row where the step starts
     const i64* top           # frontier row where it ends
 
-cdef cppclass Choice:
+cdef cppclass Mckp:
     int w
     i64 demand
     vector[int] most         # per group: seats at most
@@ -35,5 +35,5 @@ cdef cppclass Choice:
     int breaking             # index into order_, -1 when the relaxation is integral
     i64 rest                 # seats still missing before the break step
 
-cdef Outcome choose(Choice* c, const i64* cutoff) noexcept nogil
-cdef void settle(Choice* c, const i64* cutoff, vector[int]* settled) noexcept nogil
+cdef Outcome mckp_solve(Mckp* c, const i64* cutoff) noexcept nogil
+cdef void mckp_settle(Mckp* c, const i64* cutoff, vector[int]* settled) noexcept nogil

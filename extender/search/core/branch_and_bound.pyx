@@ -1,7 +1,7 @@
 # distutils: language = c++
 """The exact search for gangs of one class, compiled, without the GIL.
 
-One Region object holds one set of nodes (the cluster, or a topology domain). Its
+One BranchAndBound object holds one set of nodes (the cluster, or a topology domain). Its
 parts are one class on top of the other, a file each:
 
 1. Units that never cost anything are taken; if the gang fits, that is it (space).
@@ -13,46 +13,47 @@ parts are one class on top of the other, a file each:
    frontier, the least cost of 0, 1, 2, ... more seats (frontiers, cover).
 4. Couplers are eliminated one by one (elimination). Where a table would become too
    wide the bucket is split, which gives a lower bound instead.
-5. The frontiers that remain are independent: a multiple-choice knapsack (choice,
-   answers). Where zones take a limited number of members, the frontiers of a zone
-   are added up to its limit first (zones).
+5. The frontiers that remain are independent: a multiple-choice knapsack (mckp,
+   answers). Where domains take a limited number of members, the frontiers of a domain
+   are added up to its limit first (domain_limits).
 6. Budgets and surpluses, which steps 4 and 5 ignore, are rows of a linear program
    over what the nodes may do; its prices make the relaxation see them, level by
-   level, and what it splits is branched on (ties, program, stages, master, basis).
+   level, and what it splits is branched on (coupling_rows, column_generation,
+   lexicographic, lp).
 7. Where a bucket was split, prices are shared out over the nodes (pricing), the best
-   answer is taken apart and completed anew (retries), and branching decides what is
+   answer is taken apart and completed anew (local_search), and branching decides what is
    left. Groups of nodes that the root bound decides are fixed first.
 """
 
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, settle
+from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, mckp_settle
 from extender.search.core.clock cimport start_clock
 from extender.search.core.columns cimport Columns
-from extender.search.core.limbs cimport i64, minus, order, plus, put, zero
-from extender.search.core.retries cimport Retries
+from extender.search.core.packed_cost cimport i64, minus, order, plus, put, zero
+from extender.search.core.local_search cimport LocalSearch
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
     LATER_SHARES = 3          # relaxations spent on sharing prices out on later branches
 
 
-cdef class Region(Retries):
+cdef class BranchAndBound(LocalSearch):
     """The search inside one set of nodes. See the module's docstring."""
 
     def __init__(
         self, Columns columns, bytes inside, int extra_level=-1, gone=(), kept=(), i64 need=-1,
-        zone=None, zone_limit=(),
+        domain=None, domain_limit=(),
     ):
         """Prepare the region: ``inside`` (N,) is 1 for its nodes.
 
         ``extra_level`` >= 0 adds 1 at that level to every answer (seats outside
         the preferred domain). ``gone`` units are chosen already: their room is
         free, and answers cost what comes on top of them. ``kept`` units stay.
-        ``need`` >= 0 asks for so many seats instead of the problem's. ``zone`` (N,) and
-        ``zone_limit``: zones (or -1) and the members that each takes.
+        ``need`` >= 0 asks for so many seats instead of the problem's. ``domain`` (N,) and
+        ``domain_limit``: domains (or -1) and the members that each takes.
         """
-        self.enter(columns, inside, gone, kept, need, zone, zone_limit)
+        self.enter(columns, inside, gone, kept, need, domain, domain_limit)
         if self.possible and not self.settled_free:
             self.pack_levels(extra_level)
             with nogil:
@@ -103,14 +104,14 @@ cdef class Region(Retries):
         self.all_chosen()
         self.true_cost(&self.chosen, real, &allowed)
         if allowed and outcome == EXACT and order(real, value, W) <= 0 and (
-            not self.zone_limit.size() or self.in_zones(&self.chosen)
+            not self.domain_limit.size() or self.in_domains(&self.chosen)
         ):
             return
         if root:
             untried = self.offer_plainly()
             if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
                 return
-            tied = not self.was_split and not self.zone_limit.size() and self.exceeded()
+            tied = not self.was_split and not self.domain_limit.size() and self.exceeded()
             if not untried and self.tune(bound):
                 return
             if tied and self.staged(bound):
@@ -123,7 +124,7 @@ cdef class Region(Retries):
                 return
             if self.was_split and self.share_out(bound):
                 return
-            if self.was_split and self.best.size() and not self.zone_limit.size():
+            if self.was_split and self.best.size() and not self.domain_limit.size():
                 self.retry()
                 if order(bound, &self.best_cost[0], W) >= 0:
                     return
@@ -135,7 +136,7 @@ cdef class Region(Retries):
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return
             if (
-                self.demand > 0 and self.have_best and not self.zone_limit.size()
+                self.demand > 0 and self.have_best and not self.domain_limit.size()
                 and self.freeze()
             ):
                 return
@@ -194,7 +195,7 @@ cdef class Region(Retries):
         cdef bint apart
         put(cutoff, &self.best_cost[0], W)
         minus(cutoff, &self.base[0], W)
-        settle(&self.pick, cutoff, &settled)
+        mckp_settle(&self.pick, cutoff, &settled)
         for g in range(<int>settled.size()):
             if settled[g] == -2:
                 return True
@@ -363,11 +364,11 @@ cdef class Region(Retries):
             kind[0] = 0
             first[0] = IN
             return best
-        # A coupler between zones: what it joins counts beyond the zones' limits.
-        if self.zone_limit.size():
+        # A coupler between domains: what it joins counts beyond the domains' limits.
+        if self.domain_limit.size():
             for u in range(self.V):
                 if (u >= self.U and self.gated[u - self.U]) or (u < self.U and self.spans[u]):
-                    if self.between_zones(u):
+                    if self.between_domains(u):
                         kind[0] = 1 if u >= self.U else 0
                         first[0] = OUT
                         return u - self.U if u >= self.U else u

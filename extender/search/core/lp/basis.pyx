@@ -15,7 +15,7 @@ from libc.math cimport fabs
 from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 
 cdef double SLIP = 1e-7       # how far below zero a value may lie

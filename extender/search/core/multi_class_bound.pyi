@@ -3,7 +3,7 @@ from collections.abc import Iterable, Sequence
 from extender.search.core.columns import Columns
 from extender.search.stop import Flag
 
-class Several:
+class MultiClassBound:
     def __init__(
         self,
         columns: Columns,

@@ -15,7 +15,7 @@ from extender.search.core.clock cimport late, start_clock
 from extender.search.core.columns cimport Columns
 from extender.search.core.cover cimport Cover, cover_solve
 from extender.search.core.frontiers cimport Frontiers
-from extender.search.core.limbs cimport (
+from extender.search.core.packed_cost cimport (
     i64, is_never, never, order, order_of_sum, plus, put, wide, zero,
 )
 from extender.search.core.states cimport OPEN
@@ -29,7 +29,7 @@ cdef enum:
 cdef i64 MOST_STEPS = 400000000  # of the dynamic programming
 
 
-cdef class Several(Frontiers):
+cdef class MultiClassBound(Frontiers):
     """One region of a problem with C classes in which every member needs a seat."""
 
     cdef int C, S                      # classes, states
@@ -52,7 +52,7 @@ cdef class Several(Frontiers):
         use only what all of them may; what seats it seats everybody.
 
         requests (C, R), counts (C,), allowed (C, N), together (N,): members on a node at
-        most. No blockers. Raises Doubtful as Region.
+        most. No blockers. Raises Doubtful as BranchAndBound.
         """
         cdef int c, r, n, k, most
         cdef const unsigned char[::1] mask = inside

@@ -1,17 +1,17 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.choice cimport Outcome
-from extender.search.core.limbs cimport i64
-from extender.search.core.master cimport Master
-from extender.search.core.ties cimport Ties
+from extender.search.core.mckp cimport Outcome
+from extender.search.core.packed_cost cimport i64
+from extender.search.core.lp.master cimport Master
+from extender.search.core.coupling_rows cimport CouplingRows
 
 
-cdef class Program(Ties):
+cdef class ColumnGeneration(CouplingRows):
     cdef Master lp
     cdef int fraction, stage_now                 # bits behind the point; what is made small
     cdef vector[i64] level_price                 # stages: price of one unit of cost now
-    cdef vector[i64] tie_price                   # ties: price of one pod now
-    cdef vector[int] tie_column                  # ties: the column of what is too much, -1
+    cdef vector[i64] row_price                   # coupling rows: price of one pod now
+    cdef vector[int] row_column                  # coupling rows: the column of what is too much, -1
     cdef vector[int] held_first, held_unit       # per column from ``columns`` on: its units
     cdef int columns                             # first column with units
     cdef vector[vector[int]] columns_of          # per part
@@ -22,8 +22,8 @@ cdef class Program(Ties):
     cdef int stamps
 
     cdef void lay_program(self) noexcept nogil
-    cdef double tie_limit(self, int t) noexcept nogil
-    cdef void settle_tie(self, int t, int state) noexcept nogil
+    cdef double row_limit(self, int t) noexcept nogil
+    cdef void settle_row(self, int t, int state) noexcept nogil
     cdef void aim(self, int stage) noexcept nogil
     cdef double cost_at(self, int column, int row) noexcept nogil
     cdef int taken_at(self, int p, double* v) noexcept nogil

@@ -1,10 +1,10 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64
-from extender.search.core.retries cimport Retries
+from extender.search.core.packed_cost cimport i64
+from extender.search.core.local_search cimport LocalSearch
 
 
-cdef class Region(Retries):
+cdef class BranchAndBound(LocalSearch):
     cdef bint first_tried, first_found           # the quick ways to an answer, in this search
 
     cdef void explore(self, const i64* inherited, bint root) noexcept nogil

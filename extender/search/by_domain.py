@@ -20,8 +20,8 @@ from math import ceil, lcm
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.search.core.branch_and_bound import BranchAndBound
 from extender.search.core.columns import Columns
-from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, cost_of
 from extender.search.problem import Problem, Vector
 from extender.search.stop import Stop
@@ -50,7 +50,7 @@ Found = tuple[Vector, tuple[frozenset[int], ...]]
 """Shared cost, and the units chosen in each domain."""
 
 
-class Zones:
+class ByDomain:
     """One class, one rule over several nodes, in one region."""
 
     def __init__(
@@ -143,7 +143,7 @@ class Zones:
         nothing = (0,) * len(self.problem.levels)
         if members == 0:
             return nothing, frozenset()
-        core = Core(self.columns, self.inside[d], -1, gone, kept, members)
+        core = BranchAndBound(self.columns, self.inside[d], -1, gone, kept, members)
         if not core.possible:
             return None
         if core.settled_free:

@@ -1,7 +1,7 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64
-from extender.search.core.program cimport Program
+from extender.search.core.packed_cost cimport i64
+from extender.search.core.column_generation cimport ColumnGeneration
 
 cdef enum Verdict:
     BEATEN           # nothing below the best answer here
@@ -10,7 +10,7 @@ cdef enum Verdict:
     OVER             # no answer while the earlier stages are held where they are
 
 
-cdef class Stages(Program):
+cdef class Lexicographic(ColumnGeneration):
     cdef vector[double] share                    # U: how much of it the program takes
     cdef bint complete                           # rows hold every stage but the last
     cdef bint stalled                            # a branch could not be taken apart
@@ -27,7 +27,7 @@ cdef class Stages(Program):
     cdef void shares(self) noexcept nogil
     cdef void offer_shares(self) noexcept nogil
     cdef int divided_unit(self) noexcept nogil
-    cdef int broken_tie(self) noexcept nogil
+    cdef int broken_row(self) noexcept nogil
     cdef void settle_unit(self, int u, int state, int before) noexcept nogil
     cdef void tree(self, vector[i64]* inherited, bint fresh) noexcept nogil
     cdef void leave_open(self, const i64* bound) noexcept nogil
