@@ -1,8 +1,9 @@
 # distutils: language = c++
 """The exact search for gangs of one class, compiled, without the GIL.
 
-One BranchAndBound object holds one set of nodes (the cluster, or a topology domain). Its
-parts are one class on top of the other, a file each:
+One BranchAndBound object holds one set of nodes (the cluster, or a topology domain) and the
+parts that search it. A part owns its data, is handed the parts that it works on and knows of
+no other; ``compose`` shows who is handed what. A file each:
 
 1. Units that never cost anything are taken; if the gang fits, that is it (space).
 2. Cost levels above the one that must be paid are dropped with their units (space);
@@ -14,8 +15,9 @@ parts are one class on top of the other, a file each:
 4. Couplers are eliminated one by one (elimination). Where a table would become too
    wide the bucket is split, which gives a lower bound instead.
 5. The frontiers that remain are independent: a multiple-choice knapsack (mckp,
-   answers). Where domains take a limited number of members, the frontiers of a domain
-   are added up to its limit first (domain_limits).
+   relaxation); what comes out of it is tried, and kept where it is better (incumbent).
+   Where domains take a limited number of members, the frontiers of a domain are added up
+   to its limit first (domain_limits).
 6. Budgets and surpluses, which steps 4 and 5 ignore, are rows of a linear program
    over what the nodes may do; its prices make the relaxation see them, level by
    level, and what it splits is branched on (coupling_rows, column_generation,
@@ -28,17 +30,15 @@ parts are one class on top of the other, a file each:
 from libcpp.vector cimport vector
 
 from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, mckp_settle
-from extender.search.core.clock cimport start_clock
 from extender.search.core.columns cimport Columns
 from extender.search.core.packed_cost cimport i64, minus, order, plus, put, zero
-from extender.search.core.local_search cimport LocalSearch
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
     LATER_SHARES = 3          # relaxations spent on sharing prices out on later branches
 
 
-cdef class BranchAndBound(LocalSearch):
+cdef class BranchAndBound:
     """The search inside one set of nodes. See the module's docstring."""
 
     def __init__(
@@ -53,91 +53,151 @@ cdef class BranchAndBound(LocalSearch):
         ``need`` >= 0 asks for so many seats instead of the problem's. ``domain`` (N,) and
         ``domain_limit``: domains (or -1) and the members that each takes.
         """
-        self.enter(columns, inside, gone, kept, need, domain, domain_limit)
-        if self.possible and not self.settled_free:
-            self.pack_levels(extra_level)
-            with nogil:
-                self.relate()
-                self.lay_tables()
-                self.lay_answers()
+        self.c = columns
+        self.space = Space(columns, inside, gone, kept, need, domain, domain_limit)
+        self.effort = Effort()
+        self.levels = Levels(self.space)
+        self.relations = Relations(self.space, self.levels)
+        self.incumbent = Incumbent(self.space, self.levels, self.relations)
+        if self.space.possible and not self.space.settled_free:
+            self.compose(extra_level)
+
+    def compose(self, int extra_level):
+        """The other parts, each handed those that it works on."""
+        self.levels.pack_levels(extra_level)
+        with nogil:
+            self.relations.relate(NULL)
+            self.incumbent.lay_incumbent()
+        self.frontiers = Frontiers(self.space, self.relations, self.effort)
+        self.elimination = Elimination(self.space, self.relations, self.effort, self.frontiers)
+        self.domains = DomainLimits(
+            self.space, self.relations, self.effort, self.frontiers, self.elimination,
+        )
+        self.relaxation = Relaxation(
+            self.space, self.levels, self.relations, self.effort, self.frontiers,
+            self.elimination, self.domains, self.incumbent,
+        )
+        self.pricing = Pricing(
+            self.space, self.levels, self.relations, self.effort, self.frontiers,
+            self.elimination, self.domains, self.incumbent, self.relaxation,
+        )
+        self.coupling = CouplingRows(self.space, self.levels, self.relations)
+        self.program = ColumnGeneration(
+            self.space, self.levels, self.relations, self.effort, self.frontiers,
+            self.elimination, self.relaxation, self.coupling,
+        )
+        self.lexicographic = Lexicographic(
+            self.space, self.levels, self.relations, self.effort, self.elimination,
+            self.incumbent, self.relaxation, self.coupling, self.program,
+        )
+        self.local_search = LocalSearch(
+            self.space, self.levels, self.relations, self.effort, self.incumbent,
+        )
+        with nogil:
+            self.frontiers.lay_tables()
+            self.relaxation.lay_relaxation()
+
+    @property
+    def possible(self):
+        """Whether the gang fits with every unit gone."""
+        return self.space.possible
+
+    @property
+    def settled_free(self):
+        """Whether it fits with nobody gone but units that cost nothing."""
+        return self.space.settled_free
+
+    def shortage(self):
+        """As Space.shortage."""
+        return self.space.shortage()
+
+    def seats(self, units, bint fill):
+        """As Space.seats."""
+        return self.space.seats(units, fill)
 
     cdef void explore(self, const i64* inherited, bint root) noexcept nogil:
         """Solve what the decisions so far leave open, or note that it was left open."""
-        cdef int W = self.W
+        cdef int W = self.relations.W
         cdef Outcome outcome
         cdef i64 value[6]
         cdef i64 bound[6]
         cdef i64 real[6]
         cdef bint allowed, tied, untried
-        if self.halted or self.out_of_time():
-            self.halted = True
-            self.leave_open(inherited)
+        if self.effort.halted or self.effort.out_of_time():
+            self.effort.halted = True
+            self.incumbent.leave_open(inherited)
             return
         put(bound, inherited, W)
-        if self.sharing:
-            if self.few_couplers():
-                if self.settle_exactly(bound):
+        if self.frontiers.sharing:
+            if self.pricing.few_couplers():
+                if self.pricing.settle_exactly(bound):
                     return
-            elif self.improve_shares(bound, LATER_SHARES, False):
+            elif self.pricing.improve_shares(bound, LATER_SHARES, False):
                 return
         put(real, bound, W)
-        outcome = self.relax(value, bound)
+        outcome = self.relaxation.relax(value, bound)
         if outcome == LATE:
-            self.halted = True
-            self.leave_open(real)
+            self.effort.halted = True
+            self.incumbent.leave_open(real)
             return
         if outcome == IMPOSSIBLE or outcome == CUT:
             return
         if order(bound, real, W) < 0:
             put(bound, real, W)
-        if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+        if self.incumbent.have_best and order(bound, &self.incumbent.best_cost[0], W) >= 0:
             return
-        self.trace()
-        self.offer()
-        if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+        self.elimination.trace()
+        self.relaxation.offer()
+        if self.incumbent.have_best and order(bound, &self.incumbent.best_cost[0], W) >= 0:
             return
-        if self.clock.over:
+        if self.effort.clock.over:
             # The trace may have ended half way: what it found is no answer, and proves nothing.
-            self.halted = True
-            self.leave_open(bound)
+            self.effort.halted = True
+            self.incumbent.leave_open(bound)
             return
-        self.all_chosen()
-        self.true_cost(&self.chosen, real, &allowed)
+        self.relaxation.all_chosen()
+        self.incumbent.true_cost(&self.frontiers.chosen, real, &allowed)
         if allowed and outcome == EXACT and order(real, value, W) <= 0 and (
-            not self.domain_limit.size() or self.in_domains(&self.chosen)
+            not self.space.domain_limit.size() or self.domains.in_domains(&self.frontiers.chosen)
         ):
             return
         if root:
             untried = self.offer_plainly()
-            if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+            if self.incumbent.have_best and order(bound, &self.incumbent.best_cost[0], W) >= 0:
                 return
-            tied = not self.was_split and not self.domain_limit.size() and self.exceeded()
-            if not untried and self.tune(bound):
+            tied = (
+                not self.elimination.was_split and not self.space.domain_limit.size()
+                and self.relaxation.exceeded()
+            )
+            if not untried and self.pricing.tune(bound):
                 return
-            if tied and self.staged(bound):
+            if tied and self.lexicographic.staged(bound):
                 return
             if not self.first_tried:
                 self.offer_first()
-                if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+                if self.incumbent.have_best and order(bound, &self.incumbent.best_cost[0], W) >= 0:
                     return
-            if untried and self.tune(bound):
+            if untried and self.pricing.tune(bound):
                 return
-            if self.was_split and self.share_out(bound):
+            if self.elimination.was_split and self.pricing.share_out(bound):
                 return
-            if self.was_split and self.best.size() and not self.domain_limit.size():
-                self.retry()
-                if order(bound, &self.best_cost[0], W) >= 0:
+            if (
+                self.elimination.was_split and self.incumbent.best.size()
+                and not self.space.domain_limit.size()
+            ):
+                self.local_search.retry()
+                if order(bound, &self.incumbent.best_cost[0], W) >= 0:
                     return
-            outcome = self.relax(value, real)
+            outcome = self.relaxation.relax(value, real)
             if outcome == LATE:
-                self.halted = True
-                self.leave_open(bound)
+                self.effort.halted = True
+                self.incumbent.leave_open(bound)
                 return
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return
             if (
-                self.demand > 0 and self.have_best and not self.domain_limit.size()
-                and self.freeze()
+                self.frontiers.demand > 0 and self.incumbent.have_best
+                and not self.space.domain_limit.size() and self.freeze()
             ):
                 return
             self.explore(bound, False)
@@ -148,7 +208,7 @@ cdef class BranchAndBound(LocalSearch):
         """The first quick way to an answer; whether there is one now."""
         self.offer_alone(False)
         self.first_tried = self.first_found
-        return self.have_best
+        return self.incumbent.have_best
 
     cdef void offer_first(self) noexcept nogil:
         """The quick ways to an answer, which ask no clock: what a search without any time
@@ -162,21 +222,22 @@ cdef class BranchAndBound(LocalSearch):
 
     cdef void offer_alone(self, bint within) noexcept nogil:
         """One quick way as if there were no answer yet; the better one of both is kept."""
-        cdef bint had = self.have_best
-        cdef vector[char] best = self.best
-        cdef vector[i64] cost = self.best_cost
-        self.have_best = False
+        cdef bint had = self.incumbent.have_best
+        cdef vector[char] best = self.incumbent.best
+        cdef vector[i64] cost = self.incumbent.best_cost
+        self.incumbent.have_best = False
         if within:
-            self.offer_within()
+            self.local_search.offer_within()
         else:
-            self.offer_greedy()
-        self.first_found = self.have_best
+            self.relaxation.offer_greedy()
+        self.first_found = self.incumbent.have_best
         if had and not (
-            self.have_best and order(&self.best_cost[0], &cost[0], self.full) < 0
+            self.incumbent.have_best
+            and order(&self.incumbent.best_cost[0], &cost[0], self.levels.full) < 0
         ):
-            self.best = best
-            self.best_cost = cost
-            self.have_best = True
+            self.incumbent.best = best
+            self.incumbent.best_cost = cost
+            self.incumbent.have_best = True
 
     @property
     def found_first(self):
@@ -189,60 +250,60 @@ cdef class BranchAndBound(LocalSearch):
         Only nodes without couplers, and without units whose cost depends on
         others (surplus, budgets): their row then says which units go.
         """
-        cdef int g, n, u, i, k, W = self.W
+        cdef int g, n, u, i, k, W = self.relations.W
         cdef i64 cutoff[6]
         cdef vector[int] settled
         cdef bint apart
-        put(cutoff, &self.best_cost[0], W)
-        minus(cutoff, &self.base[0], W)
-        mckp_settle(&self.pick, cutoff, &settled)
+        put(cutoff, &self.incumbent.best_cost[0], W)
+        minus(cutoff, &self.relaxation.base[0], W)
+        mckp_settle(&self.elimination.pick, cutoff, &settled)
         for g in range(<int>settled.size()):
             if settled[g] == -2:
                 return True
         for g in range(<int>settled.size()):
-            n = self.group_node[g]
-            if n < 0 or settled[g] < 0 or self.rough[n]:
+            n = self.elimination.group_node[g]
+            if n < 0 or settled[g] < 0 or self.frontiers.rough[n]:
                 continue
             apart = True
-            for i in range(self.node_first[n], self.node_first[n + 1]):
-                apart = apart and self.alone(self.entry_unit[self.node_entry[i]])
-            for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
-                apart = apart and self.alone(self.lifted_unit[i])
+            for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
+                apart = apart and self.alone(self.relations.entry_unit[self.relations.node_entry[i]])
+            for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
+                apart = apart and self.alone(self.relations.lifted_unit[i])
             if not apart:
                 continue
-            self.chosen.assign(self.U, 0)
+            self.frontiers.chosen.assign(self.space.U, 0)
             k = settled[g]
-            self.take_on_node(n, 0, k)
-            plus(&self.frozen_cost[0], &self.table[n][k * W], W)
-            self.frozen_seats += self.base_slots[n] + k
-            self.active[n] = 0
-            for i in range(self.node_first[n], self.node_first[n + 1]):
-                u = self.entry_unit[self.node_entry[i]]
-                if not self.is_free[u] and self.status[u] == OPEN:
-                    self.frozen[u] = 1
-                    if self.chosen[u]:
-                        self.frozen[u] = 2
-            for i in range(self.lifted_first[n], self.lifted_first[n + 1]):
-                u = self.lifted_unit[i]
-                if not self.is_free[u] and self.status[u] == OPEN:
-                    self.frozen[u] = 1
-                    if self.chosen[u]:
-                        self.frozen[u] = 2
-        self.demand = self.missing()
+            self.frontiers.take_on_node(n, 0, k)
+            plus(&self.relaxation.frozen_cost[0], &self.frontiers.table[n][k * W], W)
+            self.relaxation.frozen_seats += self.relations.base_slots[n] + k
+            self.relations.active[n] = 0
+            for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
+                u = self.relations.entry_unit[self.relations.node_entry[i]]
+                if not self.space.is_free[u] and self.space.status[u] == OPEN:
+                    self.frontiers.frozen[u] = 1
+                    if self.frontiers.chosen[u]:
+                        self.frontiers.frozen[u] = 2
+            for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
+                u = self.relations.lifted_unit[i]
+                if not self.space.is_free[u] and self.space.status[u] == OPEN:
+                    self.frontiers.frozen[u] = 1
+                    if self.frontiers.chosen[u]:
+                        self.frontiers.frozen[u] = 2
+        self.frontiers.demand = self.relaxation.missing()
         return False
 
     cdef bint alone(self, int u) noexcept nogil:
         """Whether the unit's cost and effect are its node's matter only."""
         cdef int i, g = self.c.unit_gang[u], b
-        if self.status[u] == OUT:
+        if self.space.status[u] == OUT:
             return True
-        if self.status[u] == IN:
-            return self.is_free[u] != 0
-        if self.spans[u] or (g >= 0 and self.loose[g]):
+        if self.space.status[u] == IN:
+            return self.space.is_free[u] != 0
+        if self.relations.spans[u] or (g >= 0 and self.relations.loose[g]):
             return False
         for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
             b = self.c.use_budget[i]
-            if self.budget_state[b] != IN or self.allowed_pods[b]:
+            if self.relations.budget_state[b] != IN or self.space.allowed_pods[b]:
                 return False
         return True
 
@@ -252,24 +313,24 @@ cdef class BranchAndBound(LocalSearch):
         cdef i64 mine[6]
         cdef i64 price[6]
         cdef i64 old[6]
-        put(mine, bound, self.W)
+        put(mine, bound, self.relations.W)
         index = self.choose_branch(&kind, &first)
         if index == -2:
             return
         if index == -1:
-            self.leave_open(mine)
+            self.incumbent.leave_open(mine)
             return
         if first == IN:
             second = OUT
         if kind == 3:
             # All its units are decided: its price only blurs the bound.
-            zero(price, self.W)
-            put(old, &self.tuned[index * self.W], self.W)
-            put(&self.tuned[index * self.W], price, self.W)
-            self.set_fine(index, price)
+            zero(price, self.relations.W)
+            put(old, &self.relations.tuned[index * self.relations.W], self.relations.W)
+            put(&self.relations.tuned[index * self.relations.W], price, self.relations.W)
+            self.relations.set_fine(index, price)
             self.explore(mine, False)
-            put(&self.tuned[index * self.W], old, self.W)
-            self.set_fine(index, old)
+            put(&self.relations.tuned[index * self.relations.W], old, self.relations.W)
+            self.relations.set_fine(index, old)
             return
         self.decide(kind, index, first)
         self.explore(mine, False)
@@ -279,11 +340,11 @@ cdef class BranchAndBound(LocalSearch):
 
     cdef void decide(self, int kind, int index, int state) noexcept nogil:
         if kind == 0:
-            self.set_unit(index, state)
+            self.relations.set_unit(index, state)
         elif kind == 1:
-            self.set_gang(index, state)
+            self.relations.set_gang(index, state)
         else:
-            self.set_budget(index, state)
+            self.relations.set_budget(index, state)
 
     cdef int choose_branch(self, int* kind, int* first) noexcept nogil:
         """What to decide next: kind 0 unit, 1 gang, 2 budget.
@@ -294,89 +355,103 @@ cdef class BranchAndBound(LocalSearch):
         cdef int g, b, u, i, count, best, score, best_score
         cdef vector[int] used
         # A gang's surplus exceeded without paying for the break.
-        for g in range(self.G):
-            if self.loose[g] and self.status[self.U + g] != IN:
+        for g in range(self.space.G):
+            if self.relations.loose[g] and self.space.status[self.space.U + g] != IN:
                 count = 0
-                for i in range(self.gang_first[g], self.gang_first[g + 1]):
-                    count += self.chosen[self.gang_unit[i]] != 0
-                if count > self.surplus[g] and not (
-                    self.gated[g] and self.seen_one[self.U + g] and not self.seen_zero[self.U + g]
+                for i in range(self.relations.gang_first[g], self.relations.gang_first[g + 1]):
+                    count += self.frontiers.chosen[self.relations.gang_unit[i]] != 0
+                if count > self.space.surplus[g] and not (
+                    self.relations.gated[g] and self.frontiers.seen_one[self.space.U + g]
+                    and not self.frontiers.seen_zero[self.space.U + g]
                     and not self.spanning_member(g)
                 ):
-                    if self.status[self.U + g] == OPEN:
+                    if self.space.status[self.space.U + g] == OPEN:
                         kind[0] = 1
                         first[0] = OUT
                         return g
-                    u = self.dearest(&self.gang_unit, self.gang_first[g], self.gang_first[g + 1])
+                    u = self.dearest(
+                        &self.relations.gang_unit,
+                        self.relations.gang_first[g], self.relations.gang_first[g + 1],
+                    )
                     kind[0] = 0
                     first[0] = OUT
                     return u if u >= 0 else -2
-        self.count_budgets(&used)
+        self.relaxation.count_budgets(&used)
         for b in range(self.c.budgets):
-            if self.budget_state[b] != IN and used[b] > self.allowed_pods[b]:
-                if self.budget_state[b] == OPEN:
+            if self.relations.budget_state[b] != IN and used[b] > self.space.allowed_pods[b]:
+                if self.relations.budget_state[b] == OPEN:
                     kind[0] = 2
                     first[0] = OUT
                     return b
-                u = self.dearest(&self.budget_unit, self.budget_first[b], self.budget_first[b + 1])
+                u = self.dearest(
+                    &self.relations.budget_unit,
+                    self.relations.budget_first[b], self.relations.budget_first[b + 1],
+                )
                 kind[0] = 0
                 first[0] = OUT
                 return u if u >= 0 else -2
         # A budget with a price that is not used up: the branch wants more of its units gone.
         for b in range(self.c.budgets):
-            if used[b] < self.allowed_pods[b] and not self.nothing(&self.fine[b * self.W]):
+            if used[b] < self.space.allowed_pods[b] and not self.levels.nothing(
+                &self.relations.fine[b * self.relations.W]
+            ):
                 u = self.cheapest(b)
                 if u >= 0:
                     kind[0] = 0
                     first[0] = IN
                     return u
-                if self.budget_state[b] == IN:
+                if self.relations.budget_state[b] == IN:
                     return -2
                 kind[0] = 3
                 return b
         # A coupler that was both chosen and kept, or chosen at a share of its cost.
         best = -1
         best_score = 0
-        for u in range(self.U):
-            if self.status[u] == OPEN and self.spans[u] and self.seen_one[u]:
-                score = self.touch_first[u + 1] - self.touch_first[u]
-                if self.sharing:
-                    for i in range(self.touch_first[u], self.touch_first[u + 1]):
-                        score += 2 * self.taken[i]
-                if self.seen_zero[u]:
+        for u in range(self.space.U):
+            if self.space.status[u] == OPEN and self.relations.spans[u] and self.frontiers.seen_one[u]:
+                score = self.relations.touch_first[u + 1] - self.relations.touch_first[u]
+                if self.frontiers.sharing:
+                    for i in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+                        score += 2 * self.frontiers.taken[i]
+                if self.frontiers.seen_zero[u]:
                     score *= 1000
                 if score > best_score:
                     best = u
                     best_score = score
-        for g in range(self.G):
-            if self.gated[g] and self.status[self.U + g] == OPEN and self.seen_one[self.U + g]:
-                score = self.gang_first[g + 1] - self.gang_first[g]
-                if self.seen_zero[self.U + g]:
+        for g in range(self.space.G):
+            if (
+                self.relations.gated[g] and self.space.status[self.space.U + g] == OPEN
+                and self.frontiers.seen_one[self.space.U + g]
+            ):
+                score = self.relations.gang_first[g + 1] - self.relations.gang_first[g]
+                if self.frontiers.seen_zero[self.space.U + g]:
                     score *= 1000
                 if score > best_score:
-                    best = self.U + g
+                    best = self.space.U + g
                     best_score = score
-        if best >= self.U:
+        if best >= self.space.U:
             kind[0] = 1
             first[0] = IN
-            return best - self.U
+            return best - self.space.U
         if best >= 0:
             kind[0] = 0
             first[0] = IN
             return best
         # A coupler between domains: what it joins counts beyond the domains' limits.
-        if self.domain_limit.size():
-            for u in range(self.V):
-                if (u >= self.U and self.gated[u - self.U]) or (u < self.U and self.spans[u]):
-                    if self.between_domains(u):
-                        kind[0] = 1 if u >= self.U else 0
+        if self.space.domain_limit.size():
+            for u in range(self.space.V):
+                if (u >= self.space.U and self.relations.gated[u - self.space.U]) or (
+                    u < self.space.U and self.relations.spans[u]
+                ):
+                    if self.domains.between_domains(u):
+                        kind[0] = 1 if u >= self.space.U else 0
                         first[0] = OUT
-                        return u - self.U if u >= self.U else u
+                        return u - self.space.U if u >= self.space.U else u
         # A node whose frontier was cut short: decide one of its chosen units.
-        for u in range(self.U):
+        for u in range(self.space.U):
             if (
-                self.chosen[u] and self.status[u] == OPEN and not self.frozen[u]
-                and self.home[u] >= 0 and self.rough[self.home[u]]
+                self.frontiers.chosen[u] and self.space.status[u] == OPEN and not self.frontiers.frozen[u]
+                and self.relations.home[u] >= 0 and self.frontiers.rough[self.relations.home[u]]
             ):
                 kind[0] = 0
                 first[0] = IN
@@ -385,28 +460,28 @@ cdef class BranchAndBound(LocalSearch):
 
     cdef bint spanning_member(self, int g) noexcept nogil:
         cdef int i
-        for i in range(self.gang_first[g], self.gang_first[g + 1]):
-            if self.spans[self.gang_unit[i]] and self.chosen[self.gang_unit[i]]:
+        for i in range(self.relations.gang_first[g], self.relations.gang_first[g + 1]):
+            if self.relations.spans[self.relations.gang_unit[i]] and self.frontiers.chosen[self.relations.gang_unit[i]]:
                 return True
         return False
 
     cdef int cheapest(self, int b) noexcept nogil:
         """The undecided unit of the budget that costs least."""
-        cdef int i, u, best = -1, W = self.W
-        for i in range(self.budget_first[b], self.budget_first[b + 1]):
-            u = self.budget_unit[i]
-            if self.status[u] == OPEN and not self.frozen[u]:
-                if best < 0 or order(&self.eff[u * W], &self.eff[best * W], W) < 0:
+        cdef int i, u, best = -1, W = self.relations.W
+        for i in range(self.relations.budget_first[b], self.relations.budget_first[b + 1]):
+            u = self.relations.budget_unit[i]
+            if self.space.status[u] == OPEN and not self.frontiers.frozen[u]:
+                if best < 0 or order(&self.relations.eff[u * W], &self.relations.eff[best * W], W) < 0:
                     best = u
         return best
 
     cdef int dearest(self, vector[int]* units, int start, int end) noexcept nogil:
         """The chosen, undecided unit of the list that costs most."""
-        cdef int i, u, best = -1, W = self.W
+        cdef int i, u, best = -1, W = self.relations.W
         for i in range(start, end):
             u = units[0][i]
-            if self.chosen[u] and self.status[u] == OPEN and not self.frozen[u]:
-                if best < 0 or order(&self.eff[u * W], &self.eff[best * W], W) > 0:
+            if self.frontiers.chosen[u] and self.space.status[u] == OPEN and not self.frontiers.frozen[u]:
+                if best < 0 or order(&self.relations.eff[u * W], &self.relations.eff[best * W], W) > 0:
                     best = u
         return best
 
@@ -418,55 +493,51 @@ cdef class BranchAndBound(LocalSearch):
         """
         cdef int u
         cdef i64 start[6]
-        self.branch_limit = branch_limit
-        self.branches = 0
-        self.work = 0
-        self.halted = False
-        self.unproved = False
-        self.widest_demand = 0
-        start_clock(&self.clock, deadline, cancel)
-        packed = None if cutoff is None else self.pack(cutoff)
+        self.effort.start(branch_limit, deadline, cancel)
+        self.incumbent.unproved = False
+        self.relaxation.widest_demand = 0
+        packed = None if cutoff is None else self.levels.pack(cutoff)
         if packed is not None:
-            for u in range(self.W):
-                self.best_cost[u] = packed[u]
-            self.have_best = True
-        self.best.clear()
+            for u in range(self.relations.W):
+                self.incumbent.best_cost[u] = packed[u]
+            self.incumbent.have_best = True
+        self.incumbent.best.clear()
         self.first_tried = False
         self.first_found = False
         with nogil:
-            zero(start, self.W)
-            put(start, &self.extra[0], self.W)
+            zero(start, self.relations.W)
+            put(start, &self.levels.extra[0], self.relations.W)
             self.explore(start, True)
-            if self.unproved and not self.first_tried:
+            if self.incumbent.unproved and not self.first_tried:
                 self.offer_first()
         chosen = None
-        if self.best.size():
-            chosen = [u for u in range(self.U) if self.best[u]]
+        if self.incumbent.best.size():
+            chosen = [u for u in range(self.space.U) if self.incumbent.best[u]]
         bound = None
-        if self.unproved:
-            bound = tuple(self.unpack(&self.open_bound[0]))
-        return chosen, bound, not self.unproved, self.branches
+        if self.incumbent.unproved:
+            bound = tuple(self.levels.unpack(&self.incumbent.open_bound[0]))
+        return chosen, bound, not self.incumbent.unproved, self.effort.branches
 
     def free_answer(self):
         """The units of step 1 that are needed, when they suffice."""
         cdef int u
         cdef vector[char] chosen
         cdef bint fits
-        chosen.assign(self.U, 0)
-        for u in range(self.U):
-            chosen[u] = self.is_free[u]
+        chosen.assign(self.space.U, 0)
+        for u in range(self.space.U):
+            chosen[u] = self.space.is_free[u]
         with nogil:
-            fits = self.reduce(&chosen)
-        return [u for u in range(self.U) if chosen[u]] if fits else None
+            fits = self.incumbent.reduce(&chosen)
+        return [u for u in range(self.space.U) if chosen[u]] if fits else None
 
     def least(self, units):
         """These units without any that can be put back here; None where they do not do."""
         cdef int u
         cdef vector[char] chosen
         cdef bint fits
-        chosen.assign(self.U, 0)
+        chosen.assign(self.space.U, 0)
         for u in units:
             chosen[u] = 1
         with nogil:
-            fits = self.reduce(&chosen)
-        return [u for u in range(self.U) if chosen[u]] if fits else None
+            fits = self.incumbent.reduce(&chosen)
+        return [u for u in range(self.space.U) if chosen[u]] if fits else None

@@ -1,12 +1,29 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.columns cimport Columns
+from extender.search.core.coupling_rows cimport CouplingRows
+from extender.search.core.effort cimport Effort
+from extender.search.core.elimination cimport Elimination
+from extender.search.core.frontiers cimport Frontiers
+from extender.search.core.levels cimport Levels
+from extender.search.core.lp.master cimport Master
 from extender.search.core.mckp cimport Outcome
 from extender.search.core.packed_cost cimport i64
-from extender.search.core.lp.master cimport Master
-from extender.search.core.coupling_rows cimport CouplingRows
+from extender.search.core.relations cimport Relations
+from extender.search.core.relaxation cimport Relaxation
+from extender.search.core.space cimport Space
 
 
-cdef class ColumnGeneration(CouplingRows):
+cdef class ColumnGeneration:
+    cdef Space space
+    cdef Levels levels
+    cdef Relations relations
+    cdef Effort effort
+    cdef Frontiers frontiers
+    cdef Elimination elimination
+    cdef Relaxation relaxation
+    cdef CouplingRows coupling
+    cdef Columns c
     cdef Master lp
     cdef int fraction, stage_now                 # bits behind the point; what is made small
     cdef vector[i64] level_price                 # stages: price of one unit of cost now

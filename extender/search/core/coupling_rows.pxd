@@ -1,10 +1,17 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.columns cimport Columns
+from extender.search.core.levels cimport Levels
 from extender.search.core.packed_cost cimport i64
-from extender.search.core.pricing cimport Pricing
+from extender.search.core.relations cimport Relations
+from extender.search.core.space cimport Space
 
 
-cdef class CouplingRows(Pricing):
+cdef class CouplingRows:
+    cdef Space space
+    cdef Levels levels
+    cdef Relations relations
+    cdef Columns c
     cdef int stages, parts, row_count
     cdef vector[int] stage_level, level_stage    # stage -> level; level -> stage or -1
     cdef vector[i64] fixed                       # stages: what every answer costs

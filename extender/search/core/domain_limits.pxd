@@ -1,10 +1,19 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.effort cimport Effort
 from extender.search.core.elimination cimport Elimination
+from extender.search.core.frontiers cimport Frontiers
 from extender.search.core.packed_cost cimport i64
+from extender.search.core.relations cimport Relations
+from extender.search.core.space cimport Space
 
 
-cdef class DomainLimits(Elimination):
+cdef class DomainLimits:
+    cdef Space space
+    cdef Relations relations
+    cdef Effort effort
+    cdef Frontiers frontiers
+    cdef Elimination elimination
     # what the knapsack's groups are made of while domains are full at some point
     cdef vector[int] whole_most, slot_group, slot_domain
     cdef vector[const i64*] whole_rows

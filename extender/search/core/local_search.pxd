@@ -1,10 +1,21 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.columns cimport Columns
+from extender.search.core.effort cimport Effort
+from extender.search.core.incumbent cimport Incumbent
+from extender.search.core.levels cimport Levels
 from extender.search.core.packed_cost cimport i64
-from extender.search.core.lexicographic cimport Lexicographic
+from extender.search.core.relations cimport Relations
+from extender.search.core.space cimport Space
 
 
-cdef class LocalSearch(Lexicographic):
+cdef class LocalSearch:
+    cdef Space space
+    cdef Levels levels
+    cdef Relations relations
+    cdef Effort effort
+    cdef Incumbent incumbent
+    cdef Columns c
     # the trial answer: its units, the room that they leave, seats on every node
     cdef vector[char] trial
     cdef vector[i64] trial_room

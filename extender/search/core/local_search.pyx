@@ -11,7 +11,6 @@ from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
 from extender.search.core.packed_cost cimport i64, order, put
-from extender.search.core.lexicographic cimport Lexicographic
 from extender.search.core.states cimport IN, OPEN
 
 cdef enum:
@@ -20,24 +19,37 @@ cdef enum:
     ROUNDS_WITHIN = 20        # tries to keep within firm budgets when nothing else did
 
 
-cdef class LocalSearch(Lexicographic):
-    """A region that can try its best answer again."""
+cdef class LocalSearch:
+    """Tries the best answer again."""
+
+    def __init__(
+        self, Space space, Levels levels, Relations relations, Effort effort, Incumbent
+        incumbent,
+    ):
+        """The parts it works on."""
+        self.space = space
+        self.levels = levels
+        self.relations = relations
+        self.effort = effort
+        self.incumbent = incumbent
+        self.c = space.c
 
     cdef void retry(self) noexcept nogil:
         """Improve the best answer; the room for ``RETRIES`` rounds at most."""
         cdef int i, k, u, n, many, round_, start
         cdef unsigned int seed = 12345
-        cdef vector[char] current = self.best
-        cdef vector[i64] cost = self.best_cost
+        cdef vector[char] current = self.incumbent.best
+        cdef vector[i64] cost = self.incumbent.best_cost
         cdef vector[int] chosen, banned
         cdef bint allowed
-        banned.assign(self.U, -1)
+        cdef i64 scratch[6]
+        banned.assign(self.space.U, -1)
         for round_ in range(RETRIES):
-            if self.out_of_time():
+            if self.effort.out_of_time():
                 return
             chosen.clear()
-            for u in range(self.U):
-                if current[u] and self.status[u] == OPEN:
+            for u in range(self.space.U):
+                if current[u] and self.space.status[u] == OPEN:
                     chosen.push_back(u)
             if chosen.size() == 0:
                 return
@@ -51,55 +63,51 @@ cdef class LocalSearch(Lexicographic):
                 # A neighbour of the first one, or any other.
                 seed = seed * 1664525 + 1013904223
                 u = chosen[(seed >> 8) % chosen.size()]
-                k = self.touch_first[start + 1] - self.touch_first[start]
+                k = self.relations.touch_first[start + 1] - self.relations.touch_first[start]
                 if (seed >> 5) & 1 and k:
-                    n = self.touch_node[self.touch_first[start] + <int>((seed >> 12) % k)]
-                    for k in range(self.node_first[n], self.node_first[n + 1]):
-                        if self.trial[self.entry_unit[self.node_entry[k]]]:
-                            u = self.entry_unit[self.node_entry[k]]
-                if self.trial[u] and self.status[u] == OPEN:
+                    n = self.relations.touch_node[self.relations.touch_first[start] + <int>((seed >> 12) % k)]
+                    for k in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
+                        if self.trial[self.relations.entry_unit[self.relations.node_entry[k]]]:
+                            u = self.relations.entry_unit[self.relations.node_entry[k]]
+                if self.trial[u] and self.space.status[u] == OPEN:
                     self.flip(u)
                     banned[u] = round_
             if not self.complete_trial(&banned, round_):
                 continue
-            if not self.reduce(&self.trial):
+            if not self.incumbent.reduce(&self.trial):
                 continue
-            self.true_cost(&self.trial, &self.scratch[0], &allowed)
-            if allowed and order(&self.scratch[0], &cost[0], self.full) <= 0:
-                put(&cost[0], &self.scratch[0], self.full)
+            self.incumbent.true_cost(&self.trial, &scratch[0], &allowed)
+            if allowed and order(&scratch[0], &cost[0], self.levels.full) <= 0:
+                put(&cost[0], &scratch[0], self.levels.full)
                 current = self.trial
-                if order(&cost[0], &self.best_cost[0], self.full) < 0:
-                    put(&self.best_cost[0], &cost[0], self.full)
-                    self.best = current
+                if order(&cost[0], &self.incumbent.best_cost[0], self.levels.full) < 0:
+                    put(&self.incumbent.best_cost[0], &cost[0], self.levels.full)
+                    self.incumbent.best = current
 
     cdef void start_trial(self, vector[char]* units) noexcept nogil:
         cdef int u, n
         self.trial = units[0]
-        self.trial_room = self.room0
-        self.trial_waiting = self.waiting0
-        for u in range(self.U):
+        self.trial_room = self.space.room0
+        self.trial_waiting = self.space.waiting0
+        for u in range(self.space.U):
             if self.trial[u]:
-                self.move(u, 1, &self.trial_room, &self.trial_waiting)
-        self.trial_slots.assign(self.N, 0)
+                self.space.move(u, 1, &self.trial_room, &self.trial_waiting)
+        self.trial_slots.assign(self.space.N, 0)
         self.trial_seats = 0
-        for n in range(self.N):
-            if self.limit[n]:
-                self.trial_slots[n] = <int>self.slots(
-                    n, &self.trial_room[n * self.R] if self.R else NULL, self.trial_waiting[n]
-                )
+        for n in range(self.space.N):
+            if self.space.limit[n]:
+                self.trial_slots[n] = <int>self.space.seats_on(n, &self.trial_room, &self.trial_waiting)
                 self.trial_seats += self.trial_slots[n]
-        self.work += self.U + self.N
+        self.effort.work += self.space.U + self.space.N
 
     cdef void flip(self, int u) noexcept nogil:
         """Take the unit into the trial, or out of it."""
         cdef int i, n, now
-        self.move(u, -1 if self.trial[u] else 1, &self.trial_room, &self.trial_waiting)
+        self.space.move(u, -1 if self.trial[u] else 1, &self.trial_room, &self.trial_waiting)
         self.trial[u] = not self.trial[u]
-        for i in range(self.touch_first[u], self.touch_first[u + 1]):
-            n = self.touch_node[i]
-            now = <int>self.slots(
-                n, &self.trial_room[n * self.R] if self.R else NULL, self.trial_waiting[n]
-            )
+        for i in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+            n = self.relations.touch_node[i]
+            now = <int>self.space.seats_on(n, &self.trial_room, &self.trial_waiting)
             self.trial_seats += now - self.trial_slots[n]
             self.trial_slots[n] = now
 
@@ -107,26 +115,24 @@ cdef class LocalSearch(Lexicographic):
         """Seats that the unit gives to the trial, and parts of seats, for its cost."""
         cdef int i, n, r, now
         cdef double seats = 0, part, lack
-        self.move(u, 1, &self.trial_room, &self.trial_waiting)
-        for i in range(self.touch_first[u], self.touch_first[u + 1]):
-            n = self.touch_node[i]
-            now = <int>self.slots(
-                n, &self.trial_room[n * self.R] if self.R else NULL, self.trial_waiting[n]
-            )
+        self.space.move(u, 1, &self.trial_room, &self.trial_waiting)
+        for i in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+            n = self.relations.touch_node[i]
+            now = <int>self.space.seats_on(n, &self.trial_room, &self.trial_waiting)
             if now > self.trial_slots[n]:
                 seats += now - self.trial_slots[n]
                 continue
             part = 1
-            for r in range(self.R):
+            for r in range(self.space.R):
                 lack = <double>(
-                    self.c.request[r] * (now + 1) - self.trial_room[n * self.R + r]
+                    self.c.request[r] * (now + 1) - self.trial_room[n * self.space.R + r]
                 ) / self.c.request[r]
                 if lack > 0:
                     part = min(part, 1 - lack if lack < 1 else 0)
             seats += 0.3 * part
-        self.move(u, -1, &self.trial_room, &self.trial_waiting)
-        self.work += 4 * (self.touch_first[u + 1] - self.touch_first[u])
-        return seats / (1.0 + <double>self.price[u * self.full])
+        self.space.move(u, -1, &self.trial_room, &self.trial_waiting)
+        self.effort.work += 4 * (self.relations.touch_first[u + 1] - self.relations.touch_first[u])
+        return seats / (1.0 + <double>self.relations.price[u * self.levels.full])
 
     cdef bint complete_trial(self, vector[int]* banned, int now) noexcept nogil:
         """Add what promises most until the gang fits; False when it does not.
@@ -137,20 +143,20 @@ cdef class LocalSearch(Lexicographic):
         cdef double most, value
         cdef bint firm = False
         for b in range(self.c.budgets):
-            firm = firm or self.firm[b]
+            firm = firm or self.space.firm[b]
         if firm:
             self.trial_used.assign(self.c.budgets, 0)
-            for u in range(self.U):
+            for u in range(self.space.U):
                 if self.trial[u]:
                     self.use_budgets(u, 1)
-        while self.trial_seats < self.need:
-            if now >= 0 and self.out_of_time():
+        while self.trial_seats < self.space.need:
+            if now >= 0 and self.effort.out_of_time():
                 return False
             best = -1
             most = 0
-            for u in range(self.U):
+            for u in range(self.space.U):
                 if (
-                    self.status[u] == OPEN and not self.trial[u] and banned[0][u] != now
+                    self.space.status[u] == OPEN and not self.trial[u] and banned[0][u] != now
                     and (not firm or self.room_in_budgets(u))
                 ):
                     value = self.promise(u)
@@ -174,7 +180,7 @@ cdef class LocalSearch(Lexicographic):
         cdef int i, b
         for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
             b = self.c.use_budget[i]
-            if self.firm[b] and self.trial_used[b] + self.c.use_pods[i] > self.allowed_pods[b]:
+            if self.space.firm[b] and self.trial_used[b] + self.c.use_pods[i] > self.space.allowed_pods[b]:
                 return False
         return True
 
@@ -185,20 +191,20 @@ cdef class LocalSearch(Lexicographic):
         cdef unsigned int seed = 99
         cdef vector[char] nobody
         cdef vector[int] banned
-        nobody.assign(self.U, 0)
-        banned.assign(self.U, -1)
-        for u in range(self.U):
-            nobody[u] = self.status[u] == IN
+        nobody.assign(self.space.U, 0)
+        banned.assign(self.space.U, -1)
+        for u in range(self.space.U):
+            nobody[u] = self.space.status[u] == IN
         for round_ in range(ROUNDS_WITHIN):
             self.start_trial(&nobody)
             if self.complete_trial(&banned, -2 - round_):
-                self.keep_if_better(&self.trial)
-                if self.have_best:
+                self.incumbent.keep_if_better(&self.trial)
+                if self.incumbent.have_best:
                     return
-            if round_ and late(&self.clock):
+            if round_ and late(&self.effort.clock):
                 return
-            for u in range(self.U):
-                if self.trial[u] and self.status[u] == OPEN:
+            for u in range(self.space.U):
+                if self.trial[u] and self.space.status[u] == OPEN:
                     seed = seed * 1664525 + 1013904223
                     if (seed >> 8) % 3 == 0:
                         banned[u] = -3 - round_

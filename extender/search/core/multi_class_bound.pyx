@@ -14,10 +14,14 @@ from libcpp.vector cimport vector
 from extender.search.core.clock cimport late, start_clock
 from extender.search.core.columns cimport Columns
 from extender.search.core.cover cimport Cover, cover_solve
+from extender.search.core.effort cimport Effort
 from extender.search.core.frontiers cimport Frontiers
+from extender.search.core.levels cimport Levels
 from extender.search.core.packed_cost cimport (
     i64, is_never, never, order, order_of_sum, plus, put, wide, zero,
 )
+from extender.search.core.relations cimport Relations
+from extender.search.core.space cimport Space
 from extender.search.core.states cimport OPEN
 
 cdef enum:
@@ -29,9 +33,14 @@ cdef enum:
 cdef i64 MOST_STEPS = 400000000  # of the dynamic programming
 
 
-cdef class MultiClassBound(Frontiers):
+cdef class MultiClassBound:
     """One region of a problem with C classes in which every member needs a seat."""
 
+    cdef Space space
+    cdef Levels levels
+    cdef Relations relations
+    cdef Frontiers frontiers
+    cdef Effort effort
     cdef int C, S                      # classes, states
     cdef vector[i64] requests          # C*R
     cdef vector[int] counts, strides   # C
@@ -56,24 +65,29 @@ cdef class MultiClassBound(Frontiers):
         """
         cdef int c, r, n, k, most
         cdef const unsigned char[::1] mask = inside
-        self.enter(columns, inside, gone, kept, -1, None, ())
-        if self.settled_free or not self.possible:
+        cdef vector[char] gaining
+        self.space = Space(columns, inside, gone, kept, -1, None, ())
+        self.effort = Effort()
+        self.levels = Levels(self.space)
+        self.relations = Relations(self.space, self.levels)
+        self.frontiers = Frontiers(self.space, self.relations, self.effort)
+        if self.space.settled_free or not self.space.possible:
             # That was about the largest member; the levels have to be sorted all the same.
-            self.drop_dear_levels()
-        self.pack_levels(extra_level)
+            self.space.drop_dear_levels()
+        self.levels.pack_levels(extra_level)
         self.C = len(counts)
         self.counts = counts
         for c in range(self.C):
-            for k in range(self.R):
+            for k in range(self.space.R):
                 r = columns.kept[k]
                 self.requests.push_back(requests[c][r])
         self.together = together
-        self.most_of.assign(self.N * self.C, 0)
+        self.most_of.assign(self.space.N * self.C, 0)
         for c in range(self.C):
-            for n in range(self.N):
+            for n in range(self.space.N):
                 if mask[n] and allowed[c][n]:
                     most = min(self.counts[c], self.together[n])
-                    self.limit[n] = max(self.limit[n], most)
+                    self.space.limit[n] = max(self.space.limit[n], most)
                     self.most_of[n * self.C + c] = most
         self.strides.assign(self.C, 1)
         self.S = 1
@@ -85,22 +99,23 @@ cdef class MultiClassBound(Frontiers):
                 break
             self.S *= self.counts[c] + 1
         with nogil:
-            self.relate()
-            self.lay_tables()
-        self.sharing = True
+            self.seating_nodes(&gaining)
+            self.relations.relate(&gaining)
+            self.frontiers.lay_tables()
+        self.frontiers.sharing = True
 
-    cdef void find_relevant(self) noexcept nogil:
-        """Every node that some class may use: rows tell the rest."""
+    cdef void seating_nodes(self, vector[char]* into) noexcept nogil:
+        """(N,) every node that some class may use: rows tell the rest."""
         cdef int n, c
-        for n in range(self.N):
+        into.assign(self.space.N, 0)
+        for n in range(self.space.N):
             for c in range(self.C):
                 if self.most_of[n * self.C + c]:
-                    self.relevant[n] = 1
-                    self.active[n] = 1
+                    into[0][n] = 1
 
     cdef void rows_of(self, int n) noexcept nogil:
         """Append the node's rows: members of each class, least cost; the empty row is first."""
-        cdef int c, r, i, C = self.C, R = self.R, W = self.W, total, first, rows
+        cdef int c, r, i, C = self.C, R = self.space.R, W = self.relations.W, total, first, rows
         cdef Cover cover
         cdef i64 bound[6]
         cdef vector[int] members, most
@@ -111,11 +126,11 @@ cdef class MultiClassBound(Frontiers):
         first = <int>self.row_cost.size() // W
         members.assign(C, 0)
         most.assign(C, 0)
-        self.node_room.resize(R + 1)
-        self.asked.resize(R + 1)
-        self.fill_room(n, 0, True)
-        whole = self.node_room
-        self.fill_room(n, 0, False)
+        self.frontiers.node_room.resize(R + 1)
+        self.frontiers.asked.resize(R + 1)
+        self.frontiers.fill_room(n, 0, True)
+        whole = self.frontiers.node_room
+        self.frontiers.fill_room(n, 0, False)
         rows = 1
         for c in range(C):
             most[c] = self.most_of[n * C + c]
@@ -143,22 +158,22 @@ cdef class MultiClassBound(Frontiers):
                     fits = False
                 else:
                     asked = <i64>every
-                self.asked[r] = asked - self.node_room[r] if asked else 0
-                lacking = lacking or self.asked[r] > 0
+                self.frontiers.asked[r] = asked - self.frontiers.node_room[r] if asked else 0
+                lacking = lacking or self.frontiers.asked[r] > 0
             if fits:
-                if late(&self.clock):
+                if late(&self.effort.clock):
                     return
                 if lacking:
                     if not laid:
-                        self.collect(n, 0)
-                        self.lay(&cover)
+                        self.frontiers.collect(n, 0)
+                        self.frontiers.lay(&cover)
                         laid = True
                     cover.patience = PATIENCE
                     cover_solve(&cover, bound)
                     fits = not is_never(cover.best)
                     if fits and cover.exact:
                         put(bound, cover.best, W)
-                    self.work += cover.work * 4
+                    self.effort.work += cover.work * 4
                     cover.work = 0
                 else:
                     zero(bound, W)
@@ -178,7 +193,7 @@ cdef class MultiClassBound(Frontiers):
 
     cdef void drop_beaten(self, int first) noexcept nogil:
         """Of the rows from ``first`` keep those that no row with more members undercuts."""
-        cdef int C = self.C, W = self.W, rows = <int>self.row_cost.size() // W
+        cdef int C = self.C, W = self.relations.W, rows = <int>self.row_cost.size() // W
         cdef int i, j, c, kept = first + 1
         cdef bint beaten
         for i in range(first + 1, rows):
@@ -204,7 +219,7 @@ cdef class MultiClassBound(Frontiers):
 
     cdef bint pick(self, i64* value) noexcept nogil:
         """Dynamic programming over the nodes; False when the members cannot be seated."""
-        cdef int C = self.C, W = self.W, S = self.S, p, n, i, c, s, target, digit, last
+        cdef int C = self.C, W = self.relations.W, S = self.S, p, n, i, c, s, target, digit, last
         cdef vector[i64] now, then
         cdef vector[int] digits
         cdef i64 at
@@ -223,7 +238,7 @@ cdef class MultiClassBound(Frontiers):
             for s in range(S):
                 self.from_state[at + s] = <unsigned short>s
             for i in range(self.row_first[p] + 1, self.row_first[p + 1]):
-                if late(&self.clock):
+                if late(&self.effort.clock):
                     return False
                 for s in range(S):
                     if is_never(&now[s * W]):
@@ -248,12 +263,12 @@ cdef class MultiClassBound(Frontiers):
 
     cdef void trace_rows(self, vector[int]* uses) noexcept nogil:
         """uses (U,): on how many nodes the picked rows take each unit."""
-        cdef int C = self.C, R = self.R, p, c, r, i, s = self.S - 1, n, row
+        cdef int C = self.C, R = self.space.R, p, c, r, i, s = self.S - 1, n, row
         cdef Cover cover
         cdef i64 bound[6]
         cdef i64 asked
         cdef bint lacking
-        uses.assign(self.U, 0)
+        uses.assign(self.space.U, 0)
         for p in range(<int>self.places.size() - 1, -1, -1):
             row = self.from_row[<i64>p * self.S + s]
             s = self.from_state[<i64>p * self.S + s]
@@ -261,22 +276,22 @@ cdef class MultiClassBound(Frontiers):
                 continue
             n = self.places[p]
             row += self.row_first[p]
-            self.fill_room(n, 0, False)
+            self.frontiers.fill_room(n, 0, False)
             lacking = False
             for r in range(R):
                 asked = 0
                 for c in range(C):
                     asked += self.row_members[row * C + c] * self.requests[c * R + r]
-                self.asked[r] = asked - self.node_room[r] if asked else 0
-                lacking = lacking or self.asked[r] > 0
+                self.frontiers.asked[r] = asked - self.frontiers.node_room[r] if asked else 0
+                lacking = lacking or self.frontiers.asked[r] > 0
             if not lacking:
                 continue
-            self.collect(n, 0)
-            self.lay(&cover)
+            self.frontiers.collect(n, 0)
+            self.frontiers.lay(&cover)
             cover.patience = PATIENCE
             cover_solve(&cover, bound)
             for i in range(cover.taken_count):
-                uses[0][self.item_unit[cover.taken[i]]] += 1
+                uses[0][self.frontiers.item_unit[cover.taken[i]]] += 1
 
     def search(self, double deadline, cancel):
         """(bound (L,), units, torn units), None when they cannot be seated, () when too wide
@@ -292,39 +307,39 @@ cdef class MultiClassBound(Frontiers):
         cdef vector[int] uses
         if self.too_wide:
             return ()
-        start_clock(&self.clock, deadline, cancel)
+        start_clock(&self.effort.clock, deadline, cancel)
         with nogil:
-            for n in range(self.N):
-                if late(&self.clock):
+            for n in range(self.space.N):
+                if late(&self.effort.clock):
                     self.too_wide = True
                     break
-                if self.relevant[n]:
-                    self.row_first.push_back(<int>self.row_cost.size() // self.W)
+                if self.relations.relevant[n]:
+                    self.row_first.push_back(<int>self.row_cost.size() // self.relations.W)
                     self.places.push_back(n)
                     self.rows_of(n)
                     if self.too_wide:
                         break
-                    if <int>self.row_cost.size() // self.W == self.row_first.back() + 1:
+                    if <int>self.row_cost.size() // self.relations.W == self.row_first.back() + 1:
                         # Nobody can ever sit there.
                         self.row_members.resize(self.row_first.back() * self.C)
-                        self.row_cost.resize(self.row_first.back() * self.W)
+                        self.row_cost.resize(self.row_first.back() * self.relations.W)
                         self.row_first.pop_back()
                         self.places.pop_back()
-            self.row_first.push_back(<int>self.row_cost.size() // self.W)
+            self.row_first.push_back(<int>self.row_cost.size() // self.relations.W)
         steps = <i64>self.row_first.back() * self.S
         if self.too_wide or steps > MOST_STEPS or <i64>self.places.size() * self.S > MOST_TRACED:
             return ()
         with nogil:
             seated = self.pick(value)
-            if seated and not self.clock.over:
+            if seated and not self.effort.clock.over:
                 self.trace_rows(&uses)
-                plus(value, &self.extra[0], self.W)
-                self.raise_fields(value)
-        if self.clock.over:
+                plus(value, &self.levels.extra[0], self.relations.W)
+                self.levels.raise_fields(value)
+        if self.effort.clock.over:
             return ()
         if not seated:
             return None
-        units = [u for u in range(self.U) if uses[u]]
-        torn = [u for u in units if uses[u] < self.touch_first[u + 1] - self.touch_first[u]]
-        free = [u for u in range(self.U) if self.is_free[u]]
-        return tuple(self.unpack(value)), units + free, torn
+        units = [u for u in range(self.space.U) if uses[u]]
+        torn = [u for u in units if uses[u] < self.relations.touch_first[u + 1] - self.relations.touch_first[u]]
+        free = [u for u in range(self.space.U) if self.space.is_free[u]]
+        return tuple(self.levels.unpack(value)), units + free, torn

@@ -15,10 +15,10 @@ from extender.search.core.states cimport OPEN, IN, OUT
 cdef class Space:
     """Nodes, room and units of one region."""
 
-    def enter(
+    def __init__(
         self, Columns columns, bytes inside, gone, kept, i64 need, domain, domain_limit
     ):
-        """Steps 1 and 2: see BranchAndBound."""
+        """Steps 1 and 2: see BranchAndBound for what is given."""
         cdef const unsigned char[::1] mask = inside
         cdef int n
         self.c = columns
@@ -87,6 +87,10 @@ cdef class Space:
                     most = fit
         return most
 
+    cdef i64 seats_on(self, int n, vector[i64]* room, vector[int]* waiting) noexcept nogil:
+        """As slots, of node n's part of the whole room."""
+        return self.slots(n, &room[0][n * self.R] if self.R else NULL, waiting[0][n])
+
     cdef void move(self, int unit, int sign, vector[i64]* room, vector[int]* waiting) noexcept nogil:
         """Release (sign 1) or put back (-1) one unit's amounts."""
         cdef int e, r, n
@@ -104,7 +108,7 @@ cdef class Space:
         inside.assign(self.domain_limit.size(), 0)
         for n in range(self.N):
             if self.limit[n]:
-                here = self.slots(n, &room[0][n * self.R] if self.R else NULL, waiting[0][n])
+                here = self.seats_on(n, room, waiting)
                 if inside.size() and self.domain[n] >= 0:
                     inside[self.domain[n]] += here
                 else:
@@ -269,7 +273,7 @@ cdef class Space:
         rows = []
         for n in range(self.N):
             if self.limit[n]:
-                members = self.slots(n, &room[n * self.R] if self.R else NULL, waiting[n])
+                members = self.seats_on(n, &room, &waiting)
                 if members > 0:
                     rows.append((n not in freed, -members, n))
         rows.sort()
