@@ -79,6 +79,8 @@ class Cache:
         self._tasks: set[asyncio.Task[None]] = set()
         self._optional: dict[str, tuple[str, asyncio.Task[None]]] = {}
         """Source -> where its PodGroups are served, and their reflector."""
+        self._needed: list[WatchStats] | None = None
+        """Watches without which nothing is decided; None: to be found anew."""
         self._discovered = False
         self._look_again = asyncio.Event()
         self._synced = asyncio.Event()
@@ -152,8 +154,8 @@ class Cache:
         An optional one does not count: what others may break must not stop every gang.
         """
         now = self._clock.monotonic()
-        down = (watch.silent_for(now) for watch in self._needed_watches())
-        return max((self._probe.silent_for(), *down))
+        down = [watch.silent_for(now) for watch in self._needed_watches() if not watch.up]
+        return max(self._probe.silent_for(), *down) if down else self._probe.silent_for()
 
     def problem(self) -> str:
         """Return, for a person, why the state may be wrong; "" when nothing says so.
@@ -224,6 +226,7 @@ class Cache:
     ) -> asyncio.Task[None]:
         stats = WatchStats(resource.name, resource.path, down_since=self._clock.monotonic())
         self.stats.watches[resource.name] = stats
+        self._needed = None
         reflector = Reflector(
             self._client,
             resource,
@@ -250,13 +253,16 @@ class Cache:
             self._on_synced()
 
     def _needed_watches(self) -> list[WatchStats]:
-        """Those without which nothing is decided."""
-        optional = {
-            resources.groups(source, path).name
-            for source, (path, _) in self._optional.items()
-            if source in OPTIONAL
-        }
-        return [watch for watch in self.stats.watches.values() if watch.resource not in optional]
+        """Those without which nothing is decided. Asked several times a round, by every gang."""
+        if self._needed is None:
+            optional = {
+                resources.groups(source, path).name
+                for source, (path, _) in self._optional.items()
+                if source in OPTIONAL
+            }
+            watches = self.stats.watches.values()
+            self._needed = [watch for watch in watches if watch.resource not in optional]
+        return self._needed
 
     def _tell_group_sources(self) -> None:
         watches = self.stats.watches
@@ -354,6 +360,7 @@ class Cache:
             return
         if task is not None:
             del self._optional[source]
+            self._needed = None
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         if path is not None:
@@ -364,8 +371,10 @@ class Cache:
                 path,
                 self._follow(resource, table, optional=source in OPTIONAL),
             )
+            self._needed = None
         elif old is not None:
             log.info("group objects are no longer served", source=source)
             del self.stats.watches[resources.groups(source, old).name]
+            self._needed = None
             self._tell_group_sources()
             self.store.groups[source].clear()

@@ -37,6 +37,7 @@ class Resolver:
         self._by_name = {dialect.name: dialect for dialect in self._dialects}
         self._keys = tuple(dialect.key for dialect in self._dialects)
         self._explicit_keys = tuple(d.key for d in self._dialects if d.explicit)
+        self._explicit_names = tuple(d.name for d in self._dialects if d.explicit)
         self._marks = all_keys(settings)
 
     def member_key(self, pod: Pod) -> GangKey | None:
@@ -155,9 +156,9 @@ class Resolver:
         if len(problems) > MAX_CONFLICTS:
             more = len(problems) - MAX_CONFLICTS
             problems[MAX_CONFLICTS:] = [f"{more} more pods name different groups"]
-        for other in self._by_name.values():
-            twin = key._replace(dialect=other.name)
-            if twin == key or not other.explicit or twin not in snapshot.members:
+        for name in self._explicit_names:
+            twin = GangKey(name, key.namespace, key.name)
+            if twin == key or twin not in snapshot.members:
                 continue
             pods = members + snapshot.members[twin]
             if any({key, twin} <= set(self._explicit(pod)) for pod in pods):

@@ -259,6 +259,8 @@ def _inside(namespace: str, match: Match) -> Match:
 async def _suffer(fault: Fault) -> None:
     if fault.delay:
         await asyncio.sleep(fault.delay)
+    if fault.released is not None:
+        await fault.released.wait()
     if fault.drop == "before":
         raise _Dropped
     if fault.status and fault.drop != "after":

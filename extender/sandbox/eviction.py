@@ -19,11 +19,12 @@ from extender.sandbox.storage import DELETED, MODIFIED, Change
 
 def matching_budgets(api: Api, pod: Obj) -> list[Obj]:
     """Return the budgets of the pod's namespace that select it."""
+    budgets = api.storage.all(BUDGETS.key, pod["metadata"]["namespace"])
+    if not budgets:
+        return []
     labels = pod["metadata"].get("labels") or {}
     return [
-        budget
-        for budget in api.storage.all(BUDGETS.key, pod["metadata"]["namespace"])
-        if selects((budget.get("spec") or {}).get("selector"), labels)
+        budget for budget in budgets if selects((budget.get("spec") or {}).get("selector"), labels)
     ]
 
 

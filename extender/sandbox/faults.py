@@ -15,7 +15,7 @@ class Fault(Struct):
     ``path`` is a regular expression searched in the path with its query.
     ``drop`` cuts the connection: before the request is done, or, with ``after``,
     when it is done but not yet answered. A fault with neither ``status`` nor
-    ``drop`` only delays.
+    ``drop`` only delays: for ``delay`` seconds, or until ``released`` is set.
     """
 
     times: int
@@ -26,6 +26,7 @@ class Fault(Struct):
     retry_after: int | None = None
     drop: Literal["", "before", "after"] = ""
     delay: float = 0.0
+    released: asyncio.Event | None = None
     hits: int = 0
 
     def matches(self, method: str, path: str) -> bool:

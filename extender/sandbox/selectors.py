@@ -40,6 +40,10 @@ def parse(labels: str, fields: str) -> Match:
     rules = [_label_rule(text) for text in _split(labels)] + [
         _field_rule(text) for text in _split(fields)
     ]
+    if not rules:
+        return lambda obj: True
+    if len(rules) == 1:
+        return rules[0]
     return lambda obj: all(rule(obj) for rule in rules)
 
 

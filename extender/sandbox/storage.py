@@ -95,7 +95,9 @@ class Storage:
 
     def all(self, resource: str, namespace: str = "") -> list[Obj]:
         """Return the objects of a resource ("" = of every namespace), sorted by key."""
-        table = self._objects.get(resource, {})
+        table = self._objects.get(resource)
+        if not table:
+            return []
         return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
 
     def put(self, resource: str, obj: Obj) -> Obj:

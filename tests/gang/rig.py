@@ -21,6 +21,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
 from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.apiserver import ApiServer
+from extender.sandbox.faults import Fault
 from extender.verbs.spare import Spare
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.filter import FilterArgs, FilterResult
@@ -237,13 +238,19 @@ class Rig:
         pod = replace(self.cached(name), nominated=nominated)
         return await self.verbs.filter(FilterArgs(pod, list(nodes)))
 
-    async def preempt(self, name: str, **victims: list[str]) -> PreemptResult:
+    async def preempt(
+        self, name: str, nominated: str | None = None, /, **victims: list[str]
+    ) -> PreemptResult:
+        """``nominated``: what the attempt was made with, where that is not what is cached."""
         await self.until(lambda: self.cache.pod_named("default", name) is not None, name)
+        pod = self.cached(name)
+        if nominated is not None:
+            pod = replace(pod, nominated=nominated)
         candidates = {
             node: Candidate(tuple(self.cached(victim).uid for victim in found))
             for node, found in victims.items()
         }
-        return await self.verbs.preempt(PreemptArgs(self.cached(name), candidates))
+        return await self.verbs.preempt(PreemptArgs(pod, candidates))
 
     def outcomes(self, gang: str) -> list[str]:
         """Outcomes (refusals as their code) of a core PodGroup's decisions, oldest first."""
@@ -279,6 +286,21 @@ class Rig:
             lambda: {pod.name for pod in self.cache.store.pods.by_uid.values()} == set(names),
             "the cache has the same pods",
         )
+
+
+def held_back(rig: Rig, method: str, path: str, *, times: int = 1) -> Fault:
+    """Let the next requests wait until let_go: what comes meanwhile comes in between for sure."""
+    return rig.server.faults.plan(Fault(times, method, path, released=asyncio.Event()))
+
+
+def let_go(fault: Fault) -> None:
+    """Let the requests that are held back go on."""
+    assert fault.released is not None
+    fault.released.set()
+
+
+def low_pods(rig: Rig) -> list[Pod]:
+    return [pod for pod in rig.cache.store.pods.by_uid.values() if pod.name.startswith("low")]
 
 
 async def full_cluster(rig: Rig, *, grace: int = 0) -> None:

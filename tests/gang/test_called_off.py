@@ -20,12 +20,15 @@ async def held_at_the_gate(rig: Rig) -> Fault:
     """Evictions are asked for and wait for a place; returns what counts those that got through."""
     await full_cluster(rig)
     sent = rig.server.faults.plan(Fault(times=1000, method="DELETE", path=r"pods/low-\d$"))
-    rig.server.faults.plan(Fault(times=2, method="PATCH", path=r"low-\d/status", delay=0.2))
+    marked = asyncio.Event()
+    marks = Fault(times=1000, method="PATCH", path=r"low-\d/status", released=marked)
+    rig.server.faults.plan(marks)
     await rig.preempt("high-0", n0=["low-0"])
     units = rig.coordinator.flights.evictions.unfinished
-    await rig.until(lambda: any(unit.marked for unit in units()), "the marks are on their way")
+    await rig.until(lambda: marks.hits == 2, "the marks are on their way")
     gate = rig.own.gate
     gate._per_second, gate._tokens = 1e-6, 0.0
+    marked.set()
     await rig.until(
         lambda: [*units()[0].fates.values()] == [Fate.ASKED] * 2 and gate.waiting()["act"] >= 2,
         "both evictions wait for a place",

@@ -74,12 +74,12 @@ async def test_a_stream_of_more_urgent_pods_is_kept_away_for_a_while(
 
 
 async def test_it_ends_when_no_member_comes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowding, "CLOSED_SECONDS", 0.2)
     await rig.gang("calm", 2, "high")
     await rig.coordinator.ensure(rig.resolver_key("calm-0"), "loop")
     (flight,) = rig.coordinator.book
     await rig.pod("urgent", cls="top")
     rig.coordinator.book.keep_away(flight, time.monotonic())
     assert (await rig.filter("urgent", "n0", "n1")).node_names == []
+    monkeypatch.setattr(crowding, "CLOSED_SECONDS", 0.0)
     await rig.until(lambda: not flight.closed, "it passes")
     assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]

@@ -11,7 +11,7 @@ from extender.gang.act.book import State
 from extender.model.plan import Plan
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
+from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster, held_back, let_go
 
 
 async def test_victims_are_marked_before_they_go_and_both_sides_hear_of_it(rig: Rig) -> None:
@@ -157,9 +157,7 @@ async def test_an_eviction_on_its_way_is_used_by_whoever_takes_the_seats_over() 
         for i in range(3):
             await rig.pod(f"low-{i}", cls="low", on=f"n{i}")
         await rig.gang("high", 3, "high")
-        slow = rig.server.faults.plan(
-            Fault(times=1, method="DELETE", path="low-[0-9](?!.*dryRun)", delay=1.0)
-        )
+        slow = held_back(rig, "DELETE", "low-[0-9](?!.*dryRun)")
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
         await rig.gang("top", 1, "top")
@@ -167,6 +165,7 @@ async def test_an_eviction_on_its_way_is_used_by_whoever_takes_the_seats_over() 
         flight = next(iter(rig.coordinator.book))
         assert flight.key.name == "top"
         assert flight.plan.victims == ()
+        let_go(slow)
         await rig.until(lambda: flight.state is State.OPEN, "the room is there")
         await asyncio.sleep(0.3)
         assert len([name for name in await rig.names() if name.startswith("low")]) == 2

@@ -210,7 +210,7 @@ async def test_one_gang_that_cannot_be_planned_does_not_keep_others_from_their_t
 
 
 async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
-    seats = SeatSettings(bind_seconds=0.5, victim_slack_seconds=1.0, give_ups=1)
+    seats = SeatSettings(bind_seconds=2.0, victim_slack_seconds=1.0, give_ups=1)
     async with rigged(replace(FAST, seats=seats)) as rig:
         await full_cluster(rig)
         await rig.preempt("high-0", n0=["low-0"])

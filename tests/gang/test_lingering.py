@@ -20,8 +20,7 @@ from extender.model.plan import Plan, Refusal, Victim
 from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.settings import EvictionSettings, Settings
 from extender.model.texts import rfc3339
-from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, PODS, Rig
+from tests.gang.rig import FAST, PODS, Rig, held_back, let_go
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 
 YEARS = 10 * 365 * 24 * 3600
@@ -126,10 +125,11 @@ async def test_a_victim_that_is_given_years_meanwhile_is_evicted_all_the_same() 
         await rig.pod("low-0", cls="low", on="n0", grace=1)
         await rig.group("high", 1, "high")
         await rig.pod("high-0", cls="high", group="high")
-        rig.server.faults.plan(Fault(times=1, method="POST", path="configmaps", delay=0.5))
+        recording = held_back(rig, "POST", "configmaps")
         await rig.preempt("high-0")
         await rig.until(lambda: len(rig.coordinator.book) == 1, "there is a plan")
         await rig.client.delete(f"{PODS}/low-0", grace=YEARS)
+        let_go(recording)
         await rig.until(
             lambda: 0 < rig.cached("low-0").deleting < time.time() + 60, "it is evicted"
         )

@@ -273,12 +273,16 @@ async def test_a_sweep_leaves_a_record_alone_that_is_written_meanwhile(
     """Who is wanted was once asked before the list was read: a plan went on without a record."""
     background = Background()
     keeper = RecordKeeper(Records(client, "kube-system"), Alone(), background)
-    server.faults.plan(Fault(times=1, method="GET", path="labelSelector", delay=0.5))
+    listing, listed = asyncio.Event(), Fault(times=1, method="GET", path="labelSelector")
+    listed.released = listing
+    server.faults.plan(listed)
     sweep = asyncio.create_task(keeper.sweep())
-    await asyncio.sleep(0.1)
+    while not listed.hits:
+        await asyncio.sleep(0.01)
     flight = Flight(plan=record().plan, id="1", pods={}, seats={}, state=State.PLANNED, since=0.0)
     await keeper.write(flight, 1.0)
     (name,) = await names(client)
+    listing.set()
     await sweep
     assert await names(client) == [name]
     await background.close()

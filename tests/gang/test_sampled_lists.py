@@ -134,12 +134,12 @@ async def test_preempt_speaks_against_a_seat_only_when_it_was_nominated(rig: Rig
     await rig.pod("low-4", cls="low", on="n4")
     await rig.gang("high", 1, "high")
     seat = (await opened(rig)).seats[rig.cached("high-0").uid]
+    await rig.until(lambda: nominated(rig, "high-0") == seat, "nominated")
     await rig.client.patch(f"{PODS}/high-0/status", {"status": {"nominatedNodeName": None}})
-    await rig.until(lambda: nominated(rig, "high-0") == "")
-    await rig.preempt("high-0", n4=["low-4"])
+    await rig.preempt("high-0", "", n4=["low-4"])
     await rig.until(lambda: nominated(rig, "high-0") == seat, "nominated again")
     assert rig.outcomes("high") == ["plan"]
-    await rig.preempt("high-0", n4=["low-4"])
+    await rig.preempt("high-0", seat, n4=["low-4"])
     await rig.until(lambda: rig.outcomes("high") == ["plan", "plan"], "another plan")
 
 

@@ -19,7 +19,17 @@ from extender.gang.act.unit import Fate, Unit
 from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, LOW, PODS, Rig, full_cluster
+from tests.gang.rig import (
+    FAST,
+    HIGH,
+    LOW,
+    PODS,
+    Rig,
+    full_cluster,
+    held_back,
+    let_go,
+    low_pods,
+)
 
 REAL_DELETE = r"(?!.*dryRun)"
 """The sandbox sees ?dryRun=All in the path of a rehearsal."""
@@ -195,15 +205,15 @@ async def test_untouched_units_of_a_cancelled_plan_are_left_alone() -> None:
         for i in range(4):
             await rig.pod(f"low-{i}", cls="low", on=f"n{i}")
         await rig.gang("high", 4, "high")
-        slow = rig.server.faults.plan(
-            Fault(times=1, method="DELETE", path=f"low-{REAL_DELETE}", delay=0.5)
-        )
+        slow = held_back(rig, "DELETE", f"low-{REAL_DELETE}")
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
         await rig.remove("high-3")
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
-        await asyncio.sleep(1.0)
-        assert len([name for name in await rig.names() if name.startswith("low")]) == 3
+        let_go(slow)
+        await rig.until(lambda: len(low_pods(rig)) == 3, "one has gone")
+        await asyncio.sleep(0.5)
+        assert len(low_pods(rig)) == 3
 
 
 @pytest.mark.parametrize(
@@ -388,20 +398,19 @@ async def test_a_gang_is_planned_while_half_a_unit_is_asked_for() -> None:
         await rig.nodes(2)
         await rig.classes(low=1, high=100, top=1000)
         await full_cluster(rig)
-        slow = rig.server.faults.plan(
-            Fault(times=10_000, method="DELETE", path=f"low-{REAL_DELETE}", delay=1.0)
-        )
+        slow = held_back(rig, "DELETE", f"low-{REAL_DELETE}")
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(lambda: slow.hits == 1, "one half is asked for")
         await rig.gang("top", 2, "top")
         await rig.preempt("top-0")
         assert rig.outcomes("top") == ["plan"]
+        let_go(slow)
         await rig.until_names(*HIGH, "top-0", "top-1")
 
 
 async def test_the_slow_end_of_one_plans_record_leaves_the_next_plans_alone(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
-    slow = rig.server.faults.plan(Fault(times=1, method="DELETE", path="configmaps", delay=0.6))
+    slow = held_back(rig, "DELETE", "configmaps")
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "victims terminate")
     await rig.remove("high-1")
@@ -413,7 +422,8 @@ async def test_the_slow_end_of_one_plans_record_leaves_the_next_plans_alone(rig:
             break
         await asyncio.sleep(0.05)
     flight = next(iter(rig.coordinator.book))
-    await asyncio.sleep(1.0)
+    let_go(slow)
+    await asyncio.sleep(0.5)
     assert await rig.records()
     assert not flight.over
     await rig.kill()
@@ -422,7 +432,7 @@ async def test_the_slow_end_of_one_plans_record_leaves_the_next_plans_alone(rig:
 
 
 async def test_deadlines_do_not_wait_for_a_search() -> None:
-    settings = replace(FAST, seats=SeatSettings(bind_seconds=0.4))
+    settings = replace(FAST, seats=SeatSettings(bind_seconds=2.0))
     async with Rig(settings) as rig:
         await rig.nodes(4)
         await rig.classes(high=100)
@@ -454,27 +464,32 @@ async def test_a_hanging_record_keeps_nobody_else_waiting(wide: Rig) -> None:
     rig = wide
     await rig.gang("slow", 2, "high")
     await rig.gang("quick", 2, "high")
-    hung = rig.server.faults.plan(Fault(times=1, method="POST", path="configmaps", delay=5.0))
+    hung = held_back(rig, "POST", "configmaps")
     first = asyncio.create_task(rig.filter("slow-0", "n0", "n1", "n2", "n3"))
     await rig.until(lambda: hung.hits == 1, "the first record hangs")
     answer = await rig.filter("quick-0", "n0", "n1", "n2", "n3")
     assert len(answer.node_names) == 1
     assert not first.done()
+    let_go(hung)
     await first
 
 
 async def test_a_protected_pod_is_spared_at_the_last_moment(rig: Rig) -> None:
     """Protection that came after the plan counts: each eviction is checked on present objects."""
     await full_cluster(rig)
-    mark = rig.server.faults.plan(Fault(times=2, method="PATCH", path="low-./status", delay=0.5))
+    mark = held_back(rig, "PATCH", "low-./status", times=2)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: mark.hits > 0, "the victims are being marked")
+    before = {name: rig.cached(name) for name in LOW}
     for name in LOW:
         await rig.client.patch(
             f"{PODS}/{name}",
             {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}},
         )
-    await asyncio.sleep(1.5)
+    await rig.until(lambda: all(rig.cached(name) != before[name] for name in LOW), "protected")
+    let_go(mark)
+    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await asyncio.sleep(0.5)
     assert await rig.names() == {*LOW, *HIGH}
     assert not len(rig.coordinator.book)
 
@@ -500,11 +515,12 @@ async def test_nominations_left_by_a_life_before_are_cleared(rig: Rig) -> None:
 
 async def test_a_node_that_closes_between_record_and_eviction_spares_the_victims(rig: Rig) -> None:
     await full_cluster(rig)
-    mark = rig.server.faults.plan(Fault(times=2, method="PATCH", path="low-./status", delay=0.5))
+    mark = held_back(rig, "PATCH", "low-./status", times=2)
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: mark.hits > 0, "the victims are being marked")
     await cordon(rig, "n1")
-    await asyncio.sleep(1.0)
+    let_go(mark)
+    await asyncio.sleep(0.5)
     assert await rig.names() == {*LOW, *HIGH}
 
 
@@ -531,7 +547,9 @@ async def test_a_gang_that_loses_a_seated_member_is_not_seated_in_part(rig: Rig)
 
 async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_again() -> None:
     """Units are begun together and sent one by one; who joins meanwhile must not be left alone."""
-    async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1))) as rig:
+    # The first eviction may be on its way for longer than the second after which FAST gives up.
+    patient = replace(FAST.seats, victim_slack_seconds=30.0)
+    async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1), seats=patient)) as rig:
         await rig.nodes(5)
         await rig.classes(low=1, high=100)
         await rig.pod("keep", cls="high", on="n4")
@@ -540,14 +558,16 @@ async def test_a_gang_that_grows_while_its_eviction_waits_its_turn_is_compared_a
             for i in range(2):
                 await rig.pod(f"{name}-{i}", cls="low", group=name, on=f"n{first + i}")
         await rig.gang("high", 4, "high")
-        slow = rig.server.faults.plan(
-            Fault(times=1, method="DELETE", path=f"/[ab]-{REAL_DELETE}", delay=0.5)
-        )
+        slow = held_back(rig, "DELETE", f"/[ab]-{REAL_DELETE}")
         await rig.preempt("high-0", n0=["a-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
         units = rig.coordinator.flights.evictions.unfinished()
         (other,) = [u.name[-1] for u in units if "asked" not in {f.value for f in u.fates.values()}]
         await rig.pod(f"{other}-2", cls="low", group=other, cpu="1", on="n4")
+        await rig.until(
+            lambda: rig.cache.pod_named("default", f"{other}-2") is not None, "it has joined"
+        )
+        let_go(slow)
         await rig.until(
             lambda: not any(p.name == f"{other}-0" for p in rig.cache.store.pods.by_uid.values()),
             "the unit goes",
@@ -566,12 +586,13 @@ async def test_a_plan_that_is_being_changed_evicts_nobody_when_its_rehearsal_end
     rig: Rig,
 ) -> None:
     await full_cluster(rig)
-    slow = rig.server.faults.plan(Fault(times=2, method="DELETE", path="dryRun", delay=0.5))
+    slow = held_back(rig, "DELETE", "dryRun", times=2)
     await rig.preempt("high-0", n0=["low-0"])
     flight = next(iter(rig.coordinator.book))
     await rig.until(lambda: slow.hits > 0, "it is rehearsed")
     rig.coordinator.flights.change(flight)
-    await asyncio.sleep(1.0)
+    let_go(slow)
+    await asyncio.sleep(0.5)
     assert flight.state is State.CHANGING
     assert set(LOW) <= await rig.names()
 
@@ -584,19 +605,19 @@ async def test_a_victim_that_goes_by_itself_is_not_asked_to_go_sooner() -> None:
         for i in range(3):
             await rig.pod(f"low-{i}", cls="low", on=f"n{i}", grace=30)
         await rig.gang("high", 3, "high")
-        slow = rig.server.faults.plan(
-            Fault(times=1, method="DELETE", path=f"low-{REAL_DELETE}", delay=0.5)
-        )
+        slow = held_back(rig, "DELETE", f"low-{REAL_DELETE}")
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
         evictions = rig.coordinator.flights.evictions
         later, _ = [u.name for u in evictions.unfinished() if "waiting" in fates_of(u)]
         name = next(p.name for p in rig.cache.store.pods.by_uid.values() if p.uid == later)
         await rig.client.delete(f"{PODS}/{name}", grace=60)
+        await rig.until(lambda: rig.cached(name).deleting > 0, "it goes by itself")
         counted = rig.server.faults.plan(
             Fault(times=10, method="DELETE", path=f"{name}{REAL_DELETE}", delay=0.01)
         )
-        await asyncio.sleep(1.0)
+        let_go(slow)
+        await asyncio.sleep(0.5)
         assert counted.hits == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.install.programs import HELM, KIND, PROMTOOL, ensure
+from tests.install.programs import HELM, KIND, KUBECTL, PROMTOOL, ensure
 
 HERE = Path(__file__).resolve().parent
 
@@ -14,7 +14,9 @@ HERE = Path(__file__).resolve().parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what asks for one of the programs; ``./run test`` and ``test-real`` leave it out."""
     for item in items:
-        if not {"helm_program", "promtool", "kind"} & set(getattr(item, "fixturenames", ())):
+        if not {"helm_program", "promtool", "kind", "kubectl"} & set(
+            getattr(item, "fixturenames", ())
+        ):
             continue
         item.add_marker("install")
         item.add_marker("real")
@@ -36,3 +38,9 @@ def promtool() -> Path:
 def kind() -> Path:
     """The kind that judges its own configuration."""
     return ensure(KIND)
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Path:
+    """The kubectl that the kind script is played with."""
+    return ensure(KUBECTL)

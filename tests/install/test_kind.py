@@ -35,9 +35,12 @@ esac
 """
 
 
+(NODE_IMAGE,) = re.findall(r"(?m)^node_image=(.*)$", SCRIPT.read_text())
+
+
 def text() -> str:
     """The configuration as the script writes it."""
-    return CLUSTER.read_text().replace("SYSTEM_CPU", '"4"').replace("KUBE_VERSION", kube_version())
+    return CLUSTER.read_text().replace("SYSTEM_CPU", '"4"')
 
 
 def create(kind: Path, config: str, directory: Path) -> tuple[str, list[str]]:
@@ -46,7 +49,7 @@ def create(kind: Path, config: str, directory: Path) -> tuple[str, list[str]]:
     docker.write_text(DOCKER)
     docker.chmod(0o755)
     done = subprocess.run(
-        [str(kind), "create", "cluster", "--config", "-"],
+        [str(kind), "create", "cluster", "--config", "-", "--image", NODE_IMAGE],
         env={"HOME": str(directory), "PATH": f"{directory}:{os.environ['PATH']}"},
         input=config,
         capture_output=True,
@@ -59,12 +62,18 @@ def create(kind: Path, config: str, directory: Path) -> tuple[str, list[str]]:
 
 def images(asked: list[str]) -> bool:
     """Whether kind came as far as the nodes' image."""
-    return any(f"kindest/node:{kube_version()}" in line for line in asked)
+    return any(NODE_IMAGE in line for line in asked)
 
 
 def test_kind_takes_the_configuration(kind: Path, tmp_path: Path) -> None:
     said, asked = create(kind, text(), tmp_path)
     assert images(asked), said
+
+
+def test_nodes_image_is_the_one_that_kind_was_released_with(kind: Path) -> None:
+    """Version and digest are compiled into kind, and the version is the manifests' own."""
+    assert NODE_IMAGE.encode() in kind.read_bytes()
+    assert NODE_IMAGE.startswith(f"kindest/node:{kube_version()}@sha256:")
 
 
 @pytest.mark.parametrize(

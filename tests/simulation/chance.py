@@ -35,7 +35,11 @@ class Chance:
         if state is None:
             state = self._seed ^ (crc32(stream.encode()) * 0x9E3779B97F4A7C15 & _MASK)
         state = self._streams[stream] = (state + 0x9E3779B97F4A7C15) & _MASK
-        return mixed(state) / 2.0**64
+        # As mixed(), spelt out: a simulation draws several hundred times.
+        value = (state + 0x9E3779B97F4A7C15) & _MASK
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+        return (value ^ (value >> 31)) / 18446744073709551616.0
 
     def between(self, stream: str, low: float, high: float) -> float:
         """Return a number in [low, high)."""

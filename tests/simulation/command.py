@@ -149,6 +149,7 @@ def _many(args: argparse.Namespace) -> int:
     ends = range(args.first, args.first + args.seeds)
     chunks = [ends[i : i + CHUNK] for i in range(0, len(ends), CHUNK)]
     tally = Tally(until)
+    gc.freeze()  # the modules are no part of what a chunk leaves behind
     with get_context("fork").Pool(args.jobs) as pool:
         for found in pool.imap(partial(_chunk, more=args.more), chunks):
             for outcome in found:

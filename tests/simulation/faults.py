@@ -21,6 +21,8 @@ DELETES, RECORDS, PATCHES, READS, ALL = "deletes", "records", "patches", "reads"
 watches and single reads; every one."""
 DROPS = "drops"
 """Deletions of plan records."""
+WRITES = "writes"
+"""Whatever changes an object that is there, or creates one; binds are left out."""
 TARGETS = (DELETES, DELETES, RECORDS, RECORDS, PATCHES, READS, ALL)
 
 REFUSED = "refused"
@@ -43,6 +45,11 @@ LATE = "late"
 """The connection is lost, and the request is carried out a good while after that."""
 SLOW = "slow"
 """It takes seconds."""
+CONFLICT = "conflict"
+"""409 before anything was done, though nothing of what was asked for has changed: a patch that
+has lost its five tries, an eviction beside another write of the pod, a quota that is being
+written. Not among KINDS, of which reads suffer too."""
+CONFLICTING = (DELETES, DELETES, RECORDS, PATCHES, WRITES)
 KINDS = (
     REFUSED, DENIED, THROTTLED, DONE_FAILED, DONE_CUT, DONE_SILENT, CUT, SILENT, LATE, SLOW,
 )  # fmt: skip
@@ -122,6 +129,8 @@ class Faults:
             fate.refuse = (code, "ServiceUnavailable" if code == 503 else "InternalError", None)
         elif kind == DENIED:
             fate.refuse = (403, "Forbidden", None)
+        elif kind == CONFLICT:
+            fate.refuse = (409, "Conflict", None)
         elif kind == THROTTLED:
             fate.refuse = (429, "TooManyRequests", 1.0 if draw(stream) < 0.5 else None)
         elif kind == DONE_FAILED:
@@ -156,6 +165,8 @@ def _hits(fault: Fault, method: str, path: str, *, dry: bool) -> bool:
         return method == "DELETE" and "/configmaps" in path
     if target == RECORDS:
         return method != "GET" and "/configmaps" in path
+    if target == WRITES:
+        return method != "GET" and not path.endswith("/binding")
     if target == PATCHES:
         return method == "PATCH"
     return method == "GET"

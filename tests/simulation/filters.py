@@ -47,6 +47,7 @@ class CpuView:
         self._state = state
         self._pod = pod
         self._without = without
+        self._used: dict[str, tuple[int, int]] | None = None
 
     def used(self, name: str) -> tuple[int, int]:
         """Return milli-CPU and number of a node's pods.
@@ -54,16 +55,25 @@ class CpuView:
         Pods nominated to it count when they are at least as urgent
         (RunFilterPluginsWithNominatedPods).
         """
-        milli = count = 0
+        used = self._used
+        if used is None:
+            used = self._used = self._count()
+        return used.get(name, (0, 0))
+
+    def _count(self) -> dict[str, tuple[int, int]]:
+        """Count all nodes at once; a view is looked at before anything changes."""
+        used: dict[str, tuple[int, int]] = {}
         pod, state, without = self._pod, self._state, self._without
+        assumed = state.assumed
         for other in state.pods.values():
-            node = other.node or state.assumed.get(other.uid, "")
-            if not node and other.priority >= pod.priority and other.uid != pod.uid:
+            uid = other.uid
+            node = other.node or assumed.get(uid, "")
+            if not node and other.priority >= pod.priority and uid != pod.uid:
                 node = other.nominated
-            if node == name and other.uid not in without:
-                milli += cpu(other.requests)
-                count += 1
-        return milli, count
+            if node and uid not in without:
+                milli, count = used.get(node, (0, 0))
+                used[node] = (milli + cpu(other.requests), count + 1)
+        return used
 
     def why_not(self, pod: Pod, name: str) -> str | None:
         """Return the first filter that keeps the pod off the node, None when none does."""

@@ -7,10 +7,12 @@ goes to an executor runs at once, and its result arrives a while later.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
 from typing import Any
+from unittest.mock import patch
 
 from tests.simulation.chance import Chance
 
@@ -22,31 +24,22 @@ class Stuck(Exception):  # noqa: N818 - reads as what has happened
     """Nothing is ready and nobody waits for a time: the simulation would stand still for ever."""
 
 
-class SimHandle:
+class SimHandle(list[Any]):
     """A callback that waits for its turn or its time, as asyncio.Handle and TimerHandle.
 
-    It has none of what those have for debugging: a simulation makes thousands.
+    Holds (callback, arguments, context); nothing any more once it is cancelled. It has none of
+    what those have for debugging, and no constructor of its own: a simulation makes thousands.
     """
 
-    __slots__ = ("args", "callback", "context", "dropped", "when")
-
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context, when: float
-    ) -> None:
-        self.callback = callback
-        self.args = args
-        self.context = context
-        self.when = when
-        self.dropped = False
+    __slots__ = ()
 
     def cancel(self) -> None:
         """See asyncio.Handle."""
-        self.dropped = True
-        self.args = ()
+        self.clear()
 
     def cancelled(self) -> bool:
         """See asyncio.Handle."""
-        return self.dropped
+        return not self
 
 
 class SimTask(asyncio.Task[Any]):
@@ -61,6 +54,13 @@ class SimTask(asyncio.Task[Any]):
 
     def __hash__(self) -> int:
         return self.number
+
+
+@contextmanager
+def unlisted() -> Iterator[None]:
+    """Keep no list of all tasks meanwhile: nobody asks for it, and each costs a weak reference."""
+    with patch.object(asyncio.tasks._all_tasks, "add", lambda task: None):  # type: ignore[attr-defined]
+        yield
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -108,10 +108,11 @@ class SimLoop(asyncio.BaseEventLoop):
                 ready.rotate(self._chance.number("shuffled", 0, len(ready) - 1))
             for _ in range(len(ready)):
                 handle = pop()
-                if handle.dropped:
+                if not handle:
                     continue
+                callback, args, context = handle
                 try:
-                    handle.context.run(handle.callback, *handle.args)
+                    context.run(callback, *args)
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as error:
@@ -126,9 +127,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> SimHandle:
         """See asyncio."""
-        handle = SimHandle(
-            callback, args, copy_context() if context is None else context, self._seconds
-        )
+        handle = SimHandle((callback, args, copy_context() if context is None else context))
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
@@ -145,7 +144,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._timers += 1
         if context is None:
             context = copy_context()
-        handle = SimHandle(callback, args, context, when)
+        handle = SimHandle((callback, args, context))
         heappush(self._heap, (when, self._timers, handle))
         return handle
 
@@ -161,7 +160,7 @@ class SimLoop(asyncio.BaseEventLoop):
         when = self._seconds + delay
         if context is None:
             context = copy_context()
-        handle = SimHandle(callback, args, context, when)
+        handle = SimHandle((callback, args, context))
         heappush(self._heap, (when, self._timers, handle))
         return handle
 
@@ -169,14 +168,14 @@ class SimLoop(asyncio.BaseEventLoop):
         """Go on to the next timer; make all that are due then ready."""
         heap = self._heap
         ready = self._ready  # type: ignore[attr-defined]
-        while heap and heap[0][2].dropped:
+        while heap and not heap[0][2]:
             heappop(heap)
         if not heap:
             raise Stuck
         now = self._seconds = max(self._seconds, heap[0][0])
         while heap and heap[0][0] <= now:
             handle = heappop(heap)[2]
-            if not handle.dropped:
+            if handle:
                 ready.append(handle)
 
     def _write_to_self(self) -> None:

@@ -287,6 +287,18 @@ class _Writer:
                     share=chance.pick("fault-share", (0.2, 0.5, 1.0)),
                 )
             )
+        # Streams of its own: the seeds that do not draw it keep their stories.
+        if chance.hit("conflict", 0.1):
+            at = chance.between("conflict-at", 0.3, 10.0)
+            found.append(
+                Fault(
+                    at=at,
+                    until=at + chance.draw("conflict-for") ** 2 * 12.0 + 0.2,
+                    target=chance.pick("conflict-of", faults.CONFLICTING),
+                    kind=faults.CONFLICT,
+                    share=chance.pick("conflict-share", (0.2, 0.5, 1.0)),
+                )
+            )
         gangs = [work for work in works if work.gang]
         if gangs and chance.hit("denied", 0.12):
             work = chance.pick("denied-work", gangs)

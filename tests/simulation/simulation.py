@@ -26,7 +26,7 @@ from tests.simulation.doings import Doings
 from tests.simulation.faults import Faults
 from tests.simulation.host import Host
 from tests.simulation.limits import small_objects
-from tests.simulation.loop import SimLoop, Stuck
+from tests.simulation.loop import SimLoop, Stuck, unlisted
 from tests.simulation.objects import CLASSES, Obj
 from tests.simulation.replicas import Replicas
 from tests.simulation.scheduler import Asking, SimScheduler
@@ -185,7 +185,8 @@ class Simulation:
         loop = self.loop
         began = time.process_time()
         problem = ""
-        with _logs(self.checks, self.story), small_objects(self.script.small_objects):
+        small = small_objects(self.script.small_objects)
+        with _logs(self.checks, self.story), small, unlisted():
             try:
                 loop.run_until_complete(self._play())
             except Violation as violation:

@@ -63,6 +63,8 @@ class Evidence:
 
     def version(self) -> int:
         """Return a number that grows with each refused seat, and with each that is forgotten."""
+        if not self._refusals:
+            return 0
         self._refused.expire()
         return 2 * self._refusals - len(self._refused)
 

@@ -32,6 +32,8 @@ class Refusals:
 
         The same object as before while nothing changed; see Snapshot.unevictable.
         """
+        if not self._refused and not self._shown:
+            return self._shown
         now = self._now()
         present = {uid: why for uid, (why, until) in self._refused.items() if now < until}
         if len(present) < len(self._refused):

@@ -41,7 +41,8 @@ async def _every(
         except Exception:  # one bad gang must not end the loop for all others
             log.exception("a round failed", loop=name)
         try:
-            await asyncio.wait_for(stop.wait(), period)
+            async with asyncio.timeout(period):
+                await stop.wait()
         except TimeoutError:
             continue
     heartbeats.rest(name)

@@ -1,4 +1,4 @@
-"""Helm, promtool and kind, built from pinned Go modules into the control plane's cache.
+"""Helm, promtool, kind and kubectl, built from pinned Go modules into the control plane's cache.
 
 ``python -m tests.install.programs`` builds them and prints where they are.
 """
@@ -25,6 +25,15 @@ PROMTOOL = Module(
 
 KIND = Module("kind", HERE / "kind", (("kind", "sigs.k8s.io/kind"),), "-s -w")
 
+# Its commands are a library; the program around them is five lines of our own.
+KUBECTL = Module(
+    "kubectl",
+    HERE / "kubectl",
+    (("kubectl", "podgroup-extender.test/install/kubectl"),),
+    "-s -w",
+    sources=(HERE / "kubectl",),
+)
+
 
 def ensure(module: Module, cache: Path | None = None, log: Log | None = None) -> Path:
     """Return the path of a module's one program, building it when the cache has none."""
@@ -35,7 +44,7 @@ def ensure(module: Module, cache: Path | None = None, log: Log | None = None) ->
 def main() -> int:
     """Build all."""
     try:
-        for module in (HELM, PROMTOOL, KIND):
+        for module in (HELM, PROMTOOL, KIND, KUBECTL):
             print(ensure(module, log=lambda line: print(line, flush=True)))
     except BuildError as problem:
         print(f"error: {problem}", file=sys.stderr)
