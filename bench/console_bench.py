@@ -41,7 +41,8 @@ from extender.console.capture import Capture, FlightSeen, Source
 from extender.console.console import Console
 from extender.console.picture import Reader
 from extender.gang.plan.planner import Planner
-from extender.gang.tell.decisions import Decision, of_plan
+from extender.gang.plan.question import GangQuestion
+from extender.gang.tell.decisions import Decision, Verb, of_plan
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
 from extender.model.settings import ServerSettings, Settings
@@ -82,9 +83,11 @@ class Cluster:
         self.flights: tuple[FlightSeen, ...] = ()
         self.decisions: tuple[Decision, ...] = ()
         waiting = self.resolver.resolve(state.key, self.snapshot)
-        plan = Planner(SETTINGS, self.resolver).plan(waiting, self.snapshot)
+        plan = Planner(SETTINGS, self.resolver).plan(GangQuestion(waiting, self.snapshot))
         if isinstance(plan, Plan):
-            self.decisions = (of_plan(plan, time=self.snapshot.now, verb="preempt", seconds=0.02),)
+            self.decisions = (
+                of_plan(plan, time=self.snapshot.now, verb=Verb.PREEMPT, seconds=0.02),
+            )
             members = {pod.uid: pod for pod in waiting.members}
             self.flights = (
                 FlightSeen(

@@ -27,6 +27,7 @@ from bench.report import machine, percentile, table, write_section
 from bench.state import GPU, NAMESPACE, NOW, Amounts, State, gang_of
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     DisruptionBudget,
@@ -292,7 +293,7 @@ def _measure(world: World, rounds: int) -> tuple[list[float], list[Plan | Refusa
     gang = resolver.resolve(GangKey("pod-group", NAMESPACE, "urgent"), snapshot)
     assert gang is not None
     holds = _holds(world)
-    planner.plan(gang, snapshot, holds)
+    planner.plan(GangQuestion(gang, snapshot, holds))
     gc.collect()
     gc.freeze()
     rng = random.Random(0)
@@ -301,7 +302,7 @@ def _measure(world: World, rounds: int) -> tuple[list[float], list[Plan | Refusa
     for _ in range(rounds):
         snapshot = drift(snapshot, rng, CHANGES)
         began = time.thread_time()
-        answers.append(planner.plan(gang, snapshot, holds))
+        answers.append(planner.plan(GangQuestion(gang, snapshot, holds)))
         spent.append(time.thread_time() - began)
     gc.unfreeze()
     return spent, answers

@@ -39,6 +39,7 @@ from bench.state import Amounts, State, gang_of
 from extender.gang.plan import planner as planner_module
 from extender.gang.plan.build import Build, Built
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
@@ -168,7 +169,7 @@ def _cluster(state: State, fill: float, rounds: int) -> tuple[list[Asked], float
         # The gang alone: its members are all that is read of this state.
         alone = replace(state, nodes=(), pods=(), groups=()).snapshot(resolver)
         waiting = resolver.resolve(key, alone)
-        return lambda now: planner.plan(waiting, now)
+        return lambda now: planner.plan(GangQuestion(waiting, now))
 
     again = ask(state)
     began = time.perf_counter()

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.cost_order import ORDERS
 from extender.model.objects import GroupObject, Node, Pod, Requests
@@ -171,7 +172,7 @@ def main() -> None:
     for _ in range(args.rounds + 1):
         key = next(key for key in state.members if key.name == "urgent")
         began = time.perf_counter()
-        answer = planner.plan(resolver.resolve(key, state), state)
+        answer = planner.plan(GangQuestion(resolver.resolve(key, state), state))
         times.append(time.perf_counter() - began)
         state = touch(state, rng, min(20, args.nodes))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -35,6 +35,7 @@ from bench.mix import URGENT, MixSettings, mix
 from bench.report import log_plot, machine, memory, percentile, table, write_plot, write_section
 from bench.state import State, gang_of
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
@@ -313,8 +314,8 @@ def _plan_all(state: State, fill: float, rounds: int) -> tuple[list[Run], float]
         snapshot = wanted.snapshot(resolver)
         rng = random.Random(f"{state.name} {gang}")
         planner = Planner(Settings(), resolver)
-        ask = partial(planner.plan, resolver.resolve(state.key, snapshot))
-        _, rise = memory(partial(ask, snapshot))
+        waiting = resolver.resolve(state.key, snapshot)
+        _, rise = memory(partial(planner.plan, GangQuestion(waiting, snapshot)))
         most = max(most, rise)
         # As serve does once the cluster is read.
         gc.collect()
@@ -322,7 +323,7 @@ def _plan_all(state: State, fill: float, rounds: int) -> tuple[list[Run], float]
         for _ in range(rounds):
             snapshot = drift(snapshot, rng, CHANGES)
             began = time.perf_counter()
-            answer = ask(snapshot)
+            answer = planner.plan(GangQuestion(waiting, snapshot))
             seconds = time.perf_counter() - began
             runs.append(Run(len(state.nodes), fill, gang, seconds, answer))
     return runs, most

@@ -41,6 +41,7 @@ from bench.report import (
 )
 from extender.gang.plan import planner as planner_module
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.search import reference, solver
@@ -132,7 +133,7 @@ def plan_often(nodes: int, pods: int, gang: int, rounds: int, share: float) -> T
     try:
         waiting = resolver.resolve(key, state)
         began = time.perf_counter()
-        answer, mib = memory(lambda: planner.plan(waiting, state))
+        answer, mib = memory(lambda: planner.plan(GangQuestion(waiting, state)))
         first = time.perf_counter() - began
         # As serve does once the cache is filled.
         gc.collect()
@@ -143,7 +144,7 @@ def plan_often(nodes: int, pods: int, gang: int, rounds: int, share: float) -> T
             waiting = resolver.resolve(key, state)
             watch.seconds = 0.0
             began, spent = time.perf_counter(), time.thread_time()
-            answer = planner.plan(waiting, state)
+            answer = planner.plan(GangQuestion(waiting, state))
             wall.append(time.perf_counter() - began)
             cpu.append(time.thread_time() - spent)
             search.append(watch.seconds)

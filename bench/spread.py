@@ -15,6 +15,7 @@ import time
 
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     GangKey,
@@ -120,9 +121,9 @@ def main() -> None:
         resolver = Resolver(settings.groups)
         gang = resolver.resolve(GangKey("pod-group", "default", "high"), snapshot)
         planner = Planner(settings, resolver)
-        planner.plan(gang, snapshot)
+        planner.plan(GangQuestion(gang, snapshot))
         start = time.thread_time()
-        plan = planner.plan(gang, snapshot)
+        plan = planner.plan(GangQuestion(gang, snapshot))
         whole = time.thread_time() - start
         assert isinstance(plan, Plan), plan
         print(

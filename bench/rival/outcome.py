@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from bench.state import State, gpus
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.cost_order import order_of
 from extender.model.plan import Refusal
@@ -126,7 +127,7 @@ def optimum(state: State, order: str = "default", only: Collection[str] | None =
         others = frozenset(snapshot.nodes) - frozenset(only)
         masks = {pod.name: others for pod in state.members}
     gang = resolver.resolve(state.key, snapshot)
-    answer = Planner(settings, resolver).plan(gang, snapshot, masks=masks)
+    answer = Planner(settings, resolver).plan(GangQuestion(gang, snapshot, masks=masks))
     if isinstance(answer, Refusal):
         return Optimum(damage(state, ()), False, answer.message)
     return Optimum(damage(state, (victim.name for victim in answer.victims)), True, answer.proof)

@@ -19,6 +19,7 @@ from extender.cache.reflector import Reflector
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
 from extender.cache.tables import Sink
+from extender.cache.unfamiliar import Familiarity
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
@@ -75,6 +76,7 @@ class Cache:
         ]
         self._probe = Probe(client, self._clock, probe_seconds)
         self.stats = CacheStats()
+        self._familiarity = Familiarity(client, self.stats)
         self.store = Store(member_key, self._clock.wall, self.stats)
         self._tasks: set[asyncio.Task[None]] = set()
         self._optional: dict[str, tuple[str, asyncio.Task[None]]] = {}
@@ -347,11 +349,11 @@ class Cache:
     async def _learn_version(self) -> None:
         try:
             version = await self._client.get("/version")
+            self.store.server_version = str(version.get("gitVersion", ""))
+            await self._familiarity.look(self.store.server_version)
         except ApiError as error:
             # Only a known fault of one version hangs on it: not worth waiting for.
             log.warning("the server's version is unknown", error=str(error))
-        else:
-            self.store.server_version = str(version.get("gitVersion", ""))
 
     async def _serve(self, source: str, path: str | None) -> None:
         """Follow ``source``'s PodGroups at ``path``, or drop them when it is None."""

@@ -76,6 +76,8 @@ class CacheStats:
     """Snapshots built (not those given out again)."""
     discoveries: int = 0
     discovery_errors: int = 0
+    unfamiliar: tuple[str, ...] = ()
+    """What of this API server was not tested or is not read (cache.unfamiliar)."""
 
     @property
     def decode_errors(self) -> int:

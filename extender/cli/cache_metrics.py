@@ -27,3 +27,9 @@ def expose(metrics: Metrics, cache: Cache) -> None:
             label="resource",
             counter=counter,
         )
+    metrics.source(
+        "kubernetes_unfamiliar",
+        "What of this API server was not tested with this program, or is not read by it.",
+        lambda: dict.fromkeys(cache.stats.unfamiliar, 1.0),
+        label="what",
+    )

@@ -231,6 +231,12 @@ SCHEDULER_RULES = {
         "members and calls filter inside simulations",
         "{advice}",
     ),
+    "gate-unknown": Rule(
+        "error",
+        "kube-scheduler refuses to start with a feature gate that it does not know, also where it "
+        "is to be off",
+        "leave it out of --feature-gates: what this release does not have is off",
+    ),
     "config-flag": Rule(
         "error",
         "kube-scheduler reads no KubeSchedulerConfiguration, hence knows no extender",

@@ -21,6 +21,7 @@ def told(answer: Plan | Refusal) -> list[str]:
         return [
             f"no plan for {answer.gang} ({answer.code}): {answer.message}",
             *(f"  {line}" for line in answer.details),
+            *(f"  would change it: {way.text}" for way in answer.ways),
         ]
     lines = [f"plan for {answer.gang}, priority {answer.priority}: {answer.proof}"]
     lines += [f"  {line}" for line in answer.explanation]

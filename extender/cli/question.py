@@ -17,6 +17,7 @@ from extender.cli.interruptible import interruptible
 from extender.gang.plan.assemble import Dump, assemble, restore
 from extender.gang.plan.manifest import Manifest
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.what_if import with_added
 from extender.groups.pod_group import PodGroupDialect
 from extender.groups.resolver import Resolver
@@ -33,7 +34,7 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
-from extender.model.plan import Hold, Plan, Refusal
+from extender.model.plan import Code, Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import EMPTY, Snapshot
 
@@ -188,13 +189,9 @@ def answer(question: Question, key: GangKey, seconds: float | None) -> Plan | Re
     limit = settings.plan.seconds if seconds is None else seconds
     return interruptible(
         lambda flag: planner.plan(
-            gang,
-            snapshot,
-            question.holds,
-            question.masks,
+            GangQuestion(gang, snapshot, question.holds, question.masks, question.offered),
             deadline=time.monotonic() + limit if limit > 0 else None,
             cancel=flag,
-            offered=question.offered,
         )
     )
 
@@ -204,9 +201,9 @@ def _without_members(question: Question, key: GangKey) -> Refusal:
     if phases:
         counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
         message = f"all {phases.total()} members have finished ({counts}): nobody wants a seat"
-        return Refusal(gang=key, code="not-needed", message=message)
+        return Refusal(gang=key, code=Code.NOT_NEEDED, message=message)
     sources = {dialect: source for source, dialect in OBJECT_DIALECTS.items()}
     group = question.snapshot.groups[(sources[key.dialect], key.namespace, key.name)]
     wanted = 1 if group.min_count is None else group.min_count
     message = f"waits for members: 0 of {wanted} exist, nothing is evicted"
-    return Refusal(gang=key, code="incomplete", message=message)
+    return Refusal(gang=key, code=Code.INCOMPLETE, message=message)

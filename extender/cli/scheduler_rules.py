@@ -11,6 +11,7 @@ from extender.cli.findings import Finding, Severity
 from extender.cli.kubescheduler import CommandLine, Configuration, ExtenderEntry, Profile
 from extender.cli.plugin_profile import mentions
 from extender.cli.plugin_rules import neighbour_findings, plugged, plugin_findings
+from extender.cli.release_rules import unknown_gate_findings
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 
@@ -191,3 +192,4 @@ def command_line_findings(flags: CommandLine) -> Iterator[Finding]:
     if not flags.config:
         yield broken("config-flag", f"{flags.source}: --config", "is missing")
     yield from gate_findings(flags.gates, f"{flags.source}: --feature-gates")
+    yield from unknown_gate_findings(flags)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from extender.console import words
+from extender.gang.plan.cheaper import easiest_to_spare
 from extender.model.plan import Cost, Seat, Victim
 
 MOST_NODES = 60
@@ -68,6 +69,8 @@ class PlanParts(Struct, frozen=True):
     wait_count: int
     levels: Sequence[Level]
     cheaper: str
+    """What is not proved, in words."""
+    spared: str
     """What a cheaper plan would need, in words."""
 
 
@@ -92,6 +95,7 @@ def plan_parts(
 
     nodes = _by_node(seats, victims, untaken, left is not None, fate)
     units = _by_unit(victims, fate)
+    spared = easiest_to_spare(seats, victims)
     levels = [Level(c.level, words.level_words(c.level), c.value, c.bound) for c in costs]
     return PlanParts(
         nodes=nodes[:MOST_NODES],
@@ -104,6 +108,7 @@ def plan_parts(
         wait_count=len(waits),
         levels=[level for level in levels if level.value or level.bound],
         cheaper=_cheaper(levels),
+        spared="" if spared is None else spared.words,
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from extender.console import words
 from extender.console.bars import columns_for, crosses, rings, squares
+from extender.console.month import month
 from extender.console.node_uses import NodeUse, grouped
 from extender.console.paging import page_of
 from extender.console.picture import Picture
@@ -92,6 +93,8 @@ def cluster(picture: Picture, query: Query) -> dict[str, Any]:
         "only": query.text("only"),
         "seat_nodes": len(picture.seats),
         "leaving_nodes": len(picture.leaving),
+        "month": month(picture.capture),
+        "counted_since": picture.capture.counted_since,
     }
 
 

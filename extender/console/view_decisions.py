@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from typing import Any
-
-from msgspec import Struct
 
 from extender.console import words
 from extender.console.bars import histogram
-from extender.console.capture import Capture
+from extender.console.month import month
 from extender.console.paging import page_of
 from extender.console.picture import Picture
 from extender.console.plan_parts import plan_parts
 from extender.console.query import Query
-from extender.gang.tell.days import SECONDS
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision
 
 PAGE = 30
 BINS = 60
@@ -51,30 +46,6 @@ def decisions(picture: Picture, query: Query) -> dict[str, Any]:
         "newest": kept[0].time if kept else None,
         "most_lines": MOST_LINES,
     }
-
-
-class Bar(Struct, frozen=True):
-    """One day of the month."""
-
-    start: float
-    known: bool
-    """False: it was over before anything was counted."""
-    counts: Mapping[Outcome, int]
-    """Outcome -> decisions."""
-    bands: Mapping[str, int]
-    """Tone -> decisions."""
-
-
-def month(capture: Capture) -> list[Bar]:
-    """Return the last days as bars, oldest first."""
-    found = []
-    for day in capture.days:
-        bands: Counter[str] = Counter()
-        for outcome, count in day.counts.items():
-            bands[words.TONES.get(outcome, "warn")] += count
-        known = day.start + SECONDS > capture.counted_since
-        found.append(Bar(day.start, known, day.counts, bands))
-    return found
 
 
 def _entry(one: Decision) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from extender.model.objects import GangKey, Requests
@@ -55,6 +57,15 @@ class Cost(Struct, frozen=True, gc=False):
     """A value no plan can get below, given the levels above it."""
 
 
+class Proof(StrEnum):
+    """What is known of a plan's cost."""
+
+    OPTIMAL = "optimal"
+    """Every level equals its bound."""
+    BOUNDED = "bounded"
+    FEASIBLE = "feasible"
+
+
 class Plan(Struct, frozen=True, gc=False):
     """Seats plus victims, of provably least cost or with the gap stated."""
 
@@ -66,8 +77,7 @@ class Plan(Struct, frozen=True, gc=False):
     waits_for: tuple[Victim, ...] = ()
     """Pods already terminating whose room the seats need."""
     costs: tuple[Cost, ...] = ()
-    proof: str = "feasible"
-    """"optimal" (every level equals its bound), "bounded" or "feasible"."""
+    proof: Proof = Proof.FEASIBLE
     explanation: tuple[str, ...] = ()
     generation: int = 0
     """The snapshot generation it was made on."""
@@ -75,13 +85,43 @@ class Plan(Struct, frozen=True, gc=False):
     """Less urgent gangs whose reserved seats this plan uses."""
 
 
+class Way(Struct, frozen=True, gc=False):
+    """What would change a refusal, as far as one search can tell."""
+
+    text: str
+    priority: int | None = None
+    """Ask again with this priority."""
+    min_count: int | None = None
+    """Ask again with this quorum."""
+
+
+class Code(StrEnum):
+    """Why there is no plan, as programs read it."""
+
+    INCOMPLETE = "incomplete"
+    INFEASIBLE = "infeasible"
+    CONFLICT = "conflict"
+    NOT_NEEDED = "not-needed"
+    # What is told without asking the planner:
+    STALE = "stale"
+    CHANGED = "changed"
+    SETTLING = "settling"
+    PENALTY = "penalty"
+    UNSEEN = "unseen"
+    API = "api"
+    NOT_ENFORCED = "not-enforced"
+    SUSPENDED = "suspended"
+    TURN = "turn"
+    BUDGET = "budget"
+
+
 class Refusal(Struct, frozen=True, gc=False):
     """Why a gang cannot be helped now. Nothing is evicted."""
 
     gang: GangKey
-    code: str
-    """"incomplete", "infeasible", "conflict", "not-needed" (the planner); "stale", "settling",
-    "penalty", "unseen", "api", "not-enforced" (the coordinator)."""
+    code: Code
     message: str
     details: tuple[str, ...] = ()
     generation: int = 0
+    ways: tuple[Way, ...] = ()
+    """Each by itself would change it, or may; told only where a search says no."""

@@ -31,6 +31,7 @@ from extender.gang.tell.decisions import (
     Decisions,
     Outcome,
     Question,
+    Verb,
     of_plan,
     of_refusal,
 )
@@ -38,7 +39,7 @@ from extender.groups.resolver import Resolver
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import Pod
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.observe.case import (
@@ -56,7 +57,6 @@ from extender.wire.preempt import Candidate
 
 log = structlog.get_logger("observe")
 
-VERB = "observe"
 """Who asked, in decisions."""
 DEFAULT_SCHEDULER = "default-scheduler"
 PLANNING, TICK = "planning", "tick"
@@ -212,7 +212,7 @@ class Observer:
         present = self._ours(self.cases.gangs.resolve(case.key, now))
         if not self._enforcement.acts_for(case.key.namespace, now):
             why = f"{NOT_ENFORCED.format(case.key.namespace)}: it would be left to kube-scheduler"
-            self._refuse(case, Refusal(case.key, "not-enforced", why), version, 0.0)
+            self._refuse(case, Refusal(case.key, Code.NOT_ENFORCED, why), version, 0.0)
             return
         waits = self._waiting.must_wait(present, now.now) or self._unseen(present)
         if waits is not None:
@@ -229,7 +229,7 @@ class Observer:
         if self.cases.open.get(case.key) is not case:
             return  # it was over before the answer came
         if isinstance(answer, Refusal):
-            if answer.code != "incomplete":
+            if answer.code is not Code.INCOMPLETE:
                 forget_before(case)  # what time changes is seen on the present cluster only
             self._refuse(case, answer, version, seconds)
             return
@@ -242,7 +242,7 @@ class Observer:
             "would_break_gangs": len(broken_by(answer)),
         }
         self.ledger.count(wall, **amounts)
-        decision = of_plan(answer, time=wall, verb=VERB, seconds=seconds)
+        decision = of_plan(answer, time=wall, verb=Verb.OBSERVE, seconds=seconds)
         self._decide(replace(decision, message=f"would be done: {decision.message}"))
 
     async def _search(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> Plan | Refusal:
@@ -251,7 +251,7 @@ class Observer:
             return await self._planner.plan(gang, snapshot, (), masks, None)
         except Overran:
             why = "its search had to be stopped by force"
-            return Refusal(gang=gang.key, code="suspended", message=why)
+            return Refusal(gang=gang.key, code=Code.SUSPENDED, message=why)
 
     def _ours(self, gang: Gang) -> Gang:
         names = self._settings.scheduler_names
@@ -264,12 +264,14 @@ class Observer:
             return None
         kinds = ", ".join(pod.shape.unmodelled)
         why = f"{pod.name} uses {kinds}: which nodes are fit for it only kube-scheduler can say"
-        return Refusal(gang=gang.key, code="unseen", message=why)
+        return Refusal(gang=gang.key, code=Code.UNSEEN, message=why)
 
     def _refuse(self, case: Case, refusal: Refusal, version: Version, seconds: float) -> None:
         take_refusal(case, refusal)
         self._waiting.refuse(refusal, version, seconds)
-        self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=VERB, seconds=seconds))
+        self._decide(
+            of_refusal(refusal, time=self._clocks.wall(), verb=Verb.OBSERVE, seconds=seconds)
+        )
 
     # -- telling ------------------------------------------------------------------------
 
@@ -296,7 +298,7 @@ class Observer:
             Decision(
                 time=self._clocks.wall(),
                 gang=gang,
-                verb=VERB,
+                verb=Verb.OBSERVE,
                 outcome=Outcome.OBSERVED,
                 code=code,
                 message=message,

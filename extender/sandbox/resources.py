@@ -1,7 +1,8 @@
 """Which resources the sandbox serves, and the discovery documents that say so.
 
 PodGroup of scheduling.k8s.io is v1alpha2 on Kubernetes 1.36 and v1beta1 on
-1.37; a server speaks for one minor version, as a real one does.
+1.37, and there is none before; a server speaks for one minor version, as a real
+one does.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from msgspec import Struct
 
 from extender.sandbox.status import Obj
 
-CORE_POD_GROUP_VERSION = {"1.36": "v1alpha2", "1.37": "v1beta1"}
-"""Kubernetes minor -> version of scheduling.k8s.io that has PodGroup."""
+CORE_POD_GROUP_VERSION = {"1.34": "", "1.35": "", "1.36": "v1alpha2", "1.37": "v1beta1"}
+"""Kubernetes minor -> version of scheduling.k8s.io that has PodGroup, "" for none."""
 
 
 class Resource(Struct, frozen=True):
@@ -85,7 +86,7 @@ def served(minor: str) -> tuple[Resource, ...]:
         EVENTS,
         CONFIG_MAPS,
         PRIORITY_CLASSES,
-        core_pod_groups(minor),
+        *((core_pod_groups(minor),) if CORE_POD_GROUP_VERSION[minor] else ()),
         PLUGIN_POD_GROUPS,
         BUDGETS,
         JOBS,

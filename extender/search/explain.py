@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from extender.model.quantity import format_resource
 from extender.search.problem import Infeasible, Problem
 from extender.search.room import Room
 
@@ -110,7 +111,8 @@ def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) 
         return f"{rule.name}: {members} short; no node is allowed for it"
     parts = [
         f"{problem.resources[r]} is what {nodes} of them lack for one more "
-        f"(a member asks {rule.request[r]}, the nearest lacks {least})"
+        f"(a member asks {format_resource(problem.resources[r], rule.request[r])}, "
+        f"the nearest lacks {format_resource(problem.resources[r], least)})"
         for r, nodes, least in shortage.lacking
     ]
     text = (

@@ -12,6 +12,7 @@ from extender.gang.act.evidence import Evidence
 from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
 from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -53,7 +54,7 @@ class Asking(Protocol):
     async def ensure(
         self,
         key: GangKey,
-        verb: str,
+        verb: Verb,
         offered: Mapping[str, frozenset[str]] | None = None,
         single: Gang | None = None,
         masks: Mapping[str, frozenset[str]] | None = None,

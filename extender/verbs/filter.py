@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from extender.gang.act.book import Flight, State
 from extender.gang.plan.lists import complete
+from extender.gang.tell.decisions import Verb
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
-from extender.model.plan import Refusal
+from extender.model.plan import Code, Refusal
 from extender.model.texts import cut
 from extender.verbs.asked import Asked
 from extender.verbs.context import Context
@@ -62,10 +63,10 @@ class Filter:
             # against others, nor is a sample.
             whole = not nominated_only and self._complete(names)
             offered = {pod.uid: frozenset(names)} if whole else None
-            answer = await context.asking.ensure(gang.key, "filter", offered=offered)
+            answer = await context.asking.ensure(gang.key, Verb.FILTER, offered=offered)
         if isinstance(answer, Flight):
             return self._seated(answer, pod, told, names)
-        if answer.code == "stale":
+        if answer.code is Code.STALE:
             return FilterResult(node_names=[], error=cut(answer.message))
         context.samples.withhold(pod.uid)
         return hold_back(names, f"{answer.gang}: {answer.message}")

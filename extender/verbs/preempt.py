@@ -17,6 +17,7 @@ from extender.gang.act.book import Flight
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.lists import samples
 from extender.gang.plan.single import single_gang
+from extender.gang.tell.decisions import Verb
 from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
@@ -58,7 +59,7 @@ class Preempt:
             return NOTHING
         gang = context.waiting_gang(pod)
         if gang is not None:
-            await context.asking.ensure(gang.key, "preempt")
+            await context.asking.ensure(gang.key, Verb.PREEMPT)
             return NOTHING
         if context.samples.withheld(pod.uid):
             # It was refused as a member a moment ago, free nodes and all, and is treated alone now.
@@ -175,7 +176,9 @@ class Preempt:
             return self._allowed(pod, clean)
         if clean and {victim.node for victim in cheap.victims} <= clean.keys():
             return self._allowed(pod, clean)
-        answer = await asking.ensure(gang.key, "preempt", single=gang, masks={pod.uid: elsewhere})
+        answer = await asking.ensure(
+            gang.key, Verb.PREEMPT, single=gang, masks={pod.uid: elsewhere}
+        )
         if isinstance(answer, Flight):
             return NOTHING
         return self._allowed(pod, self._sorted(pod, clean)[0])

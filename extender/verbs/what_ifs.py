@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from extender.gang.plan import manifest
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.what_if import find_gang, with_added
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
@@ -132,10 +133,7 @@ class WhatIfs:
         planner = self._planner(question.cost_order)
         planner.see(snapshot)
         return planner.plan(
-            gang,
-            snapshot,
-            question.holds,
-            question.masks,
+            GangQuestion(gang, snapshot, question.holds, question.masks),
             deadline=time.monotonic() + question.seconds,
             cancel=cancel,
         )

@@ -14,6 +14,7 @@ from bench.mix import URGENT, Distributions, MixSettings, mix
 from bench.state import Amounts, State, gpus
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.decode import decode_documents
 from extender.model.objects import GroupObject, Node, Pod
@@ -27,7 +28,9 @@ SMALL = MixSettings(nodes=30, gang=2, seed=3)
 
 def planned(state: State, snapshot: Snapshot) -> Plan | Refusal:
     resolver = Resolver(Settings().groups)
-    return Planner(Settings(), resolver).plan(resolver.resolve(state.key, snapshot), snapshot)
+    return Planner(Settings(), resolver).plan(
+        GangQuestion(resolver.resolve(state.key, snapshot), snapshot)
+    )
 
 
 def admitted(state: State, minor: str) -> Snapshot:

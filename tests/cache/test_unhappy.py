@@ -68,12 +68,7 @@ async def test_connection_refused_then_back(api: FakeApi, make: Make) -> None:
     await api.start()
     await until(lambda: names(cache) == {"before", "meanwhile"})
     assert pods(cache).relists == 0
-    assert cache.problem() == "" or await settled(cache)
-
-
-async def settled(cache: Cache) -> bool:
     await until(lambda: cache.problem() == "")
-    return True
 
 
 async def test_staleness_grows_while_a_watch_is_down_and_ends_with_it(

@@ -12,6 +12,7 @@ import pytest
 from extender.cli.main import main
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.settings import PlanSettings, Settings
 from tests.gang.world import gang_key, group, node, pod, snapshot
@@ -203,7 +204,9 @@ def test_a_downloaded_snapshot_replays_to_the_same_answer(
         generation=77,
     )
     resolver = Resolver(settings.groups)
-    live = Planner(settings, resolver).plan(resolver.resolve(gang_key("high"), state), state)
+    live = Planner(settings, resolver).plan(
+        GangQuestion(resolver.resolve(gang_key("high"), state), state)
+    )
     document = dump(state, (), settings)
     assert restore(document, resolver.member_key) == state
     path = tmp_path / "snapshot.json"

@@ -11,8 +11,9 @@ import pytest
 
 from extender.cli.question import Question, answer
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.search.stop import Countdown
@@ -50,10 +51,10 @@ def test_the_search_has_the_deadline_and_the_flag_of_the_command(
     seen: list[tuple[float | None, Any]] = []
 
     def plan(
-        self: Planner, *_: object, deadline: float | None, cancel: Any, offered: object
+        self: Planner, question: GangQuestion, *, deadline: float | None, cancel: Any
     ) -> Refusal:
         seen.append((deadline, cancel))
-        return Refusal(gang=gang_key("high"), code="none", message="")
+        return Refusal(gang=gang_key("high"), code=Code.INFEASIBLE, message="")
 
     monkeypatch.setattr(Planner, "plan", plan)
     settings = Settings(plan=PlanSettings(seconds=7.0))
@@ -76,7 +77,7 @@ def proofs(asks: Sequence[int]) -> list[Plan]:
     found = []
     for many in asks:
         gang = resolver.resolve(gang_key("high"), state)
-        plan = Planner(settings, resolver).plan(gang, state, cancel=Countdown(many))
+        plan = Planner(settings, resolver).plan(GangQuestion(gang, state), cancel=Countdown(many))
         assert isinstance(plan, Plan), plan
         found.append(plan)
     return found

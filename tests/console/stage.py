@@ -15,8 +15,9 @@ from extender.console.capture import Capture, FlightSeen, Source
 from extender.console.console import Console
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.gang.tell.days import SECONDS, Days
-from extender.gang.tell.decisions import Decision, Outcome, of_plan, of_refusal
+from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan, of_refusal
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, GroupObject, Node, Pod, PriorityClass, Requests
 from extender.model.plan import Hold, Plan, Refusal
@@ -139,11 +140,13 @@ class Stage:
         """Plan for a gang now, tell it, and with a state put the plan in flight."""
         snapshot = self.snapshot()
         gang = self.resolver.resolve(key, snapshot)
-        plan = Planner(SETTINGS, self.resolver).plan(gang, snapshot, self.holds)
+        plan = Planner(SETTINGS, self.resolver).plan(GangQuestion(gang, snapshot, self.holds))
         if isinstance(plan, Refusal):
-            self.decisions.insert(0, of_refusal(plan, time=NOW - ago, verb="loop", seconds=0.004))
+            self.decisions.insert(
+                0, of_refusal(plan, time=NOW - ago, verb=Verb.LOOP, seconds=0.004)
+            )
             raise LookupError(plan.message)
-        self.decisions.insert(0, of_plan(plan, time=NOW - ago, verb="preempt", seconds=0.0123))
+        self.decisions.insert(0, of_plan(plan, time=NOW - ago, verb=Verb.PREEMPT, seconds=0.0123))
         if state:
             self._fly(plan, state, ago, gone)
         return plan
@@ -191,7 +194,7 @@ class Stage:
             Decision(
                 time=NOW - ago,
                 gang=gang,
-                verb="loop",
+                verb=Verb.LOOP,
                 outcome=outcome,
                 message=message,
                 **more,  # type: ignore[arg-type]
@@ -281,7 +284,7 @@ def training_cluster() -> Stage:
                     Decision(
                         time=NOW - back * SECONDS,
                         gang="pod-group:a/b",
-                        verb="loop",
+                        verb=Verb.LOOP,
                         outcome=outcome,
                         message="",
                     )

@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from extender.console import events
+from extender.gang.tell.decisions import Verb
 from tests.console.browser import PHONE, chromium, opened
 from tests.console.site import Site, serving
 from tests.console.stage import Stage, training_cluster
@@ -32,9 +33,6 @@ VIEWS = {
     "what-if": "what-if?gang=nightly-distill",
 }
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-
-WHOLE = "CONSOLE_SHOTS" in os.environ
-"""Screenshots that are kept show whole pages."""
 
 
 def large_cluster() -> Stage:
@@ -54,10 +52,10 @@ def large_cluster() -> Stage:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots go: CONSOLE_PICTURES, CONSOLE_SHOTS, or a folder that nobody keeps."""
+def pictures(request: pytest.FixtureRequest) -> Path:
+    """Where screenshots are kept: CONSOLE_SHOTS, or test-logs/console."""
     given = os.environ.get("CONSOLE_SHOTS")
-    folder = Path(given) if given else tmp_path_factory.mktemp("shots")
+    folder = Path(given) if given else request.config.rootpath / "test-logs" / "console"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -110,11 +108,26 @@ async def test_no_view_has_a_violation(
             await page.goto(site.url(address))
             await shown(page, view)
             found[view] = await violations(page)
-            await page.screenshot(
-                path=pictures / f"{view}-{tone}.png", full_page="CONSOLE_SHOTS" in os.environ
-            )
+            await page.screenshot(path=pictures / f"{view}-{tone}.png", full_page=True)
         assert not complaints
     assert not {view: wrong for view, wrong in found.items() if wrong}
+
+
+async def test_what_is_unfolded_can_be_read(browser: Any, site: Site) -> None:
+    """No line of text stands in a column of single letters."""
+    narrow = """Array.from(document.querySelectorAll('li, p, td, dd')).filter((one) => {
+        const text = document.createRange();
+        text.selectNodeContents(one);
+        const box = text.getBoundingClientRect();
+        return one.textContent.trim().length > 30 && box.height > 60 && box.width < 60;
+    }).map((one) => one.textContent.trim().slice(0, 60))"""
+    found: dict[str, list[str]] = {}
+    async with opened(browser) as (page, _):
+        for view, address in VIEWS.items():
+            await page.goto(site.url(address))
+            await shown(page, view)
+            found[view] = await page.evaluate(narrow)
+    assert not {view: lines for view, lines in found.items() if lines}
 
 
 async def test_every_view_fits_a_phone(browser: Any, site: Site, pictures: Path) -> None:
@@ -127,9 +140,7 @@ async def test_every_view_fits_a_phone(browser: Any, site: Site, pictures: Path)
             found[view] = [f"{wide} pixels wider than the screen"] if wide > 0 else []
             if view in ("gangs", "gang"):
                 found[view] += await violations(page)
-            await page.screenshot(
-                path=pictures / f"{view}-phone.png", full_page="CONSOLE_SHOTS" in os.environ
-            )
+            await page.screenshot(path=pictures / f"{view}-phone.png", full_page=True)
         assert not complaints
     assert not {view: wrong for view, wrong in found.items() if wrong}
 
@@ -167,7 +178,7 @@ async def test_page_follows_the_cluster_and_leaves_the_reader_alone(
             site.stage.decisions[-1].__class__(
                 time=site.stage.decisions[0].time + 9,
                 gang="pod-group:a/brand-new",
-                verb="loop",
+                verb=Verb.LOOP,
                 outcome=site.stage.decisions[-1].outcome,
                 message="just now",
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import aiohttp
+import pytest
 
 from tests.console.reading import Read
 from tests.console.site import Site
@@ -94,6 +95,9 @@ async def test_gang_in_flight(site: Site, web: aiohttp.ClientSession) -> None:
     assert "research/moe-ablation-0 on gpu-b-00: its room on gpu-b-00 is needed" in text
     assert "gangs@1000 gangs broken of priority 1000 1 1 ● least" in text
     assert "No other set of victims costs less at any level." in text
+    assert "with that for 1 seat 1 pod of batch/notebook-0 could stay" in text, (
+        "what is next cheaper"
+    )
     assert text.index("first pod created") < text.index("plan made")
     assert "frontier-run-0 seat on gpu-b-00" in text
 
@@ -102,7 +106,12 @@ async def test_gang_that_is_refused(site: Site, web: aiohttp.ClientSession) -> N
     text = (await read(web, site, "gang?name=giant-eval")).words
     assert "cannot fit even with every allowed victim gone" in text
     assert "21 short" in text
-    assert "Next: make room" in text
+    assert "What would change it" in text
+    assert "free room for 21 more of giant-eval-" in text
+    assert "a quorum (minCount) of 19 or less ask with minCount 19" in text
+    assert "a priority above 5000" in text
+    async with web.get(site.url("what-if?gang=giant-eval&priority=5001")) as answer:
+        assert 'value="5001"' in await answer.text(), "the link fills the form in"
     assert "research/llama-pretrain-0 stays on gpu-a-00: priority 5000 is not below 3000" in text
 
 
@@ -135,10 +144,11 @@ async def test_decisions_are_filtered(site: Site, web: aiohttp.ClientSession) ->
     assert "frontier-run" in victims
 
 
+@pytest.mark.parametrize("page", ["decisions", "cluster"])
 async def test_a_month_of_decisions_says_since_when_it_counts(
-    site: Site, web: aiohttp.ClientSession
+    page: str, site: Site, web: aiohttp.ClientSession
 ) -> None:
-    text = (await read(web, site, "decisions")).words
+    text = (await read(web, site, page)).words
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(NOW - 12.4 * 86_400))
     today = time.strftime("%Y-%m-%d", time.gmtime(NOW))
     assert f"by day (UTC), counted since {since}" in text
@@ -146,7 +156,7 @@ async def test_a_month_of_decisions_says_since_when_it_counts(
     assert f"{today}: 2 plan made, 7 seated, 1 refused" in text
     before = time.strftime("%Y-%m-%d", time.gmtime(NOW - 20 * 86_400))
     assert f"{before}: not counted, before this process started" in text
-    raw = await (await web.get(site.url("decisions"))).text()
+    raw = await (await web.get(site.url(page))).text()
     assert raw.count('class="b-unknown"') == 31 - 13
 
 

@@ -1,6 +1,6 @@
 """Build the control plane's programs once and keep them in a cache.
 
-``python -m tests.controlplane.build [1.36] [1.37]`` compiles etcd, kube-apiserver, kube-scheduler,
+``python -m tests.controlplane.build [1.36 1.37]`` compiles etcd, kube-apiserver, kube-scheduler,
 kube-controller-manager and kwok from their Go modules. No container image and no released binary
 is downloaded. A build is kept under a key made of the module files and the build flags, so a
 finished build is found again at once and a changed pin never meets an old binary.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.controlplane.releases import KWOK_MODULE, RELEASES, release
+from tests.controlplane.releases import KWOK_MODULE, OLDER, RELEASES, release
 
 CACHE_VARIABLE = "PODGROUP_EXTENDER_CONTROLPLANE_CACHE"
 
@@ -237,11 +237,16 @@ def _locked(path: Path, log: Log) -> Iterator[None]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line: build the named minors (default: all) and print where they are."""
+    """Command line: build the named minors, by default RELEASES, and print where they are."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.controlplane.build", description="Build the test control planes."
     )
-    parser.add_argument("minors", nargs="*", metavar="MINOR", help=f"of {', '.join(RELEASES)}")
+    parser.add_argument(
+        "minors",
+        nargs="*",
+        metavar="MINOR",
+        help=f"of {', '.join(OLDER | RELEASES)}; by default {', '.join(RELEASES)}",
+    )
     parser.add_argument("--cache", type=Path, help=f"cache directory (or {CACHE_VARIABLE})")
     options = parser.parse_args(arguments)
     try:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.controlplane.client import ApiError, Client, Object
 from tests.controlplane.harness import ControlPlane
 from tests.controlplane.objects import make_node, make_pod, make_pod_group, make_priority_class
@@ -47,7 +49,12 @@ class Cluster:
         return made
 
     def pod_group(self, name: str, min_count: int | None, **more: Any) -> Object:
-        """Make a PodGroup in this release's dialect (see ``make_pod_group``)."""
+        """Make a PodGroup in this release's dialect (see ``make_pod_group``).
+
+        Where there are none the test is skipped: it is about them.
+        """
+        if not self.release.pod_groups:
+            pytest.skip(f"Kubernetes {self.release.minor} has no PodGroup of scheduling.k8s.io")
         return self.client.create(make_pod_group(self.release, name, min_count, **more))
 
     def priority_classes(self, **values: int) -> None:

@@ -23,11 +23,16 @@ CONTROLLERS = (
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
-    "podgroup-protection-controller",
     "replicaset-controller",
     "serviceaccount-controller",
     "statefulset-controller",
 )
+
+
+def controllers(release: Release) -> tuple[str, ...]:
+    """Those that run; a name that kube-controller-manager does not know ends it."""
+    return (*CONTROLLERS, "podgroup-protection-controller") if release.pod_groups else CONTROLLERS
+
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -158,7 +163,7 @@ def apiserver(
         # It would taint every new node until the node lifecycle controller, which does not run
         # here, takes the taint away.
         "--disable-admission-plugins=TaintNodesByCondition",
-        f"--runtime-config={release.runtime_config}",
+        *([f"--runtime-config={release.runtime_config}"] if release.runtime_config else []),
         f"--audit-policy-file={layout.audit_policy}",
         f"--audit-log-path={layout.audit_log}",
         "--audit-log-mode=blocking",
@@ -178,7 +183,7 @@ def manager(program: Path, layout: Layout, release: Release) -> list[str]:
         "--bind-address=127.0.0.1",
         f"--secure-port={layout.manager_port}",
         "--leader-elect=false",
-        f"--controllers={','.join(CONTROLLERS)}",
+        f"--controllers={','.join(controllers(release))}",
         "--kube-api-qps=2000",
         "--kube-api-burst=4000",
         "--concurrent-gc-syncs=20",

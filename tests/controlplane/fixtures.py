@@ -1,7 +1,8 @@
 """pytest plugin: ``control_plane`` (a session, each version) and ``cluster`` (each test).
 
 Use it with ``pytest_plugins = ["tests.controlplane.fixtures"]`` in ``tests/conftest.py``. Versions
-are chosen with ``--kube=1.36,1.37`` or the variable ``PODGROUP_EXTENDER_KUBE``; by default all.
+are chosen with ``--kube=1.36,1.37`` or the variable ``PODGROUP_EXTENDER_KUBE``; by default those of
+``RELEASES``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from tests.controlplane.cleaning import Baseline
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.harness import ControlPlane
-from tests.controlplane.releases import RELEASES, release
+from tests.controlplane.releases import OLDER, RELEASES, release
 from tests.controlplane.rights import grant_manifest
 from tests.controlplane.scheduler import scheduler_config
 
@@ -33,7 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kube",
         metavar="VERSIONS",
-        help=f"Kubernetes versions for real control planes, of {','.join(RELEASES)}",
+        help=f"Kubernetes versions for real control planes, of {','.join(OLDER | RELEASES)}; "
+        f"by default {','.join(RELEASES)}",
     )
 
 

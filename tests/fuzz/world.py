@@ -17,6 +17,7 @@ from extender.gang.act.last_check import KeptGangs
 from extender.gang.incremental.protection import MIRROR_ANNOTATION, Protections
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.single import single_gang
 from extender.gang.plan.validity import present, unit_problem
 from extender.groups.composite import chain_of
@@ -223,7 +224,9 @@ class World:
     def _ask(self, gang: Gang, state: Snapshot) -> Plan | Refusal:
         cancel = array("b", [0])
         began = time.thread_time()
-        answer = self.planner.plan(gang, state, deadline=time.monotonic() + SECONDS, cancel=cancel)
+        answer = self.planner.plan(
+            GangQuestion(gang, state), deadline=time.monotonic() + SECONDS, cancel=cancel
+        )
         took = time.thread_time() - began
         aside = [f"{pod.key} {why}" for pod, why in self.planner.take_aside()]
         aside += [text for text in gang.problems if text.endswith("please report this")]
@@ -292,7 +295,7 @@ class World:
             now=state.now,
         )
         gang = single_gang(single) if single else self.resolver.resolve(refusal.gang, less)
-        answer = Planner(SETTINGS, self.resolver).plan(gang, less)
+        answer = Planner(SETTINGS, self.resolver).plan(GangQuestion(gang, less))
         if isinstance(answer, Plan):
             raise Broken(f"{gang.key} is refused: {refusal.message}; {refusal.details}")
 

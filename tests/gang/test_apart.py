@@ -6,6 +6,7 @@ import pytest
 
 from extender.gang.act import flights
 from extender.gang.act.book import Flight
+from extender.gang.tell.decisions import Verb
 from tests.gang.rig import Rig
 
 
@@ -14,7 +15,7 @@ async def test_a_plan_that_cannot_be_looked_at_delays_no_other(
 ) -> None:
     for name in ("first", "second"):
         await rig.gang(name, 1, "high")
-        await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), "filter")
+        await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), Verb.FILTER)
     await rig.until(lambda: len(rig.coordinator.book) == 2, "both have seats")
 
     def broken(flight: Flight, *rest: object) -> str | None:

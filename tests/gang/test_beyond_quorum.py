@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from extender.gang.tell.decisions import Verb
 from tests.gang.rig import PODS, Rig
 
 
@@ -13,7 +14,7 @@ async def test_a_member_without_a_seat_is_woken_when_the_quorum_sits(rig: Rig) -
     await rig.group("g", 1, "high")
     await rig.pod("g-0", cls="high", group="g")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 1, "the first is cached")
-    await rig.coordinator.ensure(rig.resolver_key("g-0"), "filter")
+    await rig.coordinator.ensure(rig.resolver_key("g-0"), Verb.FILTER)
     (flight,) = rig.coordinator.book
     (seat,) = flight.seats.values()
     await rig.pod("g-1", cls="high", group="g")

@@ -8,6 +8,7 @@ from extender.gang.act.expectations import shown_in
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.validity import member_problem
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, Node, Pod
@@ -86,10 +87,10 @@ def test_what_cannot_be_kept_is_refused_with_its_reason() -> None:
     state = cluster(bound=False)
     fine = RESOLVER.resolve(ROOT, state)
     planner = Planner(Settings(), RESOLVER)
-    plan = planner.plan(fine, state)
+    plan = planner.plan(GangQuestion(fine, state))
     assert isinstance(plan, Plan)
     gang = replace(fine, unplanned=("two topology rules",))
-    refusal = planner.plan(gang, state)
+    refusal = planner.plan(GangQuestion(gang, state))
     assert isinstance(refusal, Refusal)
     assert (refusal.code, refusal.message) == ("conflict", "two topology rules")
     taken = {seat.uid: seat.node for seat in plan.seats}

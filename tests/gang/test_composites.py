@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
+from extender.gang.tell.decisions import Verb
 from extender.groups.composite import SUFFIX
 from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
@@ -214,7 +215,7 @@ async def test_a_composite_that_takes_its_seats_is_left_alone() -> None:
     """What goes together is less than what starts together; its flight is the latter's."""
     async with bed() as rig:
         await tree(rig, "mid", "low", whole=False, parts=True)
-        await rig.coordinator.ensure(rig.resolver_key("mid-a-0"), "loop")
+        await rig.coordinator.ensure(rig.resolver_key("mid-a-0"), Verb.LOOP)
         (flight,) = rig.coordinator.book
         await rig.until(lambda: flight.state is State.OPEN, "seats")
         node = flight.seats[rig.cached("mid-a-0").uid]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Pod
 from extender.model.plan import Plan, Refusal
@@ -94,7 +95,7 @@ def cluster() -> Snapshot:
 
 
 def plan(state: Snapshot, planner: Planner, resolver: Resolver, name: str) -> Plan | Refusal:
-    return planner.plan(resolver.resolve(gang_key(name), state), state)
+    return planner.plan(GangQuestion(resolver.resolve(gang_key(name), state), state))
 
 
 @pytest.mark.parametrize("step", [*RESOLVING, *JUDGING])

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.book import Flight, State
 from extender.gang.act.notifier import WAKE_ANNOTATION
+from extender.gang.tell.decisions import Verb
 from extender.model.plan import Refusal
 from extender.model.settings import GroupSettings, SeatSettings
 from extender.sandbox.faults import Fault
@@ -266,7 +267,7 @@ async def test_a_refusal_from_an_old_node_list_does_not_stay(rig: Rig) -> None:
     # It stands for ten times as long as it took to find, whatever that was.
     for _ in range(100):
         await asyncio.sleep(0.05)
-        answer = await rig.coordinator.ensure(key, "loop")
+        answer = await rig.coordinator.ensure(key, Verb.LOOP)
         if isinstance(answer, Flight):
             break
     assert isinstance(answer, Flight)
@@ -292,7 +293,7 @@ async def test_members_with_volumes_only_use_nodes_that_kube_scheduler_named(rig
         },
     )
     await rig.until(lambda: rig.cache.pod_named("default", "disk-0") is not None)
-    refused = await rig.coordinator.ensure(rig.resolver_key("disk-0"), "loop")
+    refused = await rig.coordinator.ensure(rig.resolver_key("disk-0"), Verb.LOOP)
     assert isinstance(refused, Refusal)
     assert refused.code == "unseen"
     await asyncio.sleep(0.05)

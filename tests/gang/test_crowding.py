@@ -8,6 +8,7 @@ import time
 import pytest
 
 from extender.gang.act import crowding, offers
+from extender.gang.tell.decisions import Verb
 from tests.gang.rig import Rig
 
 
@@ -75,7 +76,7 @@ async def test_a_stream_of_more_urgent_pods_is_kept_away_for_a_while(
 
 async def test_it_ends_when_no_member_comes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await rig.gang("calm", 2, "high")
-    await rig.coordinator.ensure(rig.resolver_key("calm-0"), "loop")
+    await rig.coordinator.ensure(rig.resolver_key("calm-0"), Verb.LOOP)
     (flight,) = rig.coordinator.book
     await rig.pod("urgent", cls="top")
     rig.coordinator.book.keep_away(flight, time.monotonic())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from extender.gang.tell.days import MOST_DAYS, SECONDS, Days
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 
 NOON = 20_000 * SECONDS + SECONDS / 2
 
 
 def made(time: float, outcome: Outcome = Outcome.PLAN) -> Decision:
-    return Decision(time=time, gang="pod-group:a/b", verb="loop", outcome=outcome, message="x")
+    return Decision(time=time, gang="pod-group:a/b", verb=Verb.LOOP, outcome=outcome, message="x")
 
 
 def test_each_day_has_what_was_decided_on_it() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from extender.gang.tell.difference import difference, told
 from extender.model.cost_order import order_of
 from extender.model.objects import GangKey
-from extender.model.plan import Cost, Plan, Refusal, Victim
+from extender.model.plan import Code, Cost, Plan, Refusal, Victim
 
 GANG = GangKey("pod-group", "team", "new")
-REFUSED = Refusal(gang=GANG, code="infeasible", message="no room")
+REFUSED = Refusal(gang=GANG, code=Code.INFEASIBLE, message="no room")
 
 
 def victim(name: str, priority: int, gang: str = "") -> Victim:

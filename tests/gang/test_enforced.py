@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from extender.gang.act.book import State
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
+from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
 from extender.kube.errors import Conflict
 from extender.model.errors import InvalidInput
@@ -185,7 +186,7 @@ async def test_gang_that_is_not_chosen_gets_kube_schedulers_own_answers(rig: Rig
         assert (await rig.filter(name, "n1", "n0")).node_names == ["n1", "n0"]
         found = (await rig.preempt(name, n0=["low-0"], n1=["low-1"])).candidates
         assert set(found) == {"n0", "n1"}
-    answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "test")
+    answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
     assert isinstance(answer, Refusal)
     assert answer.code == "not-enforced"
     assert not list(rig.coordinator.book)

@@ -106,7 +106,7 @@ async def test_a_victim_recreated_under_its_name_is_left_alone(rig: Rig) -> None
     await full_cluster(rig)
     rig.server.faults.pause()
     asked = asyncio.create_task(rig.preempt("high-0", n0=["low-0"]))
-    await asyncio.sleep(0.05)
+    await rig.until(lambda: len(rig.coordinator.book) > 0, "it is planned, and held")
     storage_pod = await rig_replace(rig, "low-0")
     rig.server.faults.resume()
     await asked

@@ -10,6 +10,7 @@ import asyncio
 import pytest
 
 from extender.gang.act.fair_lock import FairLock
+from extender.gang.plan import fair_turns, suspension
 from extender.gang.plan.eviction_budget import HOUR, EvictionBudget
 from extender.gang.plan.fair_turns import (
     HALF_LIFE,
@@ -19,7 +20,7 @@ from extender.gang.plan.fair_turns import (
     Turn,
     retry_pause,
 )
-from extender.gang.plan.suspension import Cause, GiveUps, looks_of, overran
+from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from tests.gang.world import pod
@@ -221,3 +222,84 @@ def test_without_a_limit_nothing_is_refused_and_all_is_counted() -> None:
     budget.spend("a", 1_000_000, 0.0)
     assert budget.exceeded("a", 1_000_000, 0, 0.0) == ""
     assert budget.used("a", 1.0) == 1_000_000
+
+
+# -- at the bounds -------------------------------------------------------------------------
+
+
+def gang_of(name: str) -> GangKey:
+    return GangKey("pod-group", "a", name)
+
+
+def gives_up(counted: GiveUps, name: str, now: float = 0.0) -> Suspension | None:
+    return counted.gave_up(gang_of(name), "looks", "why", now)
+
+
+def test_a_suspension_of_a_life_before_leaves_one_try() -> None:
+    before = GiveUps(3, 60.0)
+    gives_up(before, "x")
+    gives_up(before, "x")
+    suspended = gives_up(before, "x")
+    assert suspended is not None
+    counted = GiveUps(3, 60.0)
+    counted.adopt(suspended)
+    assert gives_up(counted, "x") is not None
+    other = GiveUps(3, 60.0)
+    other.adopt(overran(gang_of("x"), 1.0, 0.0, 60.0))
+    assert gives_up(other, "x") is None
+    milder = GiveUps(4, 60.0)
+    milder.adopt(suspended)
+    assert gives_up(milder, "x") is not None
+
+
+def test_of_too_many_gangs_those_are_forgotten_that_gave_up_longest_ago(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suspension, "MOST_GANGS", 2)
+    counted = GiveUps(2, 60.0)
+    for name in ("x", "y"):
+        assert gives_up(counted, name) is None
+    counted.seated(gang_of("y"))
+    gives_up(counted, "y")
+    assert gives_up(counted, "x") is not None  # two are not too many; x stands last now
+    assert gives_up(counted, "z") is None  # y is forgotten
+    assert gives_up(counted, "x") is not None
+    assert gives_up(counted, "y") is None
+
+
+def test_what_is_too_old_is_swept() -> None:
+    counted = GiveUps(2, 60.0)
+    gives_up(counted, "old")
+    gives_up(counted, "new", 1.0)
+    counted.sweep(60.0)
+    assert set(counted._failed) == {gang_of("new")}
+
+
+def test_a_plan_without_victims_needs_no_budget() -> None:
+    budget = EvictionBudget(3)
+    budget.spend("a", 5, 0.0)
+    assert budget.exceeded("a", 0, 0, 1.0) == ""
+    assert budget.exceeded("a", 1, 0, 1.0) != ""
+    assert EvictionBudget(0).exceeded("a", 9, 9, 1.0) == ""
+
+
+def test_one_eviction_counts_and_none_does_not() -> None:
+    budget = EvictionBudget(3)
+    budget.spend("a", 1, 0.0)
+    budget.spend("b", 0, 0.0)
+    budget.spend("c", -1, 0.0)
+    assert budget.totals(1.0) == {"a": 1}
+    assert list(budget._sent) == ["a"]
+
+
+def test_of_too_many_namespaces_the_one_served_longest_ago_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fair_turns, "MOST_NAMESPACES", 2)
+    turns = FairTurns(0.5)
+    for name in ("a", "b"):
+        turns.spend(name, 1.0, 0.0)
+    assert set(turns.totals(0.0)) == {"a", "b"}
+    turns.spend("a", 1.0, 0.0)
+    turns.spend("c", 1.0, 0.0)
+    assert turns.totals(0.0) == {"a": 2.0, "c": 1.0}

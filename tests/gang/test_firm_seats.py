@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extender.gang.act.book import Flight
 from extender.gang.act.flights import ANSWER_SECONDS
+from extender.gang.tell.decisions import Verb
 from extender.wire.filter import FilterArgs
 from tests.gang.rig import Rig
 
@@ -34,7 +35,7 @@ async def test_what_a_pod_was_told_before_the_first_answer_does_not_stand(rig: R
     await rig.pod("small", cls="top", cpu="1")
     await rig.pod("urgent", cls="top")
     await rig.gang("high", 2, "high")
-    await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+    await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
     assert (await rig.filter("small", "n0", "n1")).node_names == ["n0", "n1"]
     await rig.bind("small", "n0")
     flight = next(iter(rig.coordinator.book))

@@ -6,6 +6,7 @@ from typing import Any
 
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.decode import decode_group
 from extender.model.objects import GangKey, GroupObject, Pod
@@ -36,7 +37,7 @@ def low(count: int = 4) -> list[Pod]:
 
 
 def asked(state: Snapshot) -> Plan | Refusal:
-    return Planner(SETTINGS, RESOLVER).plan(RESOLVER.resolve(KEY, state), state)
+    return Planner(SETTINGS, RESOLVER).plan(GangQuestion(RESOLVER.resolve(KEY, state), state))
 
 
 def test_nobody_goes_for_a_leader_whose_workers_cannot_fit() -> None:

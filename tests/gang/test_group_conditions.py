@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from extender.gang.act import group_conditions
 from extender.gang.act.background import Background
 from extender.gang.act.group_conditions import TYPE, GroupConditions, condition_of
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.groups.resolver import Resolver
 from extender.kube.errors import ApiError, Forbidden, NotFound
 from extender.model.settings import GroupSettings, Settings
@@ -145,7 +145,7 @@ class Bench:
         decision = Decision(
             time=0.0,
             gang=f"pod-group:default/{name}",
-            verb="loop",
+            verb=Verb.LOOP,
             outcome=Outcome.REFUSAL,
             code=code,
             message=why,
@@ -261,7 +261,7 @@ async def test_what_became_untrue_is_corrected_and_what_is_gone_forgotten() -> N
 def test_only_what_lasts_is_said() -> None:
     def of(outcome: Outcome, code: str = "") -> str:
         said = condition_of(
-            Decision(time=0, gang="g", verb="", outcome=outcome, code=code, message="m")
+            Decision(time=0, gang="g", verb=Verb.FILTER, outcome=outcome, code=code, message="m")
         )
         return "" if said is None else said.reason
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
@@ -77,8 +78,10 @@ def test_incremental_equals_from_scratch_after_thousands_of_events(settings: Set
             state = churn.snapshot()
             gang = resolver.resolve(churn.urgent(), state)
             holds = _holds(churn.rng, state, gang)
-            answer = veteran.plan(gang, state, holds)
-            assert answer == Planner(settings, resolver).plan(gang, state, holds), f"event {event}"
+            answer = veteran.plan(GangQuestion(gang, state, holds))
+            assert answer == Planner(settings, resolver).plan(GangQuestion(gang, state, holds)), (
+                f"event {event}"
+            )
             seen[_kind(answer)] += 1
     # Otherwise the comparison says less than it seems to.
     assert seen["victims"] > 20, seen
@@ -105,7 +108,7 @@ def test_what_is_left_out_of_the_problem_never_matters(settings: Settings, seed:
             state = churn.snapshot()
             gang = resolver.resolve(churn.urgent(), state)
             holds = _holds(churn.rng, state, gang)
-            answer = planner.plan(gang, state, holds)
+            answer = planner.plan(GangQuestion(gang, state, holds))
             if isinstance(answer, Refusal) and answer.code != "infeasible":
                 continue
             whole = everything(gang, state, resolver, settings, holds)
@@ -139,8 +142,8 @@ def test_a_clock_that_jumps_either_way_is_followed() -> None:
         for jump in (0, -300, 40, -30, 4000):
             moved = replace(state, generation=state.generation, now=state.now + jump)
             gang = resolver.resolve(churn.urgent(), moved)
-            answer = veteran.plan(gang, moved)
-            assert answer == Planner(settings, resolver).plan(gang, moved), jump
+            answer = veteran.plan(GangQuestion(gang, moved))
+            assert answer == Planner(settings, resolver).plan(GangQuestion(gang, moved)), jump
             answers[_kind(answer)] += 1
 
 
@@ -156,4 +159,6 @@ def test_two_kinds_of_preemptor_do_not_share_offers() -> None:
         state = churn.snapshot()
         for key in keys:
             gang = resolver.resolve(key, state)
-            assert veteran.plan(gang, state) == Planner(settings, resolver).plan(gang, state)
+            assert veteran.plan(GangQuestion(gang, state)) == Planner(settings, resolver).plan(
+                GangQuestion(gang, state)
+            )

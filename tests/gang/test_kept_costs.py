@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from extender.gang.incremental.victim_costs import VictimCosts
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
 from extender.model.settings import Settings
@@ -54,7 +55,7 @@ def test_victims_that_come_and_go_leave_nothing_behind() -> None:
         state = snapshot(nodes, [*low, *alone, *high], groups, generation=life + 1)
         state = replace(state, nodes=first.nodes)
         gang = resolver.resolve(gang_key("high"), state)
-        assert isinstance(planner.plan(gang, state), Plan)
+        assert isinstance(planner.plan(GangQuestion(gang, state)), Plan)
         del gang, state
         gc.collect()
         found.append(sum(type(each) is Candidate for each in gc.get_objects()))

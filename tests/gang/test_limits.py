@@ -23,8 +23,9 @@ from extender.gang.act.book import Flight, State
 from extender.gang.act.suspensions import NAME, SuspensionStore
 from extender.gang.plan import suspension
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension
-from extender.model.gang import Gang
+from extender.gang.tell.decisions import Verb
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import (
@@ -69,13 +70,13 @@ def a_planner_that_never_ends_for(
     asked: list[str] = []
     plan = Planner.plan
 
-    def endless(self: Planner, gang: Gang, *args: Any, **more: Any) -> Plan | Refusal:
-        asked.append(gang.key.name)
-        while gang.key.name == name:
+    def endless(self: Planner, question: GangQuestion, **more: Any) -> Plan | Refusal:
+        asked.append(question.gang.key.name)
+        while question.gang.key.name == name:
             if wait is not None:
                 wait.wait()
                 break
-        return plan(self, gang, *args, **more)
+        return plan(self, question, **more)
 
     monkeypatch.setattr(Planner, "plan", endless)
     yield asked
@@ -89,14 +90,14 @@ async def test_a_search_without_end_is_stopped_and_others_are_planned(
             await rig.gang("bad", 1, "top")
             await full_cluster_beside(rig)
             before = rig.coordinator._planner_thread.planner
-            refused = await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+            refused = await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
             assert isinstance(refused, Refusal)
             assert refused.code == "suspended"
             assert rig.coordinator._planner_thread.planner is not before
-            answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+            answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
             assert isinstance(answer, Flight)
             assert rig.coordinator._heartbeats.late() == []
-            again = await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+            again = await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
             assert isinstance(again, Refusal)
             assert again.code == "suspended"
             assert asked.count("bad") == 1
@@ -111,18 +112,18 @@ async def test_a_process_that_was_stopped_suspends_nobody(monkeypatch: pytest.Mo
     """Once it goes on all its timers are due: the search needs a moment to hear of them."""
     plan, began, stopped = Planner.plan, threading.Event(), threading.Event()
 
-    def obedient(self: Planner, gang: Gang, *args: Any, **more: Any) -> Plan | Refusal:
+    def obedient(self: Planner, question: GangQuestion, **more: Any) -> Plan | Refusal:
         began.set()
         stopped.wait()
         while more["cancel"][0] < 2:
             time.sleep(0.001)
         time.sleep(0.1)
-        return plan(self, gang, *args, **more)
+        return plan(self, question, **more)
 
     async with rigged(QUICK) as rig:
         await full_cluster(rig)
         monkeypatch.setattr(Planner, "plan", obedient)
-        asking = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), "loop"))
+        asking = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
         await rig.until(began.is_set, "the search runs")
         time.sleep(QUICK.plan.seconds + QUICK.plan.overrun_seconds + 0.1)
         stopped.set()
@@ -134,11 +135,11 @@ async def test_a_restart_remembers_who_kept_the_planner(monkeypatch: pytest.Monk
     with a_planner_that_never_ends_for("bad", monkeypatch) as asked:
         async with rigged(QUICK) as rig:
             await rig.gang("bad", 1, "top")
-            await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+            await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
             await until_written(rig)
             await rig.restart()
             await rig.until(lambda: rig.cache.pod_named("default", "bad-0") is not None)
-            refused = await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+            refused = await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
             assert isinstance(refused, Refusal)
             assert refused.code == "suspended"
             assert asked.count("bad") == 1
@@ -160,12 +161,12 @@ async def test_a_thread_that_nothing_reaches_makes_the_process_unhealthy(
             async with rigged(QUICK) as rig:
                 await rig.gang("bad", 1, "top")
                 await full_cluster_beside(rig)
-                await rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop")
+                await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
                 late = rig.coordinator._heartbeats.late()
                 assert len(late) == 1
                 assert "bad" in late[0]
                 await until_written(rig)
-                answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+                answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
                 assert isinstance(answer, Flight)
     finally:
         release.set()
@@ -179,7 +180,9 @@ async def test_a_search_without_end_does_not_outlive_the_coordinator(
     with a_planner_that_never_ends_for("bad", monkeypatch) as asked:
         async with rigged(FAST) as rig:
             await rig.gang("bad", 1, "top")
-            asking = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("bad-0"), "loop"))
+            asking = asyncio.create_task(
+                rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
+            )
             await rig.until(lambda: "bad" in asked, "the search runs")
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -192,10 +195,10 @@ async def test_one_gang_that_cannot_be_planned_does_not_keep_others_from_their_t
 ) -> None:
     plan = Planner.plan
 
-    def failing(self: Planner, gang: Gang, *args: Any, **more: Any) -> Plan | Refusal:
-        if gang.key.name == "bad":
+    def failing(self: Planner, question: GangQuestion, **more: Any) -> Plan | Refusal:
+        if question.gang.key.name == "bad":
             raise RuntimeError("no plan for this one")
-        return plan(self, gang, *args, **more)
+        return plan(self, question, **more)
 
     monkeypatch.setattr(Planner, "plan", failing)
     async with rigged(FAST) as rig:
@@ -244,7 +247,7 @@ async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
                 for name in HIGH
             )
         )
-        answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         assert isinstance(answer, Flight)
 
 
@@ -253,7 +256,7 @@ async def test_a_gang_is_not_suspended_for_a_kube_scheduler_that_is_away() -> No
     seats = SeatSettings(bind_seconds=0.1, victim_slack_seconds=1.0, give_ups=1)
     async with rigged(replace(FAST, seats=seats)) as rig:
         await rig.gang("high", 2, "high")
-        await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")
         assert "did not bind" in rig.messages("high")
         assert rig.coordinator.admission.describe()["suspended"] == []
@@ -266,7 +269,7 @@ async def test_seats_of_a_plan_that_is_changed_go_back_in_time_on_an_old_picture
     seats = SeatSettings(bind_seconds=0.3)
     async with rigged(replace(FAST, seats=seats)) as rig:
         await rig.gang("high", 2, "high")
-        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         assert isinstance(flight, Flight)
         monkeypatch.setattr(rig.coordinator._source, "stale_for", lambda: 1e6)
         rig.coordinator._replan(flight, "a test says so")
@@ -323,7 +326,7 @@ async def test_members_of_another_scheduler_get_no_seat() -> None:
         await rig.group("high", 2, "high")
         await rig.pod("high-0", cls="high", group="high")
         await foreign(rig, "high-1", "somebody-else")
-        refused = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        refused = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         assert isinstance(refused, Refusal)
         assert refused.code == "incomplete"
         assert {*LOW, *HIGH} == await rig.names()
@@ -411,7 +414,7 @@ async def test_a_suspension_longer_than_any_of_ours_is_not_taken_in() -> None:
             await store.save([forged])
             await rig.start()
             assert rig.coordinator.admission.describe()["suspended"] == []
-            assert not isinstance(await rig.coordinator.ensure(key, "loop"), Refusal)
+            assert not isinstance(await rig.coordinator.ensure(key, Verb.LOOP), Refusal)
 
 
 # -- turns -----------------------------------------------------------------------------------
@@ -424,11 +427,11 @@ async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
     served: list[str] = []
     plan = Planner.plan
 
-    def slow(self: Planner, gang: Gang, *args: Any, **more: Any) -> Plan | Refusal:
-        if gang.key.name.startswith("greedy"):
+    def slow(self: Planner, question: GangQuestion, **more: Any) -> Plan | Refusal:
+        if question.gang.key.name.startswith("greedy"):
             time.sleep(0.03)
-        served.append(gang.key.name)
-        return plan(self, gang, *args, **more)
+        served.append(question.gang.key.name)
+        return plan(self, question, **more)
 
     monkeypatch.setattr(Planner, "plan", slow)
     settings = replace(FAST, groups=GroupSettings(settle_seconds=0.0))
@@ -465,7 +468,7 @@ async def test_a_namespace_that_used_its_share_waits_for_others() -> None:
         assert admission.must_wait(gang) is None, "nobody else waits"
         await tried(rig, "humble-0", "other")
         await rig.until(lambda: len(rig.coordinator._pending_gangs.keys()) == 1, "one waits")
-        refused = await rig.coordinator.ensure(gang.key, "loop")
+        refused = await rig.coordinator.ensure(gang.key, Verb.LOOP)
         assert isinstance(refused, Refusal)
         assert refused.code == "turn"
         assert shown_metrics(rig)["podgroup_extender_limits_met_total"]["planning-share"] >= 1

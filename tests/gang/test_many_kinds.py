@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     DisruptionBudget,
@@ -71,7 +72,7 @@ def planned(state: Snapshot, seconds: float = 2.0, stopped: int = 0) -> Plan | R
     resolver = Resolver(settings.groups)
     gang = resolver.resolve(gang_key("high"), state)
     return Planner(settings, resolver).plan(
-        gang, state, deadline=time.monotonic() + seconds, cancel=array("b", [stopped])
+        GangQuestion(gang, state), deadline=time.monotonic() + seconds, cancel=array("b", [stopped])
     )
 
 

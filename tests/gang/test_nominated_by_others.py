@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.act.book import State
+from extender.gang.tell.decisions import Verb
 from tests.gang.rig import PODS, Rig
 
 
@@ -13,7 +14,7 @@ async def waiting(rig: Rig) -> None:
     await rig.client.delete(f"{PODS}/leaving", grace=60)
     await rig.until(lambda: bool(rig.cached("leaving").deleting), "it terminates")
     await rig.gang("calm", 1, "high")
-    await rig.coordinator.ensure(rig.resolver_key("calm-0"), "loop")
+    await rig.coordinator.ensure(rig.resolver_key("calm-0"), Verb.LOOP)
     (flight,) = rig.coordinator.book
     assert list(flight.seats.values()) == ["n0"]
     await rig.pod("urgent", cls="top")

@@ -6,6 +6,7 @@ import asyncio
 
 from extender.gang.act.book import Flight, State
 from extender.gang.act.offers import OFFER_SECONDS, Offers
+from extender.gang.tell.decisions import Verb
 from extender.model.objects import Pod
 from tests.gang.rig import Rig
 from tests.gang.world import pod
@@ -160,7 +161,7 @@ async def test_nobody_is_seated_while_a_more_urgent_pod_may_take_the_room() -> N
         await rig.classes(low=1, high=100, top=1000)
         await rig.gang("high", 2, "high")
         await rig.pod("urgent", cls="top")
-        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), "loop")
+        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         assert isinstance(flight, Flight)
         assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
         assert (await rig.filter("high-0", "n0", "n1")).node_names == []

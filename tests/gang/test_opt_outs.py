@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
 from extender.model.objects import DisruptionBudget, LabelSelector, Owner, Pod, Requirement
@@ -140,7 +141,7 @@ def test_who_asks_decides_how_much_of_a_gang_may_go() -> None:
         ]
     ):
         state = against(*low, priority=priority, generation=generation)
-        answer = planner.plan(resolver.resolve(gang_key("high"), state), state)
+        answer = planner.plan(GangQuestion(resolver.resolve(gang_key("high"), state), state))
         assert evicted(answer) == expected
 
 

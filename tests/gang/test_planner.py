@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     DisruptionBudget,
@@ -256,8 +257,8 @@ def test_one_snapshot_is_taken_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
     state = snapshot(NODES, members, [group("urgent", priority=100)])
     gang = resolver.resolve(gang_key("urgent"), state)
     planner.see(state)
-    first = planner.plan(gang, state)
-    assert planner.plan(gang, state) == first
+    first = planner.plan(GangQuestion(gang, state))
+    assert planner.plan(GangQuestion(gang, state)) == first
     assert isinstance(first, Plan)
     assert planner.check(gang, {s.uid: s.node for s in first.seats}, (), state, ()) == ""
     assert len(taken) == 1

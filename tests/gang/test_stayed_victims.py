@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from extender.gang.plan import stayed_victims
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.stayed_victims import StayedVictims
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
@@ -163,7 +164,7 @@ def test_neither_victims_nor_terminating_pods_of_such_a_namespace_are_counted_on
     kept = Planner(Settings(), resolver)
     without = replace(state, stayed={"tenant": "they do not go"}, generation=2)
     for each, goes in ((state, set()), (without, {"other"}), (state, set())):
-        answer = kept.plan(resolver.resolve(KEY, each), each)
+        answer = kept.plan(GangQuestion(resolver.resolve(KEY, each), each))
         assert answer == plan_for(each, "high")
         assert evicted(answer) == goes
         assert isinstance(answer, Plan)
@@ -194,3 +195,54 @@ async def test_an_eviction_that_the_api_server_does_not_take_is_nobodys_fault() 
         assert admission.describe()["suspended"] == []
         assert admission.counted["victims-stayed"] == 0
         assert not rig.coordinator.flights.evictions.refusals.unevictable()
+
+
+# -- counted by hand -------------------------------------------------------------------------
+
+
+def stays_of(*times: float, namespace: str = "tenant") -> StayedVictims:
+    """Plans that ended at these times, since other pods did not go each time."""
+    stays = StayedVictims()
+    for number, now in enumerate(times):
+        stays.note(KEY, namespace, {f"uid-{number}": f"p{number}"}, now)
+    return stays
+
+
+def test_the_version_grows_when_it_is_said_and_when_it_is_over() -> None:
+    free = stayed_victims.FREE_TRIES
+    stays = stays_of(*(float(i) for i in range(free + 1)))
+    began = stays.version(float(free))
+    over = free + stayed_victims.FIRST_SECONDS
+    assert set(stays.of(GANG, over - 1)) == {"tenant"}
+    assert stays.version(over - 1) == stays.version(over - 1)
+    before = stays.version(over - 1)
+    assert dict(stays.of(GANG, over)) == {}
+    assert stays.version(over) > before >= began
+    assert stays.version(over) == stays.version(over + 10_000.0)
+
+
+def test_the_version_grows_with_each_that_is_noted_and_when_all_is_forgotten() -> None:
+    stays = stays_of(0.0)
+    before = stays.version(-1.0)
+    stays.note(KEY, "tenant", {"uid-new": "new"}, 1.0)
+    noted = stays.version(-1.0)
+    assert noted > before
+    stays.seated(KEY)
+    assert stays.version(-1.0) > noted
+    after = stays.version(-1.0)
+    stays.seated(KEY)
+    assert stays.version(-1.0) == after
+
+
+def test_the_reason_names_the_pods_in_order() -> None:
+    stays = StayedVictims()
+    for number in range(stayed_victims.FREE_TRIES + 1):
+        pods = {f"{number}-{name}": name for name in ("c", "a", "b")}
+        stays.note(KEY, "tenant", pods, float(number))
+    (why,) = stays.of(GANG, float(stayed_victims.FREE_TRIES)).values()
+    assert "the last time a, b, c: others" in why
+
+
+def test_nothing_said_is_an_empty_answer() -> None:
+    assert stays_of().of(GANG, 0.0) is stays_of(0.0).of(GANG, 1e9)
+    assert dict(stays_of().of(GANG, 0.0)) == {}

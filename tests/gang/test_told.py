@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from extender.gang.act.owner_warnings import MOST_OBJECTS, OwnerWarnings, words_of
-from extender.gang.tell.decisions import DECISION_BYTES, Decision, Decisions, Outcome, Question
+from extender.gang.tell.decisions import (
+    DECISION_BYTES,
+    Decision,
+    Decisions,
+    Outcome,
+    Question,
+    Verb,
+)
 from extender.gang.tell.ring import Ring
 from extender.model.objects import GangKey
 from extender.model.plan import Victim
@@ -15,7 +22,7 @@ def decision(outcome: Outcome, gang: str, message: str = "why", **more: object) 
     return Decision(
         time=0.0,
         gang=f"pod-group:{gang}",
-        verb="filter",
+        verb=Verb.FILTER,
         outcome=outcome,
         message=message,
         **more,  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.book import State
 from extender.gang.act.unit import Fate, Unit
+from extender.gang.tell.decisions import Verb
 from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
@@ -250,7 +251,7 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     deadline = asyncio.get_running_loop().time() + 60
     while any(rig.cache.pod_named("default", f"{spared}-{i}") is not None for i in range(2)):
         # As kube-scheduler does: a 500 may end the plan before it is taken for a refusal.
-        await rig.coordinator.ensure(rig.resolver_key("high-0"), "filter")
+        await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.FILTER)
         assert asyncio.get_running_loop().time() < deadline, "the other gang does not go instead"
         await asyncio.sleep(0.05)
     warned = await events(rig, "Warning")
@@ -650,7 +651,7 @@ async def test_nothing_is_planned_on_a_cache_that_went_stale_in_the_queue(rig: R
     await full_cluster(rig)
     turns = rig.coordinator._turns
     async with turns.lock.turn(None):
-        asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), "loop"))
+        asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
         await asyncio.sleep(0.05)
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     answer = await asked

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from extender.gang.act.waiting import MAX_PENALTY, Waiting
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Refusal
+from extender.model.plan import Code, Refusal
 from tests.gang.world import NOW, pod
 
 KEY = GangKey("jobset", "ns", "g")
@@ -54,7 +54,7 @@ def test_a_dear_refusal_is_kept_while_the_cluster_changes() -> None:
     """Ten times as long as it took to find (docs/security.md, row 6)."""
     now = [0.0]
     waiting = Waiting(lambda: now[0], 2.0, 1.0, 30.0, leaves_in_time)
-    refusal = Refusal(gang=KEY, code="infeasible", message="no room")
+    refusal = Refusal(gang=KEY, code=Code.INFEASIBLE, message="no room")
     waiting.refuse(refusal, (1, 1, 1), 1.5)
     for now[0], stands in ((14.9, True), (15.1, False)):
         assert (waiting.kept(KEY, (2, 2, 2)) is refusal) is stands

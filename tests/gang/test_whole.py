@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.gang.tell.lately import LONGEST, Lately, Trouble
 from extender.gang.tell.whole import MOST_BYTES, GangSeen, PlanSeen, Said, Whole, text_of
 
@@ -110,7 +110,9 @@ def test_the_last_thing_that_went_wrong_is_kept() -> None:
 
     def decided(outcome: Outcome, code: str = "") -> None:
         lately.decided(
-            Decision(time=5, gang="g", verb="loop", outcome=outcome, message="m" * 10**6, code=code)
+            Decision(
+                time=5, gang="g", verb=Verb.LOOP, outcome=outcome, message="m" * 10**6, code=code
+            )
         )
 
     for outcome in (Outcome.PLAN, Outcome.REFUSAL, Outcome.DONE, Outcome.OBSERVED):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import (
@@ -129,7 +130,7 @@ def plan_for(state: Snapshot, name: str, settings: Settings | None = None) -> Pl
     settings = settings or Settings()
     resolver = Resolver(settings.groups)
     gang: Gang = resolver.resolve(gang_key(name), state)
-    return Planner(settings, resolver).plan(gang, state)
+    return Planner(settings, resolver).plan(GangQuestion(gang, state))
 
 
 def evicted(plan: Plan | Refusal) -> set[str]:

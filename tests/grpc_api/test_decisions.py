@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.grpc_api.decisions import DecisionFeed
 from extender.pb.podgroup.v1 import watch_pb2
 from tests.grpc_api.site import calling, serving
@@ -19,7 +19,7 @@ def made(number: int, gang: str = "g") -> Decision:
     return Decision(
         time=1.5 + number,
         gang=gang,
-        verb="loop",
+        verb=Verb.LOOP,
         outcome=Outcome.REFUSAL,
         code="infeasible",
         message=str(number),

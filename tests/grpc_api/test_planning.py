@@ -17,6 +17,7 @@ import pytest
 
 from extender.gang.act.planner_thread import THREADS
 from extender.model.objects import GangKey
+from extender.model.plan import Code as RefusalCode
 from extender.model.plan import Refusal
 from extender.pb.podgroup.v1 import plan_pb2, types_pb2
 from extender.verbs import what_ifs
@@ -208,12 +209,12 @@ class Endless:
     def see(self, snapshot: Any) -> None:
         pass
 
-    def plan(self, gang: Any, *_: Any, deadline: float, cancel: array[int]) -> Refusal:
+    def plan(self, question: Any, *, deadline: float, cancel: array[int]) -> Refusal:
         Endless.began.set()
         while not cancel[0] and time.monotonic() < deadline:
             time.sleep(0.001)
         Endless.ended.append("cancelled" if cancel[0] else "deadline")
-        return Refusal(gang=gang.key, code="infeasible", message="cut")
+        return Refusal(gang=question.gang.key, code=RefusalCode.INFEASIBLE, message="cut")
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ import pytest
 from tests.install.programs import HELM, KIND, KUBECTL, PROMTOOL, ensure
 
 HERE = Path(__file__).resolve().parent
+PROGRAMS = {"helm_program", "promtool", "kind", "kubectl"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what asks for one of the programs; ``./run test`` and ``test-real`` leave it out."""
     for item in items:
-        if not {"helm_program", "promtool", "kind", "kubectl"} & set(
-            getattr(item, "fixturenames", ())
-        ):
+        if not PROGRAMS & set(getattr(item, "fixturenames", ())):
             continue
         item.add_marker("install")
         item.add_marker("real")
@@ -42,5 +41,5 @@ def kind() -> Path:
 
 @pytest.fixture(scope="session")
 def kubectl() -> Path:
-    """The kubectl that the kind script is played with."""
+    """The kubectl that the kind script is played with; kustomize is part of it."""
     return ensure(KUBECTL)

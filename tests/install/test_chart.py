@@ -134,6 +134,8 @@ def test_a_changed_manifest_is_noticed(
             )
         ),
         ({"networkPolicy": {"schedulerCIDRs": []}}, "schedulerCIDRs"),
+        ({"networkPolicy": {"traces": {"ports": []}}}, "ports"),
+        ({"networkPolicy": {"traces": {"receivers": [{}]}}}, "receivers"),
         ({"grpc": {"listen": "9090"}}, "listen"),
         ({"mode": "deployment", "bindBarrier": {"enabled": True}}, "bindBarrier.enabled"),
         ({"mode": "static-pod", "recordKey": {"generate": True}}, "staticPod.recordKeyFile"),
@@ -168,7 +170,30 @@ def test_scheduler_is_of_the_clusters_version(helm: Helm) -> None:
     for asked, used in (("v1.36.3", "v1.36.3"), ("v1.37.0-eks-1a2b3c", "v1.37.0")):
         done = helm.template({}, "--kube-version", asked)
         assert f"registry.k8s.io/kube-scheduler:{used}\n" in done.stdout, done.stderr
-    assert helm.template({}, "--kube-version", "v1.35.0").returncode != 0
+    assert helm.template({}, "--kube-version", "v1.33.9").returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("cluster", "tag", "given"),
+    [
+        ("v1.34.4", "", False),
+        ("v1.34.4-gke.1", "", False),
+        ("v1.35.4", "", True),
+        ("v1.37.0", "", True),
+        # A kube-scheduler one minor behind its API server.
+        ("v1.35.4", "v1.34.4", False),
+        ("v1.35.4", "patched", True),
+    ],
+)
+def test_no_gate_is_given_that_the_scheduler_does_not_know(
+    helm: Helm, cluster: str, tag: str, given: bool
+) -> None:
+    """One that is unknown keeps kube-scheduler from starting: extender/cli/release_rules.py."""
+    values = {"scheduler": {"image": {"tag": tag}}} if tag else {}
+    for mode in ("second-scheduler", "static-pod"):
+        done = helm.template({"mode": mode, **values}, "--kube-version", cluster)
+        assert done.returncode == 0, done.stderr
+        assert ("GenericWorkload=false" in done.stdout) is given
 
 
 def test_a_changed_configuration_rolls_the_pods_out(helm: Helm) -> None:
@@ -199,6 +224,33 @@ def test_everything_is_in_the_releases_namespace(helm: Helm) -> None:
         }
         assert spaces <= {"elsewhere", "kube-system", None}
         assert "namespace: podgroup-extender\n" not in done.stdout
+
+
+@pytest.mark.parametrize("mode", ["second-scheduler", "deployment"])
+def test_traces_may_leave_where_they_are_sent(helm: Helm, mode: str) -> None:
+    """The policy lets the pods reach the receiver of config.tracing, and nobody without one."""
+    config = {"tracing": {"endpoint": "http://collector.telemetry:4318/v1/traces"}}
+    receivers = [{"namespaceSelector": {"matchLabels": {"name": "telemetry"}}}]
+
+    def ways(values: dict[str, Any]) -> list[dict[str, Any]]:
+        objects = helm.objects({"mode": mode, "networkPolicy": {"dns": False}, **values})
+        (policy,) = (
+            e["spec"] for e in objects if e["kind"] == "NetworkPolicy" and e["spec"].get("ingress")
+        )
+        found: list[dict[str, Any]] = policy["egress"]
+        return found
+
+    (api_server,) = ways({})
+    plain = [{"protocol": "TCP", "port": 4318}]
+    assert ways({"config": config}) == [api_server, {"ports": plain}]
+    traces = {"receivers": receivers, "ports": [14318]}
+    policy = {"dns": False, "traces": traces}
+    assert ways({"config": config, "networkPolicy": policy}) == [
+        api_server,
+        {"ports": [{"protocol": "TCP", "port": 14318}], "to": receivers},
+    ]
+    # What is not sent needs no way out.
+    assert ways({"networkPolicy": policy}) == [api_server]
 
 
 def test_chart_is_the_programs_version_and_the_tested_kubernetes(helm: Helm) -> None:

@@ -18,6 +18,7 @@ from extender.fit.static import static_mask
 from extender.gang.incremental import planning_cache, victims
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups import koordinator, yunikorn
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
@@ -106,7 +107,9 @@ def test_names_of_resources_that_nobody_uses_are_forgotten(
             [world.group("high", 2)],
             generation=number,
         )
-        answer = planner.plan(planner._resolver.resolve(world.gang_key("high"), state), state)
+        answer = planner.plan(
+            GangQuestion(planner._resolver.resolve(world.gang_key("high"), state), state)
+        )
         assert isinstance(answer, Plan)
         assert {seat.node for seat in answer.seats} == {"n0", "n1"}
         assert answer.victims == ()

@@ -289,9 +289,30 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
     done = checkout.run("nightly", "--seed", "7")
     assert done.returncode == 0, done.stderr
     build, chaos = checkout.asked("-m tests.")
-    assert build == "-m tests.controlplane.build"
+    assert build == "-m tests.controlplane.build 1.34 1.35 1.36 1.37"
     assert chaos.startswith("-m tests.chaos --minor 1.36,1.37 --seconds 3600 --seed 2")
     assert chaos.endswith(" --seed 7")
+
+
+@pytest.mark.parametrize(
+    ("words", "built"),
+    [
+        ((), ""),
+        (("-k", "jobset"), ""),
+        (("--kube=1.34",), " 1.34"),
+        (("-x", "--kube", "1.34,1.35"), " 1.34 1.35"),
+    ],
+)
+def test_only_the_versions_asked_for_are_built(
+    words: tuple[str, ...], built: str, checkout: Checkout
+) -> None:
+    go = checkout.home.parent / "bin" / "go"
+    go.write_text("#!/bin/sh\n")
+    go.chmod(0o755)
+    done = checkout.run("test-real", *words)
+    assert done.returncode == 0, done.stderr
+    assert checkout.asked("-m tests.") == [f"-m tests.controlplane.build{built}"]
+    assert checkout.asked(f"-m real and not install {' '.join(words)}".strip())
 
 
 @pytest.mark.parametrize("command", ["test-real", "test-install", "nightly"])

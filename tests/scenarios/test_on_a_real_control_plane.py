@@ -5,6 +5,7 @@ The extender runs with the rights that manifests/rbac.yaml gives it and no other
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
 from extender.sandbox.scenario import Scenario
 from extender.sandbox.scenario_file import configured, load, packaged
+from tests.controlplane import crds
 from tests.controlplane.cluster import Cluster
+from tests.scenarios.older import without_pod_groups
 from tests.scenarios.playing import play
 from tests.scenarios.sampling import among_many
 from tests.scenarios.ways import Http, Way
@@ -40,6 +43,9 @@ async def on_stage(
 ) -> None:
     """Play with an extender process and kube-scheduler, joined by HTTP unless said otherwise."""
     way = way or Http()
+    if not rights.release.pod_groups:
+        scenario = without_pod_groups(scenario)
+        await asyncio.to_thread(crds.install, rights.client)
     settings = way.settings(
         configured(
             scenario, replace(Settings(), seats=SeatSettings(record_namespace=rights.namespace))

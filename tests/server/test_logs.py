@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.plan import Victim
 from extender.server.logs import configure_logs, log_decision
 
@@ -34,7 +34,7 @@ def written(stream: io.StringIO) -> list[dict[str, Any]]:
 
 def test_a_line(stream: io.StringIO) -> None:
     configure_logs("info", stream)
-    structlog.contextvars.bind_contextvars(request_id="r1", verb="filter")
+    structlog.contextvars.bind_contextvars(request_id="r1", verb=Verb.FILTER)
     structlog.get_logger().warning("told\ntwice", nodes=3, odd=object())
     (line,) = written(stream)
     assert (line["event"], line["level"], line["nodes"]) == ("told\ntwice", "warning", 3)
@@ -85,7 +85,7 @@ def test_one_line_a_decision(stream: io.StringIO) -> None:
         Decision(
             time=1.0,
             gang="pod-group:ns/g",
-            verb="preempt",
+            verb=Verb.PREEMPT,
             outcome=Outcome.PLAN,
             message="4 seats",
             victims=(victim, victim),

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from extender.fit.static import PodClass
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.decode import decode_pod
 from extender.model.names import label_key_problem, label_value_problem, quoted
@@ -53,7 +54,8 @@ def test_long_annotations_make_no_long_answer(key: str) -> None:
     tracemalloc.start()
     member = resolver.member_key(pods[0])
     assert member is not None
-    answer = Planner(Settings(), resolver).plan(resolver.resolve(member, state), state)
+    question = GangQuestion(resolver.resolve(member, state), state)
+    answer = Planner(Settings(), resolver).plan(question)
     assert isinstance(answer, Refusal)
     names = [each.name for each in nodes]
     result = hold_back(names, f"{answer.gang}: {answer.message}")

@@ -50,3 +50,30 @@ def test_a_walk_is_forgotten_with_a_node_and_after_a_while() -> None:
     assert not samples.goes_on("a")
     clock.now = MEMORY_SECONDS + 1
     assert not samples.goes_on("b")
+
+
+def test_that_a_pod_was_kept_off_every_node_is_told_once() -> None:
+    samples = Samples(Clock())
+    assert samples.withheld("a") is False
+    samples.withhold("a")
+    assert samples.withheld("b") is False
+    assert samples.withheld("a") is True
+    assert samples.withheld("a") is False
+
+
+def test_a_pod_that_was_offered_nodes_since_was_not_kept_off() -> None:
+    clock = Clock()
+    samples = Samples(clock)
+    samples.withhold("a")
+    samples.offered("a")
+    samples.offered("never withheld")
+    assert samples.withheld("a") is False
+    samples.withhold("a")
+    clock.now = MEMORY_SECONDS + 1
+    assert samples.withheld("a") is False
+
+
+def test_a_walk_ends_with_the_last_of_twice_the_tries_it_takes() -> None:
+    samples = Samples(Clock())
+    answers = [samples.refused("a", NAMES[:100], 300) for _ in range(8)]
+    assert answers == [True] * 7 + [False]

@@ -16,10 +16,18 @@
 {{/* The cluster's own version: kube-scheduler must not be newer than its API server. */}}
 {{- define "scheduler.image" -}}
 {{- $image := .Values.scheduler.image -}}
-{{- $server := semver .Capabilities.KubeVersion.Version -}}
-{{- $tag := printf "v%d.%d.%d" $server.Major $server.Minor $server.Patch -}}
 {{ $image.repository }}
-{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $tag }}{{ end }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ include "scheduler.tag" . }}{{ end }}
+{{- end }}
+
+{{- define "scheduler.tag" -}}
+{{- $server := semver .Capabilities.KubeVersion.Version -}}
+{{ .Values.scheduler.image.tag | default (printf "v%d.%d.%d" $server.Major $server.Minor $server.Patch) }}
+{{- end }}
+
+{{/* kube-scheduler's own gang scheduling stays off. 1.34 has none and refuses to start with the gate. */}}
+{{- define "scheduler.gates" -}}
+{{ if not (regexMatch "^v?1\\.34\\." (include "scheduler.tag" .)) }}GenericWorkload=false{{ end }}
 {{- end }}
 
 {{- define "extender.recordSecret" -}}

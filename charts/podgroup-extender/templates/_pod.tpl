@@ -121,6 +121,17 @@ egress:
       - {protocol: UDP, port: 53}
       - {protocol: TCP, port: 53}
   {{- end }}
+  {{- if dig "tracing" "endpoint" "" .Values.config }}
+  # The receiver of config.tracing.endpoint.
+  - ports:
+      {{- range .Values.networkPolicy.traces.ports }}
+      - {protocol: TCP, port: {{ . }}}
+      {{- end }}
+    {{- with .Values.networkPolicy.traces.receivers }}
+    to:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+  {{- end }}
 {{- end }}
 
 {{/* A drained node takes one replica after the other, and is never held up by a single one. */}}

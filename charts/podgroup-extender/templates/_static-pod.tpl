@@ -57,7 +57,9 @@ spec:
         - --authorization-kubeconfig=/etc/kubernetes/scheduler.conf
         - --bind-address=127.0.0.1
         - --config=/etc/podgroup-extender/kube-scheduler-config.yaml
-        - --feature-gates=GenericWorkload=false
+        {{- with include "scheduler.gates" . }}
+        - --feature-gates={{ . }}
+        {{- end }}
         {{- range .Values.scheduler.extraArgs }}
         - {{ . | quote }}
         {{- end }}

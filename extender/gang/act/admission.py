@@ -28,7 +28,7 @@ from extender.gang.plan.stayed_victims import StayedVictims
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
@@ -97,7 +97,7 @@ class Admission:
         if self.acts_for(key.namespace, snapshot):
             return None
         why = NOT_ENFORCED.format(key.namespace)
-        return Refusal(gang=key, code="not-enforced", message=f"{why}: it is left alone")
+        return Refusal(gang=key, code=Code.NOT_ENFORCED, message=f"{why}: it is left alone")
 
     def ours(self, gang: Gang) -> Gang:
         """Return the gang without waiting members whose scheduler does not ask us."""
@@ -121,7 +121,7 @@ class Admission:
         if held is not None and not (critical and held.cause is Cause.GAVE_UP):
             return Refusal(
                 gang=gang.key,
-                code="suspended",
+                code=Code.SUSPENDED,
                 message=f"suspended until {rfc3339(held.until)}"
                 f"{' or until it changes' if held.looks else ''}: {held.why}",
             )
@@ -130,7 +130,7 @@ class Admission:
             self.counted["planning-share"] += 1
             return Refusal(
                 gang=gang.key,
-                code="turn",
+                code=Code.TURN,
                 message=f"namespace {gang.key.namespace} has used its share of planning time "
                 "(plan.namespaceShare), and gangs of other namespaces wait",
             )
@@ -155,7 +155,7 @@ class Admission:
         lasting = self._settings.seats.suspend_seconds
         found = overran(gang.key, seconds, self._clocks.wall(), lasting)
         self._suspend(found, gang.members)
-        return Refusal(gang=gang.key, code="suspended", message=found.why)
+        return Refusal(gang=gang.key, code=Code.SUSPENDED, message=found.why)
 
     def too_many_evictions(self, plan: Plan) -> Refusal | None:
         """Return why the plan's evictions are too many for its namespace now."""
@@ -172,7 +172,7 @@ class Admission:
         if not why:
             return None
         self.counted["eviction-budget"] += 1
-        return Refusal(gang=plan.gang, code="budget", message=why)
+        return Refusal(gang=plan.gang, code=Code.BUDGET, message=why)
 
     # -- the end of a plan ----------------------------------------------------------------
 

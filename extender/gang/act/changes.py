@@ -11,8 +11,8 @@ from extender.gang.act.flights import Flights
 from extender.gang.act.planner_thread import Masks
 from extender.gang.act.turns import Turns
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.tell.decisions import Outcome
-from extender.model.plan import Refusal
+from extender.gang.tell.decisions import Outcome, Verb
+from extender.model.plan import Code, Refusal
 
 ANSWERED_SECONDS = 3.0
 """How long members that were given their seat are waited for before a plan is changed."""
@@ -68,17 +68,20 @@ class Changes:
             if flight.key.dialect == SINGLE:
                 single = single_gang(next(iter(flight.pods.values())))
             try:
-                result = await self._turns.plan(flight.key, "loop", None, single, masks, flight)
+                result = await self._turns.plan(flight.key, Verb.LOOP, None, single, masks, flight)
             except Exception:
                 self._flights.end(flight, Outcome.GAVE_UP, f"{why}; the search failed", penal=True)
                 raise
             if isinstance(result, Refusal):
-                if result.code == "stale":
+                if result.code is Code.STALE:
                     return False
                 why += f", and there is no other plan: {result.message}"
                 # A gang that is whole, or gone, needs no penalty; one that cannot fit waits.
                 self._flights.end(
-                    flight, Outcome.GAVE_UP, why, penal=result.code in ("infeasible", "changed")
+                    flight,
+                    Outcome.GAVE_UP,
+                    why,
+                    penal=result.code in (Code.INFEASIBLE, Code.CHANGED),
                 )
         return True
 

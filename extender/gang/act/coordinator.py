@@ -53,6 +53,7 @@ from extender.gang.tell.decisions import (
     Decision,
     Decisions,
     Outcome,
+    Verb,
     of_refusal,
 )
 from extender.groups.resolver import Resolver
@@ -61,7 +62,7 @@ from extender.kube.errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
@@ -296,7 +297,7 @@ class Coordinator:
     async def ensure(
         self,
         key: GangKey,
-        verb: str,
+        verb: Verb,
         offered: Masks | None = None,
         single: Gang | None = None,
         masks: Masks | None = None,
@@ -314,7 +315,7 @@ class Coordinator:
             return known
         stale = self.stale()
         if stale is not None:
-            return self._note(Refusal(gang=key, code="stale", message=stale), verb, 0.0)
+            return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
         async with self._turns.lock.turn(
             lambda: self.admission.turn_of(single or self._present_gang(key))
         ):
@@ -347,7 +348,7 @@ class Coordinator:
 
     # -- deciding -----------------------------------------------------------------------
 
-    def _note(self, refusal: Refusal, verb: str, seconds: float) -> Refusal:
+    def _note(self, refusal: Refusal, verb: Verb, seconds: float) -> Refusal:
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
         return refusal
 
@@ -427,7 +428,7 @@ class Coordinator:
             self._heartbeats.beat(PLANNING)
             key = left.pop(turn).key
             try:
-                await self.ensure(key, "loop")
+                await self.ensure(key, Verb.LOOP)
             except NotReady:
                 raise
             except Exception as error:  # one bad gang must not keep the others from their turn

@@ -42,10 +42,10 @@ from extender.gang.act.record import Record
 from extender.gang.act.sightings import Sightings
 from extender.gang.act.unit import Unit
 from extender.gang.plan.validity import present
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.kube.errors import ApiError
 from extender.model.objects import Pod
-from extender.model.plan import Plan, Victim
+from extender.model.plan import Code, Plan, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
@@ -262,7 +262,7 @@ class Flights:
         except ApiError as failed:
             if not flight.over:
                 why = f"the plan's record cannot be written, so nothing is evicted: {failed}"
-                self.end(flight, Outcome.GAVE_UP, why, code="api", penal=True)
+                self.end(flight, Outcome.GAVE_UP, why, code=Code.API, penal=True)
             return
         flight.recorded = True
         if flight.state is State.PLANNED:
@@ -386,7 +386,7 @@ class Flights:
                 Decision(
                     time=self._clocks.wall(),
                     gang=str(unit.preemptor),
-                    verb="loop",
+                    verb=Verb.LOOP,
                     outcome=Outcome.BROKEN,
                     message=f"{unit.name} is evicted in part: {told}",
                     victims=tuple(unit.victims.values()),

@@ -27,6 +27,7 @@ from extender.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from extender.kube.gate import hint
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject
+from extender.model.plan import Code
 from extender.model.snapshot import Snapshot
 from extender.model.texts import cut, rfc3339
 
@@ -69,7 +70,7 @@ SEATED = Condition("True", "Scheduled", "as many pods as the group needs have a 
 
 def condition_of(decision: Decision) -> Condition | None:
     """Return what a decision says of its gang, None where that is for a moment only."""
-    if decision.outcome is Outcome.DONE or decision.code == "not-needed":
+    if decision.outcome is Outcome.DONE or decision.code == Code.NOT_NEEDED:
         return SEATED
     if decision.outcome is Outcome.GAVE_UP:
         return Condition("False", "GaveUp", cut(decision.message, LONGEST))

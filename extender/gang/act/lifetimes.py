@@ -12,7 +12,7 @@ from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import GangKey
 from extender.model.snapshot import Snapshot
 
@@ -113,7 +113,7 @@ class Lifetimes:
             Decision(
                 time=self._clocks.wall(),
                 gang=str(flight.key),
-                verb="loop",
+                verb=Verb.LOOP,
                 outcome=outcome,
                 code=code,
                 message=message,

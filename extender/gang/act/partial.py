@@ -18,7 +18,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import Evictor, passing
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import CONCURRENCY, Notices
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.kube.errors import ApiError
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -115,7 +115,7 @@ class PartlyBound:
             Decision(
                 time=self._clocks.wall(),
                 gang=str(flight.key),
-                verb="bind",
+                verb=Verb.BIND,
                 outcome=Outcome.IN_PART,
                 message=note,
                 seats=tuple(seat for seat in flight.plan.seats if seat.uid in sitting),

@@ -24,6 +24,7 @@ import structlog
 
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal, Victim
@@ -113,9 +114,8 @@ class PlannerThread:
         def work() -> Plan | Refusal:
             thread.append(threading.get_ident())
             try:
-                return planner.plan(
-                    gang, snapshot, holds, masks, deadline=deadline, cancel=cancel, offered=offered
-                )
+                question = GangQuestion(gang, snapshot, holds, masks, offered)
+                return planner.plan(question, deadline=deadline, cancel=cancel)
             finally:
                 thread[0] = 0
 

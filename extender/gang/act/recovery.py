@@ -22,7 +22,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.record import Record
 from extender.gang.act.record_check import doubt, priority_of, without_strangers
 from extender.gang.plan.validity import Resolves, present, whole_again
-from extender.gang.tell.decisions import Decision, Outcome, of_plan
+from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 
@@ -102,7 +102,7 @@ class Recovery:
         if problem:
             self._close(record, f"after a restart the plan does not hold any more: {problem}")
             return
-        decision = of_plan(plan, time=self._clocks.wall(), verb="recovery", seconds=0.0)
+        decision = of_plan(plan, time=self._clocks.wall(), verb=Verb.RECOVERY, seconds=0.0)
         message = (
             f"goes on after a restart: {len(flight.seats)} seats to fill, "
             f"{len(flight.victims)} victims left, "
@@ -162,7 +162,7 @@ class Recovery:
             Decision(
                 time=self._clocks.wall(),
                 gang=str(record.plan.gang),
-                verb="recovery",
+                verb=Verb.RECOVERY,
                 outcome=outcome,
                 message=why
                 + (f"; {len(owed)} units that have gone in part are finished" if owed else ""),

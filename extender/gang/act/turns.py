@@ -25,6 +25,7 @@ from extender.gang.tell.decisions import (
     Decisions,
     Outcome,
     Question,
+    Verb,
     of_plan,
     of_refusal,
 )
@@ -32,7 +33,7 @@ from extender.groups.composite import keys_of
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Refusal
 from extender.model.snapshot import Snapshot
 
 COMPARISONS = 3
@@ -88,7 +89,7 @@ class Turns:
     async def plan(
         self,
         key: GangKey,
-        verb: str,
+        verb: Verb,
         offered: Masks | None,
         single: Gang | None,
         masks: Masks,
@@ -102,7 +103,7 @@ class Turns:
             stale = self._stale()
             if stale is not None:
                 return self._refuse(
-                    Refusal(gang=key, code="stale", message=stale), NEVER, verb, 0.0
+                    Refusal(gang=key, code=Code.STALE, message=stale), NEVER, verb, 0.0
                 )
             snapshot = self._flights.shown()
             version = self.version()
@@ -129,14 +130,16 @@ class Turns:
             if before is not None and before.over:
                 why = "its plan ended while another one was searched for"
                 return self._refuse(
-                    Refusal(gang=key, code="changed", message=why), NEVER, verb, seconds
+                    Refusal(gang=key, code=Code.CHANGED, message=why), NEVER, verb, seconds
                 )
             if not why and attempt == 0 and self._room_came(draft, snapshot):
                 continue  # once: where something changes all the time the gang has its turn too
             if not why:
                 return self._commit(draft, verb, seconds)
         refusal = Refusal(
-            gang=key, code="changed", message=f"the cluster changes faster than it is read: {why}"
+            gang=key,
+            code=Code.CHANGED,
+            message=f"the cluster changes faster than it is read: {why}",
         )
         return self._refuse(refusal, NEVER, verb, seconds)
 
@@ -162,7 +165,7 @@ class Turns:
             return None
         return Refusal(
             gang=gang.key,
-            code="settling",
+            code=Code.SETTLING,
             message="a part of it went for a more urgent gang and the rest still has to: who takes "
             "their place is planned for after that",
         )
@@ -174,7 +177,7 @@ class Turns:
         kinds = ", ".join(pod.shape.unmodelled)
         return Refusal(
             gang=gang.key,
-            code="unseen",
+            code=Code.UNSEEN,
             message=f"{pod.name} uses {kinds}, and kube-scheduler has not said lately "
             "which nodes it accepts for it",
         )
@@ -238,7 +241,7 @@ class Turns:
     def _broken(self, plan: Plan) -> set[str]:
         return gangs_of(plan.victims, self._source.snapshot(), self._resolver.member_key)
 
-    def _commit(self, draft: Flight, verb: str, seconds: float) -> Flight:
+    def _commit(self, draft: Flight, verb: Verb, seconds: float) -> Flight:
         """Hold the seats; from here on the flight goes on by itself."""
         plan = draft.plan
         broken = self._broken(plan)
@@ -259,7 +262,7 @@ class Turns:
         self._flights.begin(draft)
         return draft
 
-    def _refuse(self, refusal: Refusal, version: Version, verb: str, seconds: float) -> Refusal:
+    def _refuse(self, refusal: Refusal, version: Version, verb: Verb, seconds: float) -> Refusal:
         self._waiting.refuse(refusal, version, seconds)
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
         return refusal

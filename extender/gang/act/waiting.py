@@ -16,14 +16,22 @@ from msgspec import Struct
 from extender.gang.plan.fair_turns import retry_pause
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Refusal
+from extender.model.plan import Code, Refusal
 
 MAX_PENALTY = 60.0
 MAX_TIMES = 6
 """After so many plans given up the penalty grows no more: 2 s doubled so often are beyond it."""
 MEMORY_SECONDS = 600.0
 MAX_GANGS = 65536
-TIMED = ("settling", "penalty", "api", "unseen", "suspended", "turn", "budget")
+TIMED = (
+    Code.SETTLING,
+    Code.PENALTY,
+    Code.API,
+    Code.UNSEEN,
+    Code.SUSPENDED,
+    Code.TURN,
+    Code.BUDGET,
+)
 """Refusals that time alone may lift."""
 SEARCH_SHARE = 10
 """A refusal that took t seconds to find stands for SEARCH_SHARE x t at least, so that
@@ -100,7 +108,7 @@ class Waiting:
             pause = min(MAX_PENALTY, 2.0**penalty.times)
             return Refusal(
                 gang=gang.key,
-                code="penalty",
+                code=Code.PENALTY,
                 message=f"its last plan was given up; the next one is made {pause:g} s after that",
             )
         if gang.size_known or gang.problems:
@@ -113,7 +121,7 @@ class Waiting:
             # Its owner makes each anew once it is gone: who is there by now is half a gang.
             return Refusal(
                 gang=gang.key,
-                code="settling",
+                code=Code.SETTLING,
                 message="its size is stated nowhere, and some of its members are on their way "
                 "out: whoever takes their place is waited for",
             )
@@ -122,7 +130,7 @@ class Waiting:
             return None
         return Refusal(
             gang=gang.key,
-            code="settling",
+            code=Code.SETTLING,
             message=f"its size is stated nowhere: {len(gang.members)} members exist, and "
             f"{self._settle_seconds:g} s without a new one are waited for",
         )

@@ -13,6 +13,7 @@ lowest pod, so that one urgent pod does not make a gang costly either.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from math import inf
@@ -33,6 +34,14 @@ from extender.search.census import FREE, STAYS
 
 NEVER = "preemptionPolicy of the gang is Never"
 NOT_IN_TIME = "terminates, but not within the patience"
+TOO_URGENT = "priority {} is not below {}"
+_TOO_URGENT = re.compile(TOO_URGENT.format(r"(-?\d+)", r"-?\d+"))
+
+
+def outranking(why: str) -> int | None:
+    """Return the priority for which a pod stays, None when it stays for another reason."""
+    found = _TOO_URGENT.fullmatch(why)
+    return int(found[1]) if found else None
 
 
 class GangPreemptability(Struct, frozen=True):
@@ -202,7 +211,7 @@ class Preemptability:
                 least = max(least, gang.victim_priority)
             started = oldest_start(gang) if gang.goes_whole else None
         if least >= asked:
-            return f"priority {least} is not below {asked}"
+            return TOO_URGENT.format(least, asked)
         for shield in self._shields(pod, started):
             if asked < shield.below:
                 return shield.why

@@ -22,6 +22,7 @@ from extender.fit.selector_index import SelectorIndex
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes, class_name
 from extender.gang.incremental.planning_cache import PlanningCache
+from extender.gang.incremental.victim_costs import Toll
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.priority_cutoff import least_priority, least_priority_over
@@ -85,6 +86,20 @@ class Built(Struct, frozen=True):
     """Spread rules count pods that may go: an answer has to be checked for that."""
     stays: int
     """Pods on usable nodes that may not be evicted."""
+
+
+class Part(Struct, frozen=True):
+    """The nodes that a problem is about."""
+
+    names: tuple[str, ...]
+    masks: Sequence[bytes]
+    """Of each class, by node: 1 where a member may sit, room aside."""
+    room: tuple[array[int], ...]
+    """Of each resource, by node."""
+    blocked: Sequence[Mapping[str, tuple[str, ...]]] = ()
+    """Of each class: node -> uids of the pods that must go first."""
+    strict: bool = False
+    """Spread rules hold whichever of the counted pods go."""
 
 
 class Build:
@@ -243,9 +258,8 @@ class Build:
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""
-        return self._built(
-            self._usable.names, self._allowed, self._offers.total_room(), NOBODY, (), strict=False
-        )
+        room = self._offers.total_room()
+        return self._built(Part(self._usable.names, self._allowed, room), NOBODY)
 
     def full(self, *, strict: bool = False) -> Built:
         """Return the problem with every unit that may be needed.
@@ -291,17 +305,23 @@ class Build:
         places = self._offers.opening(most)
         gathered = offers.gather(places, most, alone=alone)
         in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._planning)
-        names = tuple([usable.names[at] for at in places])
-        units = units_of(gathered, in_the_way, self._planning, most)
-        own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
-        return self._built(
-            names,
+        part = Part(
+            tuple([usable.names[at] for at in places]),
             [bytes([mask[at] for at in places]) for mask in self._allowed],
             self._offers.free_room(places),
-            without(units, own) if own else units,
             self._blocked,
-            strict=strict,
+            strict,
         )
+        units = units_of(gathered, in_the_way, self._planning, most)
+        own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
+        units = without(units, own) if own else units
+        try:
+            return self._built(part, units)
+        except Exception:
+            sound = self._sound(units)
+            if len(sound.candidates) == len(units.candidates):
+                raise
+        return self._built(part, sound)
 
     def stayers(self) -> list[tuple[Pod, str]]:
         """Return some of those that may not be evicted, by node and uid, with the reason."""
@@ -312,35 +332,46 @@ class Build:
                 break
         return found[:MOST_STAYS]
 
-    def _built(
-        self,
-        names: tuple[str, ...],
-        masks: Sequence[bytes],
-        room: tuple[array[int], ...],
-        gathered: Units,
-        blocked: Sequence[Mapping[str, tuple[str, ...]]],
-        *,
-        strict: bool,
-    ) -> Built:
-        try:
-            return self._composed(names, masks, room, gathered, blocked, strict=strict)
-        except Exception:
-            sound = self._sound(gathered)
-            if len(sound.candidates) == len(gathered.candidates):
-                raise
-        return self._composed(names, masks, room, sound, blocked, strict=strict)
+    def _built(self, part: Part, gathered: Units) -> Built:
+        """Return the problem of a part of the cluster from which these units may go."""
+        costs, tolls = self._costs(gathered)
+        budgets, uses = self._budgets(gathered, costs)
+        units, subjects = self._units(part, gathered, costs, tolls, uses)
+        allowed = [bytearray(mask) for mask in part.masks]
+        blockers = blockers_of(part.blocked, part.names, subjects, allowed)
+        going = self._going(gathered)
+        problem = Problem(
+            resources=self._resources,
+            nodes=part.names,
+            free=part.room,
+            classes=self._members(allowed),
+            need=self._need,
+            units=units,
+            levels=costs.names,
+            gangs=tuple(
+                ElasticGang(entry.surplus, costs.breaking(entry)) for entry in gathered.elastic
+            ),
+            budgets=budgets,
+            blockers=blockers,
+            caps=self._limits(part.names),
+            spreads=self._spreading.spreads(part.names, going, strict=part.strict),
+            domain=self._wished(part.names) if self._wish else self._domain(part.names),
+            domain_required=not self._wish,
+            domain_level=costs.level("topology") if self._wish else -1,
+            fill=len(self._pending) > self._need,
+        )
+        return Built(
+            problem=problem,
+            classes=self.classes,
+            subjects=subjects,
+            usable=len(self._usable.names),
+            cut=self.cut,
+            unsure=not part.strict and self._spreading.unsure(going),
+            stays=sum(self._offers.stays()),
+        )
 
-    def _composed(
-        self,
-        names: tuple[str, ...],
-        masks: Sequence[bytes],
-        room: tuple[array[int], ...],
-        gathered: Units,
-        blocked: Sequence[Mapping[str, tuple[str, ...]]],
-        *,
-        strict: bool,
-    ) -> Built:
-        resources = self._resources
+    def _costs(self, gathered: Units) -> tuple[CostLevels, Sequence[Toll]]:
+        """The levels that these units are counted at, and what each candidate's pods hold."""
         candidates = [candidate for candidate, _ in gathered.candidates]
         priorities = [candidate.priority for candidate in candidates]
         priorities += [entry.priority for entry in gathered.elastic]
@@ -352,10 +383,19 @@ class Build:
             if toll.grace > patience
         }
         order = self._order if slow else tuple(name for name in self._order if name != "grace")
-        costs = CostLevels(order, priorities, self._snapshot, slow)
-        budgets, uses = self._budgets(gathered)
-        protections = self._planning.preemptability.protections
-        asked = self._gang.preemptor_priority
+        return CostLevels(order, priorities, self._snapshot, slow), tolls
+
+    def _units(
+        self,
+        part: Part,
+        gathered: Units,
+        costs: CostLevels,
+        tolls: Sequence[Toll],
+        uses: Mapping[str, Uses],
+    ) -> tuple[tuple[Unit, ...], tuple[Candidate | Pod | GangKey, ...]]:
+        """Everything that may make room, and what each is: victims, pods that terminate already,
+        seats of less urgent gangs."""
+        candidates = [candidate for candidate, _ in gathered.candidates]
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
         subjects: list[Candidate | Pod | GangKey] = [*candidates]
@@ -367,61 +407,31 @@ class Build:
         for pod, releases in gathered.leaving:
             units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))
             subjects.append(pod)
-        if gathered is not NOBODY and self._taken_over:
-            for key, held in sorted(self._taken_over.items()):
-                released = _releases(held, names, resources)
-                if released:
-                    cost = costs.one("reservations")
-                    uid = f"reservation {key}"
-                    units.append(Unit(uid=uid, releases=released, cost=cost, pods=0))
-                    subjects.append(key)
-        allowed = [bytearray(mask) for mask in masks]
-        blockers = blockers_of(blocked, names, subjects, allowed)
+        for key, held in sorted(self._taken_over.items()) if gathered is not NOBODY else ():
+            released = _releases(held, part.names, self._resources)
+            if released:
+                cost = costs.one("reservations")
+                units.append(Unit(uid=f"reservation {key}", releases=released, cost=cost, pods=0))
+                subjects.append(key)
+        return tuple(units), tuple(subjects)
+
+    def _members(self, allowed: Iterable[bytearray]) -> tuple[MemberClass, ...]:
+        return tuple(
+            MemberClass(class_name(group), request, len(group), bytes(mask))
+            for group, request, mask in zip(self.classes, self._requests, allowed, strict=True)
+        )
+
+    def _limits(self, names: Sequence[str]) -> tuple[Cap, ...]:
+        """What members set each other: how many of them one domain may have."""
         numbered = self._numbered(names)
-        going: set[str | GangKey] | None = None
-        if gathered is not NOBODY and self._spreading.rules:
-            going = {pod.uid for candidate, _ in gathered.candidates for pod in candidate.pods}
-            going |= set(self._taken_over)
-        problem = Problem(
-            resources=resources,
-            nodes=names,
-            free=room,
-            classes=tuple(
-                MemberClass(class_name(group), request, len(group), bytes(mask))
-                for group, request, mask in zip(self.classes, self._requests, allowed, strict=True)
-            ),
-            need=self._need,
-            units=tuple(units),
-            levels=costs.names,
-            gangs=tuple(
-                ElasticGang(entry.surplus, costs.breaking(entry)) for entry in gathered.elastic
-            ),
-            budgets=tuple(
-                Budget(
-                    name=f"{budget.namespace}/{budget.name}",
-                    allowed=max(0, budget.allowed),
-                    hard=protections.budget_counts(budget.namespace, asked, self._snapshot),
-                    level=costs.budget_level,
-                )
-                for budget in budgets
-            ),
-            blockers=blockers,
-            caps=tuple(Cap(cap.classes, numbered(cap), cap.limit) for cap in self._caps),
-            spreads=self._spreading.spreads(names, going, strict=strict),
-            domain=self._wished(names) if self._wish else self._domain(names),
-            domain_required=not self._wish,
-            domain_level=costs.level("topology") if self._wish else -1,
-            fill=len(self._pending) > self._need,
-        )
-        return Built(
-            problem=problem,
-            classes=self.classes,
-            subjects=tuple(subjects),
-            usable=len(self._usable.names),
-            cut=self.cut,
-            unsure=not strict and self._spreading.unsure(going),
-            stays=sum(self._offers.stays()),
-        )
+        return tuple(Cap(cap.classes, numbered(cap), cap.limit) for cap in self._caps)
+
+    def _going(self, gathered: Units) -> set[str | GangKey] | None:
+        """Who may go and is counted by a spread rule as long as it stays; None: not asked."""
+        if gathered is NOBODY or not self._spreading.rules:
+            return None
+        pods = {pod.uid for candidate, _ in gathered.candidates for pod in candidate.pods}
+        return {*pods, *self._taken_over}
 
     def _sound(self, gathered: Units) -> Units:
         """Without candidates whose cost or budgets cannot be told; those are set aside."""
@@ -439,9 +449,13 @@ class Build:
                 sound.append(entry)
         return replace(gathered, candidates=tuple(sound))
 
-    def _budgets(self, gathered: Units) -> tuple[list[DisruptionBudget], dict[str, Uses]]:
+    def _budgets(
+        self, gathered: Units, costs: CostLevels
+    ) -> tuple[tuple[Budget, ...], dict[str, Uses]]:
         """The budgets that some candidate counts in, and candidate -> (budget, pods) of them."""
         every, guards = self._snapshot.budgets, self._planning.guards
+        protections = self._planning.preemptability.protections
+        asked = self._gang.preemptor_priority
         used = {}
         for candidate, _ in gathered.candidates if every else ():
             use = _budget_use(candidate.pods, guards, every)
@@ -450,7 +464,16 @@ class Build:
         numbers = {
             b: at for at, b in enumerate(sorted({b for use in used.values() for b, _ in use}))
         }
-        return [every[b] for b in numbers], {
+        budgets = tuple(
+            Budget(
+                name=f"{budget.namespace}/{budget.name}",
+                allowed=max(0, budget.allowed),
+                hard=protections.budget_counts(budget.namespace, asked, self._snapshot),
+                level=costs.budget_level,
+            )
+            for budget in (every[b] for b in numbers)
+        )
+        return budgets, {
             uid: tuple((numbers[b], pods) for b, pods in use) for uid, use in used.items()
         }
 

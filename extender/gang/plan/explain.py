@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from extender.gang.incremental.protection import asked_to_stay
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.build import Built
+from extender.gang.plan.cheaper import easiest_to_spare
+from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model import texts
 from extender.model.gang import Gang
 from extender.model.objects import Pod
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Proof, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import some
 from extender.search.census import FREE
@@ -74,6 +76,9 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
     if gang.preferred_topology_key:
         lines.append(_wish_line(gang, built, plan))
     lines.append(_proof_line(plan) + (f"; the search was cut: {cut}" if cut else ""))
+    spared = easiest_to_spare(plan.seats, plan.victims)
+    if spared is not None:
+        lines.append(spared.words)
     unmodelled = sorted({kind for pod in gang.pending for kind in pod.shape.unmodelled})
     if unmodelled:
         lines.append(
@@ -95,7 +100,7 @@ def _wish_line(gang: Gang, built: Built, plan: Plan) -> str:
 
 
 def _proof_line(plan: Plan) -> str:
-    if plan.proof == "optimal":
+    if plan.proof is Proof.OPTIMAL:
         return "proved: no other victims cost less at any level of the cost order"
     for cost in plan.costs:
         if cost.value != cost.bound:
@@ -112,6 +117,7 @@ def explain_refusal(
     answer: Infeasible,
     stayers: Sequence[tuple[Pod, str]],
     snapshot: Snapshot,
+    *,
     struck: bool,
 ) -> Refusal:
     """Return why the gang cannot run now, naming ``stayers`` who stand in the way, and why."""
@@ -134,8 +140,9 @@ def explain_refusal(
         stays.append(f"and {built.stays - len(stays)} more pods that stay")
     return Refusal(
         gang=gang.key,
-        code="infeasible",
+        code=Code.INFEASIBLE,
         message=texts.cut(message, MOST_LINE),
         details=tuple(texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays)),
         generation=snapshot.generation,
+        ways=ways_out(gang, built, answer, [why for _, why in stayers], struck),
     )

@@ -8,18 +8,17 @@ is held for the pods to come, so what was free for them may be taken before they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from extender.gang.incremental.classes import classes_of
+from extender.gang.plan.question import Masks
 from extender.model.gang import Gang
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import cut
 
-Masks = Mapping[str, frozenset[str]]
-"""Member uid -> node names that its class must not use."""
 Planned = Callable[[Gang, Masks], Plan | Refusal]
 
 

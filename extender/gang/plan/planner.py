@@ -17,9 +17,9 @@ Nothing here acts, and nothing here reads a clock: equal input, equal plan.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from math import ceil
 from typing import TypeVar
 
@@ -32,12 +32,14 @@ from extender.gang.plan.build import Build, Built
 from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal, victim_reason
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
+from extender.gang.plan.question import GangQuestion, Masks
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
+from extender.gang.plan.trial import Trial, failures, tried, view_after
 from extender.gang.plan.validity import present
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim
+from extender.model.plan import Code, Cost, Hold, Plan, Proof, Refusal, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import cut
@@ -58,6 +60,7 @@ class Planner:
     def __init__(self, settings: Settings, resolver: Resolver) -> None:
         self._settings = settings
         self._resolver = resolver
+        self._limits = Limits(branch_nodes=settings.plan.branch_nodes)
         self._forget()
 
     def _forget(self) -> None:
@@ -91,110 +94,105 @@ class Planner:
 
     def plan(
         self,
-        gang: Gang,
-        snapshot: Snapshot,
-        holds: Iterable[Hold] = (),
-        masks: Mapping[str, frozenset[str]] | None = None,
+        question: GangQuestion,
+        *,
         deadline: float | None = None,
         cancel: Flag | None = None,
-        offered: Mapping[str, frozenset[str]] | None = None,
     ) -> Plan | Refusal:
         """Return a plan for the seats the gang's quorum lacks, or the reason for none.
 
-        ``holds`` are untaken seats of every gang (its own are ignored); ``masks``
-        gives node names refused for a member's class; ``deadline`` is handed to
-        the search as it is (a time.monotonic value), and so is ``cancel``, whose
-        first item ends the search early once it is not zero. ``offered`` gives, per member
-        uid, every node that kube-scheduler accepts for it now: a node where the
-        pod fits by our own rules and that is not among them is not used for its
-        class (volumes, devices, or a pod bound a moment ago stand against it).
+        ``deadline`` is handed to the search as it is (a time.monotonic value), and so is
+        ``cancel``, whose first item ends the search early once it is not zero.
         """
         if self._settings.scheduler_names:
-            gang = seated_by(gang, self._settings.scheduler_names)
-        early = self._refuse_early(gang, snapshot)
+            seated = seated_by(question.gang, self._settings.scheduler_names)
+            question = replace(question, gang=seated)
+        gang, snapshot = question.gang, question.snapshot
+        early = _refused_early(gang, snapshot)
         if early is not None:
             return early
-        holds = tuple(holds)
+        question = replace(question, holds=tuple(question.holds))
         stop = Stop(None, deadline, cancel)
 
-        def planned(gang: Gang, masks: Mapping[str, frozenset[str]] | None) -> Plan | Refusal:
-            return self._plan(gang, snapshot, holds, masks, stop, offered)
+        def planned(gang: Gang, masks: Masks | None) -> Plan | Refusal:
+            return self._plan(replace(question, gang=gang, masks=masks), stop)
 
         try:
             if gang.followers:
-                return with_followers(gang, snapshot, masks or {}, planned)
-            return planned(gang, masks)
+                return with_followers(gang, snapshot, question.masks or {}, planned)
+            return planned(gang, question.masks)
         except OutOfTime:
             return Refusal(
                 gang=gang.key,
-                code="infeasible",
+                code=Code.INFEASIBLE,
                 message="no solution was found: its time was up before the question could be "
                 f"put together or its answer be tried out, for {len(gang.pending)} members",
                 generation=snapshot.generation,
             )
 
-    def _plan(
-        self,
-        gang: Gang,
-        snapshot: Snapshot,
-        holds: Iterable[Hold],
-        masks: Mapping[str, frozenset[str]] | None,
-        stop: Stop,
-        offered: Mapping[str, frozenset[str]] | None,
-    ) -> Plan | Refusal:
+    def _plan(self, question: GangQuestion, stop: Stop) -> Plan | Refusal:
         """As ``plan``. Raises OutOfTime when not even a first answer is waited for."""
-        deadline, cancel = stop.deadline or None, stop.cancel
+        gang, snapshot = question.gang, question.snapshot
         view = self.see(snapshot)
         self._planning.face(gang.preemptor_priority)
-        others = [hold for hold in holds if hold.gang != gang.key]
-        others += nominated_seats(gang, snapshot, {hold.uid for hold in others})
-        struck: dict[str, frozenset[str]] = dict(masks or {})
-        for uid, names in _not_offered(gang, view, offered or {}).items():
-            struck[uid] = struck.get(uid, frozenset()) | names
-        limits = Limits(branch_nodes=self._settings.plan.branch_nodes)
-        strikes = 0
-        while True:
+        others = _seats_of_others(question)
+        struck = _struck_at_first(question, view)
+        for strikes in count():
             draft = Build(
                 gang, snapshot, view, self._planning, others, self._settings, struck, stop
             )
-            # Where enough room is not sure, a "no" is seen at once with everybody gone.
-            answer: Solution | Infeasible | None = None
-            if draft.cut is None:
-                built = draft.emptied()
-                answer = solve(built.problem, limits, deadline=deadline, cancel=cancel)
-            if not (isinstance(answer, Infeasible) and answer.proved):
-                built, answer = _search(draft, limits, deadline, cancel)
+            built, answer = self._answered(draft, stop)
             if isinstance(answer, Infeasible):
-                stayers = draft.stayers()
-                no = partial(explain_refusal, gang, built, answer, stayers, snapshot, strikes > 0)
-                return _told(no, Refusal(gang.key, "infeasible", UNTOLD))
-            seats, failed = _try_out(view, snapshot, others, built, answer, stop)
-            bound = answer.bound if strikes == 0 else tuple(0 for _ in answer.cost)
-            if failed and built.unsure:
-                # Pods that spread rules count go or stay with the answer: ask for one that
-                # holds either way. What bounds the looser question bounds this one too.
-                careful = draft.full(strict=True)
-                other = solve(careful.problem, limits, deadline=deadline, cancel=cancel)
-                if isinstance(other, Solution):
-                    placed, wrong = _try_out(view, snapshot, others, careful, other, stop)
-                    if not wrong:
-                        built, answer, seats, failed = careful, other, placed, wrong
-            if not failed:
-                return _finish(gang, built, answer, snapshot, seats, bound, self._settings)
-            strikes += 1
-            if strikes > MAX_STRIKES or stop.over():
-                reasons = tuple(f"{pod.name} on {node}: {why}" for pod, node, why in failed)
-                return Refusal(
-                    gang=gang.key,
-                    code="infeasible",
-                    message=f"no placement that passes every rule was found in {strikes} tries",
-                    details=reasons,
-                    generation=snapshot.generation,
-                )
-            for pod, node, _ in failed:
-                group = next(group for group in built.classes if pod in group)
-                for member in group:
-                    struck[member.uid] = struck.get(member.uid, frozenset()) | {node}
+                return _refused(question, draft, built, answer, struck=strikes > 0)
+            trial = tried(view, snapshot, others, built, answer, stop)
+            if trial.failed and built.unsure:
+                trial = self._careful(trial, draft, question, view, others, stop)
+            if not trial.failed:
+                bound = answer.bound if strikes == 0 else tuple(0 for _ in answer.cost)
+                return _finish(question, trial, bound, self._settings)
+            if strikes == MAX_STRIKES or stop.over():
+                return _given_up(question, trial, strikes + 1)
+            _strike(struck, trial)
+        raise AssertionError("every try ends with an answer or is counted")
+
+    def _answered(self, draft: Build, stop: Stop) -> tuple[Built, Solution | Infeasible]:
+        """Search. Where enough room is not sure, a "no" is seen at once with everybody gone."""
+        if draft.cut is None:
+            built = draft.emptied()
+            answer = self._solve(built, stop)
+            if isinstance(answer, Infeasible) and answer.proved:
+                return built, answer
+        for cls, built in draft.leading():
+            led = leading.solve(
+                built.problem, cls, self._limits, deadline=stop.deadline or None, cancel=stop.cancel
+            )
+            if led is not None:
+                return built, led
+        built = draft.full()
+        return built, self._solve(built, stop)
+
+    def _solve(self, built: Built, stop: Stop) -> Solution | Infeasible:
+        deadline = stop.deadline or None
+        return solve(built.problem, self._limits, deadline=deadline, cancel=stop.cancel)
+
+    def _careful(
+        self,
+        trial: Trial,
+        draft: Build,
+        question: GangQuestion,
+        view: ClusterView,
+        others: Sequence[Hold],
+        stop: Stop,
+    ) -> Trial:
+        """Pods that spread rules count go or stay with the answer: ask for one that holds either
+        way. What bounds the looser question bounds this one too."""
+        built = draft.full(strict=True)
+        answer = self._solve(built, stop)
+        if isinstance(answer, Solution):
+            careful = tried(view, question.snapshot, others, built, answer, stop)
+            if not careful.failed:
+                return careful
+        return trial
 
     def check(
         self,
@@ -211,85 +209,78 @@ class Planner:
         view = self.see(snapshot)
         others = [hold for hold in holds if hold.gang != gang.key]
         leaving = [pod for victim in going if (pod := present(victim, snapshot)) is not None]
-        after = _view_after(view, snapshot, leaving, others, set())
+        after = view_after(view, snapshot, leaving, others, set())
         members = {pod.uid: pod for pod in gang.pending}
         for uid, node in seats.items():
             if node not in snapshot.nodes:
                 return f"node {node} is gone"
             if uid not in members:
                 return f"member {uid} does not wait for a seat any more"
-        failed = _failures(after, [(members[uid], node) for uid, node in seats.items()])
+        failed = failures(after, [(members[uid], node) for uid, node in seats.items()])
         return "; ".join(f"{pod.name} on {node}: {why}" for pod, node, why in failed[:3])
 
-    def _refuse_early(self, gang: Gang, snapshot: Snapshot) -> Refusal | None:
-        def refusal(code: str, message: str) -> Refusal:
-            return Refusal(
-                gang=gang.key, code=code, message=message, generation=snapshot.generation
-            )
 
-        if gang.problems:
-            return refusal("conflict", cut("; ".join(gang.problems), MOST_LINE))
-        if gang.unplanned:
-            return refusal("conflict", cut("; ".join(gang.unplanned), MOST_LINE))
-        if gang.missing == 0:
-            return refusal("not-needed", f"all {gang.min_count} members of the quorum have a node")
-        if not gang.complete:
-            there = len(gang.bound) + len(gang.pending)
-            return refusal(
-                "incomplete",
-                f"waits for members: {there} of {gang.min_count} exist, nothing is evicted"
-                + "".join(f"; {note}" for note in gang.notes if note.endswith(NO_ASKER)),
-            )
-        return None
+def _refused_early(gang: Gang, snapshot: Snapshot) -> Refusal | None:
+    """What needs no search."""
 
+    def refusal(code: Code, message: str) -> Refusal:
+        return Refusal(gang=gang.key, code=code, message=message, generation=snapshot.generation)
 
-def _search(
-    draft: Build, limits: Limits, deadline: float | None, cancel: Flag | None
-) -> tuple[Built, Solution | Infeasible]:
-    """Ask with what one class needs, where that decides; else with everything."""
-    for cls, built in draft.leading():
-        led = leading.solve(built.problem, cls, limits, deadline=deadline, cancel=cancel)
-        if led is not None:
-            return built, led
-    built = draft.full()
-    return built, solve(built.problem, limits, deadline=deadline, cancel=cancel)
+    if gang.problems:
+        return refusal(Code.CONFLICT, cut("; ".join(gang.problems), MOST_LINE))
+    if gang.unplanned:
+        return refusal(Code.CONFLICT, cut("; ".join(gang.unplanned), MOST_LINE))
+    if gang.missing == 0:
+        return refusal(Code.NOT_NEEDED, f"all {gang.min_count} members of the quorum have a node")
+    if not gang.complete:
+        there = len(gang.bound) + len(gang.pending)
+        return refusal(
+            Code.INCOMPLETE,
+            f"waits for members: {there} of {gang.min_count} exist, nothing is evicted"
+            + "".join(f"; {note}" for note in gang.notes if note.endswith(NO_ASKER)),
+        )
+    return None
 
 
-def _assign(built: Built, solution: Solution) -> list[tuple[Pod, str]]:
-    """Give each class's seats to its members in uid order, nodes in name order.
-
-    Members that are nominated to one of the nodes keep it, so that a plan made
-    again after a restart does not move anyone.
-    """
-    result: list[tuple[Pod, str]] = []
-    for c, group in enumerate(built.classes):
-        nodes: Counter[str] = Counter()
-        for cls, node, count in solution.seats:
-            if cls == c:
-                nodes[built.problem.nodes[node]] += count
-        waiting: list[Pod] = []
-        for pod in group:
-            if nodes[pod.nominated] > 0:
-                nodes[pod.nominated] -= 1
-                result.append((pod, pod.nominated))
-            else:
-                waiting.append(pod)
-        result += zip(waiting, sorted(nodes.elements()), strict=False)
-    return result
+def _seats_of_others(question: GangQuestion) -> list[Hold]:
+    """Untaken seats of other gangs, and where pods are nominated by somebody else."""
+    gang = question.gang
+    others = [hold for hold in question.holds if hold.gang != gang.key]
+    return others + nominated_seats(gang, question.snapshot, {hold.uid for hold in others})
 
 
-def _leaving(built: Built, solution: Solution) -> tuple[list[Pod], set[GangKey]]:
-    pods: list[Pod] = []
-    taken_over: set[GangKey] = set()
-    for unit in solution.chosen:
-        subject = built.subjects[unit]
-        if isinstance(subject, Candidate):
-            pods += subject.pods
-        elif isinstance(subject, Pod):
-            pods.append(subject)
-        else:
-            taken_over.add(subject)
-    return pods, taken_over
+def _struck_at_first(question: GangQuestion, view: ClusterView) -> dict[str, frozenset[str]]:
+    """Member uid -> node names that are not to be used, before anything is tried out."""
+    struck = dict(question.masks or {})
+    for uid, names in _not_offered(question.gang, view, question.offered or {}).items():
+        struck[uid] = struck.get(uid, frozenset()) | names
+    return struck
+
+
+def _strike(struck: dict[str, frozenset[str]], trial: Trial) -> None:
+    """Strike the seats that failed out for their class."""
+    for pod, node, _ in trial.failed:
+        group = next(group for group in trial.built.classes if pod in group)
+        for member in group:
+            struck[member.uid] = struck.get(member.uid, frozenset()) | {node}
+
+
+def _refused(
+    question: GangQuestion, draft: Build, built: Built, answer: Infeasible, *, struck: bool
+) -> Refusal:
+    gang, stayers = question.gang, draft.stayers()
+    no = partial(explain_refusal, gang, built, answer, stayers, question.snapshot, struck=struck)
+    return _told(no, Refusal(gang.key, Code.INFEASIBLE, UNTOLD))
+
+
+def _given_up(question: GangQuestion, trial: Trial, tries: int) -> Refusal:
+    return Refusal(
+        gang=question.gang.key,
+        code=Code.INFEASIBLE,
+        message=f"no placement that passes every rule was found in {tries} tries",
+        details=tuple(f"{pod.name} on {node}: {why}" for pod, node, why in trial.failed),
+        generation=question.snapshot.generation,
+    )
 
 
 def _not_offered(
@@ -304,73 +295,10 @@ def _not_offered(
     return found
 
 
-def _view_after(
-    view: ClusterView,
-    snapshot: Snapshot,
-    leaving: Iterable[Pod],
-    holds: Iterable[Hold],
-    taken_over: set[GangKey],
-) -> ClusterView:
-    """Return the cluster as it will be: victims gone, others' seats taken."""
-    after = view.copy()
-    for pod in leaving:
-        after.remove(pod)
-    for hold in holds:
-        held = snapshot.pending.get(hold.uid)
-        if held is not None and hold.gang not in taken_over and hold.node in snapshot.nodes:
-            after.add(held, hold.node)
-    return after
-
-
-def _try_out(
-    view: ClusterView,
-    snapshot: Snapshot,
-    others: Iterable[Hold],
-    built: Built,
-    solution: Solution,
-    stop: Stop,
-) -> tuple[list[tuple[Pod, str]], list[tuple[Pod, str, str]]]:
-    """Return who sits where under the solution, and which of these seats break a rule."""
-    seats = _assign(built, solution)
-    leaving, taken_over = _leaving(built, solution)
-    after = _view_after(view, snapshot, leaving, others, taken_over)
-    return seats, _failures(after, seats, stop)
-
-
-def _failures(
-    after: ClusterView, seats: Iterable[tuple[Pod, str]], stop: Stop | None = None
-) -> list[tuple[Pod, str, str]]:
-    """Seat everyone in ``after``; return the seats that break a rule, with the rule.
-
-    As kube-scheduler does: a member that does not fit yet is tried again once others
-    sit (topology spread and affinity among members ask for that).
-    """
-    waiting = [(pod, node, "") for pod, node in seats]
-    moved = True
-    while waiting and moved:
-        moved = False
-        failed: list[tuple[Pod, str, str]] = []
-        for pod, node, _ in waiting:
-            if stop is not None:
-                stop.check_first()
-            why = after.seat(pod, node)
-            if why is None:
-                moved = True
-            else:
-                failed.append((pod, node, why))
-        waiting = failed
-    return waiting
-
-
-def _finish(
-    gang: Gang,
-    built: Built,
-    solution: Solution,
-    snapshot: Snapshot,
-    seats: Sequence[tuple[Pod, str]],
-    bound: Vector,
-    settings: Settings,
-) -> Plan:
+def _finish(question: GangQuestion, trial: Trial, bound: Vector, settings: Settings) -> Plan:
+    """The solution as seats and victims, with what is proved and why."""
+    gang, snapshot = question.gang, question.snapshot
+    built, solution, seats = trial.built, trial.solution, trial.seats
     used_nodes = {node for _, node in seats}
     victims: list[Victim] = []
     waits: list[Victim] = []
@@ -395,7 +323,7 @@ def _finish(
         Cost(level, value, least)
         for level, value, least in zip(built.problem.levels, solution.cost, bound, strict=True)
     )
-    proof = "optimal" if bound == solution.cost else "bounded"
+    proof = Proof.OPTIMAL if bound == solution.cost else Proof.BOUNDED
     plan = Plan(
         gang=gang.key,
         priority=gang.preemptor_priority,

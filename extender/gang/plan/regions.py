@@ -76,7 +76,7 @@ def cap_domains(cap: MemberCap, names: Sequence[str], snapshot: Snapshot) -> arr
 def blockers_of(
     blocked: Sequence[Mapping[str, tuple[str, ...]]],
     names: Sequence[str],
-    subjects: list[Candidate | Pod | GangKey],
+    subjects: Sequence[Candidate | Pod | GangKey],
     allowed: list[bytearray],
 ) -> tuple[Blocker, ...]:
     """Turn pods in the way into units in the way; a pod that stays closes the node."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from extender.gang.tell.ring import Ring
 from extender.model.objects import GangKey
-from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim
+from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim, Way
 from extender.model.snapshot import Snapshot
 
 REFUSAL_BYTES = 4 * 1024 * 1024
@@ -40,29 +40,44 @@ class Outcome(StrEnum):
     """In observe mode: what became of a gang without us."""
 
 
+class Verb(StrEnum):
+    """Who asked."""
+
+    FILTER = "filter"
+    PREEMPT = "preempt"
+    BIND = "bind"
+    LOOP = "loop"
+    """The loop that looks after flights and pending gangs."""
+    RECOVERY = "recovery"
+    """Records of a replica that came before."""
+    OBSERVE = "observe"
+
+
 class Decision(Struct, frozen=True, kw_only=True):
     """One answer to a gang, as a person reads it later."""
 
     time: float
     """Wall clock, seconds since the epoch."""
     gang: str
-    verb: str
-    """Who asked: filter, preempt, loop, recovery."""
+    verb: Verb
     outcome: Outcome
     message: str
     code: str = ""
+    """A Code, or in observe mode what became of the gang."""
     victims: tuple[Victim, ...] = ()
     seats: tuple[Seat, ...] = ()
     waits_for: tuple[Victim, ...] = ()
     costs: tuple[Cost, ...] = ()
     proof: str = ""
     explanation: tuple[str, ...] = ()
+    ways: tuple[Way, ...] = ()
+    """What would change a refusal."""
     generation: int = 0
     seconds: float = 0.0
     """How long planning took, or (done, gave-up) how long the plan was in flight."""
 
 
-def of_plan(plan: Plan, *, time: float, verb: str, seconds: float) -> Decision:
+def of_plan(plan: Plan, *, time: float, verb: Verb, seconds: float) -> Decision:
     """Return the decision that a plan is."""
     return Decision(
         time=time,
@@ -81,7 +96,7 @@ def of_plan(plan: Plan, *, time: float, verb: str, seconds: float) -> Decision:
     )
 
 
-def of_refusal(refusal: Refusal, *, time: float, verb: str, seconds: float) -> Decision:
+def of_refusal(refusal: Refusal, *, time: float, verb: Verb, seconds: float) -> Decision:
     """Return the decision that a refusal is."""
     return Decision(
         time=time,
@@ -91,6 +106,7 @@ def of_refusal(refusal: Refusal, *, time: float, verb: str, seconds: float) -> D
         code=refusal.code,
         message=refusal.message,
         explanation=refusal.details,
+        ways=refusal.ways,
         generation=refusal.generation,
         seconds=seconds,
     )
@@ -198,5 +214,6 @@ def _size(decision: Decision) -> int:
         BARE_BYTES
         + len(decision.message)
         + sum(map(len, decision.explanation))
+        + sum(len(way.text) for way in decision.ways)
         + PERSON_BYTES * people
     )

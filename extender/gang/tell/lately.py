@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from extender.gang.tell.decisions import Decision, Outcome
+from extender.model.plan import Code
 from extender.model.texts import cut
 
 MINUTE = 60.0
@@ -55,6 +56,6 @@ class Lately:
 
     def decided(self, decision: Decision) -> None:
         """Note a decision that says that something went wrong."""
-        if decision.outcome in TROUBLE or decision.code == "api":
+        if decision.outcome in TROUBLE or decision.code == Code.API:
             text = f"{decision.gang}: {decision.outcome}: {decision.message}"
             self.trouble = Trouble(decision.time, cut(text, LONGEST))

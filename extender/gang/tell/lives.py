@@ -12,9 +12,9 @@ from enum import Enum
 
 from msgspec import Struct, field
 
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import GangKey
-from extender.model.plan import Victim
+from extender.model.plan import Code, Victim
 from extender.model.texts import cut
 
 MOST_LIVES = 1024
@@ -136,10 +136,10 @@ class Lives:
         match decision.outcome:
             case Outcome.PLAN:
                 self._planned(life or self._begin(decision), decision)
-            case Outcome.REFUSAL if decision.code == "not-needed":
+            case Outcome.REFUSAL if decision.code == Code.NOT_NEEDED:
                 if life is not None:
                     self._end(life, "seated", decision.message, decision.time)
-            case Outcome.REFUSAL if decision.code != "not-enforced":
+            case Outcome.REFUSAL if decision.code != Code.NOT_ENFORCED:
                 life = life or self._begin(decision)
                 life.refusals += 1
                 if life.refusals <= MOST_REFUSED:
@@ -317,7 +317,7 @@ def _unit_of(victim: Victim) -> str:
 def _searched(decision: Decision, units: int) -> Step:
     costs = ", ".join(f"{cost.level}={cost.value}" for cost in decision.costs if cost.value)
     return Step(
-        name="resume" if decision.verb == "recovery" else "search",
+        name="resume" if decision.verb is Verb.RECOVERY else "search",
         start=decision.time - decision.seconds,
         end=decision.time,
         attributes={

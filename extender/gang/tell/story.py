@@ -13,10 +13,12 @@ Obj = Mapping[str, Any]
 SHOWN = 3
 """Pods named in a sentence; ``seats`` lists them all."""
 
+TRY = "`what-if -f FILE` tries a change without making it"
+
 NEXT_BY_CODE = {
     "infeasible": (
         "make room (more nodes, or work of lower priority that may be evicted), ask for less, or "
-        "give it a higher PriorityClass; `what-if -f FILE` tries a change without making it"
+        f"give it a higher PriorityClass; {TRY}"
     ),
     "conflict": "repair what is named above; until then it is neither planned for nor evicted",
     "not-needed": "nothing: its quorum has nodes",
@@ -112,7 +114,9 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
     if decision is not None and decision["outcome"] == "refusal":
         if "preemptionPolicy is Never" in decision["message"]:
             return standing.why, "wait for free room, or give it a PriorityClass that preempts"
-        return standing.why, NEXT_BY_CODE.get(decision["code"], "see the server's log")
+        return standing.why, _ways(decision) or NEXT_BY_CODE.get(
+            decision["code"], "see the server's log"
+        )
     if decision is not None and decision["outcome"] == "gave-up":
         return standing.why, NEXT_BY_CODE["penalty"]
     if not gang["startsWhole"]:
@@ -121,6 +125,13 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         "wait for kube-scheduler's next attempt; if none comes, compare its pods' schedulerName "
         "with the scheduler that has the extender (`check` compares configurations)"
     )
+
+
+def _ways(decision: Obj) -> str:
+    """Return what would change a refusal; a server of another version does not say."""
+    ways = [way["text"] for way in decision.get("ways", ())]
+    several = "any of: " if len(ways) > 1 else ""
+    return f"{several}{'; '.join(ways)}. {TRY}" if ways else ""
 
 
 def _reason_in_flight(flight: Obj, facts: Facts) -> str:

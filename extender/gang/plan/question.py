@@ -1,0 +1,29 @@
+"""What the planner is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from extender.model.gang import Gang
+from extender.model.plan import Hold
+from extender.model.snapshot import Snapshot
+
+Masks = Mapping[str, frozenset[str]]
+"""Member uid -> node names."""
+
+
+class GangQuestion(Struct, frozen=True):
+    """Which seats and which victims for this gang, on this snapshot?"""
+
+    gang: Gang
+    snapshot: Snapshot
+    holds: Iterable[Hold] = ()
+    """Untaken seats of every gang; its own are ignored."""
+    masks: Masks | None = None
+    """Nodes that are refused for a member's class."""
+    offered: Masks | None = None
+    """Every node that kube-scheduler accepts for a member now: a node where the pod fits by our
+    own rules and that is not among them is not used for its class (volumes, devices, or a pod
+    bound a moment ago stand against it)."""

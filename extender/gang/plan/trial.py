@@ -1,0 +1,124 @@
+"""A solution proved on the predicates: with the victims gone and all seats taken, every member
+passes every rule on its node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from extender.fit.view import ClusterView
+from extender.gang.incremental.victims import Candidate
+from extender.gang.plan.build import Built
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Hold
+from extender.model.snapshot import Snapshot
+from extender.search.problem import Solution
+from extender.search.stop import Stop
+
+
+class Trial(Struct, frozen=True):
+    """A solution that was tried out."""
+
+    built: Built
+    solution: Solution
+    seats: list[tuple[Pod, str]]
+    """Who sits on which node."""
+    failed: list[tuple[Pod, str, str]]
+    """Those of them that break a rule there, and the rule."""
+
+
+def tried(
+    view: ClusterView,
+    snapshot: Snapshot,
+    others: Iterable[Hold],
+    built: Built,
+    solution: Solution,
+    stop: Stop,
+) -> Trial:
+    """Try a solution out beside the seats of other gangs. Raises OutOfTime."""
+    seats = _assign(built, solution)
+    leaving, taken_over = _leaving(built, solution)
+    after = view_after(view, snapshot, leaving, others, taken_over)
+    return Trial(built, solution, seats, failures(after, seats, stop))
+
+
+def _assign(built: Built, solution: Solution) -> list[tuple[Pod, str]]:
+    """Give each class's seats to its members in uid order, nodes in name order.
+
+    Members that are nominated to one of the nodes keep it, so that a plan made
+    again after a restart does not move anyone.
+    """
+    result: list[tuple[Pod, str]] = []
+    for c, group in enumerate(built.classes):
+        nodes: Counter[str] = Counter()
+        for cls, node, count in solution.seats:
+            if cls == c:
+                nodes[built.problem.nodes[node]] += count
+        waiting: list[Pod] = []
+        for pod in group:
+            if nodes[pod.nominated] > 0:
+                nodes[pod.nominated] -= 1
+                result.append((pod, pod.nominated))
+            else:
+                waiting.append(pod)
+        result += zip(waiting, sorted(nodes.elements()), strict=False)
+    return result
+
+
+def _leaving(built: Built, solution: Solution) -> tuple[list[Pod], set[GangKey]]:
+    pods: list[Pod] = []
+    taken_over: set[GangKey] = set()
+    for unit in solution.chosen:
+        subject = built.subjects[unit]
+        if isinstance(subject, Candidate):
+            pods += subject.pods
+        elif isinstance(subject, Pod):
+            pods.append(subject)
+        else:
+            taken_over.add(subject)
+    return pods, taken_over
+
+
+def view_after(
+    view: ClusterView,
+    snapshot: Snapshot,
+    leaving: Iterable[Pod],
+    holds: Iterable[Hold],
+    taken_over: set[GangKey],
+) -> ClusterView:
+    """Return the cluster as it will be: victims gone, others' seats taken."""
+    after = view.copy()
+    for pod in leaving:
+        after.remove(pod)
+    for hold in holds:
+        held = snapshot.pending.get(hold.uid)
+        if held is not None and hold.gang not in taken_over and hold.node in snapshot.nodes:
+            after.add(held, hold.node)
+    return after
+
+
+def failures(
+    after: ClusterView, seats: Iterable[tuple[Pod, str]], stop: Stop | None = None
+) -> list[tuple[Pod, str, str]]:
+    """Seat everyone in ``after``; return the seats that break a rule, with the rule.
+
+    As kube-scheduler does: a member that does not fit yet is tried again once others
+    sit (topology spread and affinity among members ask for that).
+    """
+    waiting = [(pod, node, "") for pod, node in seats]
+    moved = True
+    while waiting and moved:
+        moved = False
+        failed: list[tuple[Pod, str, str]] = []
+        for pod, node, _ in waiting:
+            if stop is not None:
+                stop.check_first()
+            why = after.seat(pod, node)
+            if why is None:
+                moved = True
+            else:
+                failed.append((pod, node, why))
+        waiting = failed
+    return waiting

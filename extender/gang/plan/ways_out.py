@@ -1,0 +1,66 @@
+"""What would change a refusal, for whoever can do something about it. Pure.
+
+Names no other pods: a member's owner may read this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from extender.gang.incremental.preemptability import outranking
+from extender.gang.plan.build import Built
+from extender.model.gang import Gang
+from extender.model.plan import Way
+from extender.model.texts import cut, some
+from extender.search.problem import Infeasible
+
+MOST_CLASSES = 4
+MOST_TIERS = 3
+MOST_TEXT = 512
+
+
+def ways_out(
+    gang: Gang, built: Built, answer: Infeasible, stays: Sequence[str], struck: bool
+) -> tuple[Way, ...]:
+    """Return what would change the refusal, each by itself.
+
+    ``stays``: why pods on nodes that the members may use stay, as Build.stayers tells it.
+    ``struck``: nodes were taken out of the question, so its shortage is no measure.
+    """
+    if struck or not answer.proved:
+        return ()
+    short = some(
+        [f"{members} more of {built.problem.classes[cls].name}" for cls, members in answer.short],
+        MOST_CLASSES,
+        by=" and ",
+    )
+    if not built.usable:
+        return (_way(f"nodes that accept {short} by labels, taints and size"),) if short else ()
+    if not gang.preempts:
+        return (_way("free room, or a PriorityClass whose preemptionPolicy is not Never"),)
+    found = []
+    problem = built.problem
+    # Room is what lacks only where no rule caps the members of a domain.
+    if short and not problem.caps and not problem.spreads:
+        place = f", all in one {gang.topology_key}" if gang.topology_key else ""
+        found.append(_way(f"free room for {short}{place}"))
+    fits = gang.min_count - sum(members for _, members in answer.short)
+    if fits > len(gang.bound) and not any(cls.least for cls in problem.classes):
+        found.append(_way(f"a quorum (minCount) of {fits} or less", min_count=fits))
+    return (*found, *_priorities(stays))
+
+
+def _priorities(stays: Iterable[str]) -> list[Way]:
+    tiers = sorted({least for why in stays if (least := outranking(why)) is not None})
+    return [
+        _way(
+            f"a priority above {least}: pods that stay up to that priority could go, "
+            "which may be enough",
+            priority=least + 1,
+        )
+        for least in tiers[:MOST_TIERS]
+    ]
+
+
+def _way(text: str, priority: int | None = None, min_count: int | None = None) -> Way:
+    return Way(cut(text, MOST_TEXT), priority, min_count)

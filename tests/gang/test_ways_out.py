@@ -1,0 +1,112 @@
+"""A refusal says what would change it, and a plan what would spare its easiest victims."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from extender.gang.plan.cheaper import easiest_to_spare
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
+from extender.groups.resolver import Resolver
+from extender.model.objects import Node
+from extender.model.plan import Plan, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from tests.gang.test_planner import HIGH, NODES, gang, waiting
+from tests.gang.world import evicted, gang_key, group, node, plan_for, pod, snapshot
+
+
+def refused(state: Snapshot, name: str) -> Refusal:
+    answer = plan_for(state, name)
+    assert isinstance(answer, Refusal)
+    return answer
+
+
+def urgent_and_large(size: int = 6, nodes: list[Node] | None = None) -> Snapshot:
+    """Four nodes: two with a gang of priority 7, two with pods of 50; ``large`` has priority 40."""
+    low = [pod(f"low-{i}", priority=7, group="low", on=f"n{i}") for i in range(2)]
+    firm = [pod(f"firm-{i}", priority=50, on=f"n{i + 2}") for i in range(2)]
+    return snapshot(
+        nodes or NODES,
+        [*low, *firm, *waiting("large", size, priority=40)],
+        [group("low", 2), group("large", size)],
+    )
+
+
+def test_each_way_is_one_that_works() -> None:
+    refusal = refused(urgent_and_large(), "large")
+    room, quorum, priority = refusal.ways
+    assert "4 more of large-0 and 5 like it (3 CPU)" in room.text
+    assert quorum.min_count == 2
+    assert (priority.priority, priority.min_count) == (51, None)
+    # As much room as is named, and not one seat less.
+    more = [*NODES, *(node(f"new{i}") for i in range(4))]
+    assert isinstance(plan_for(urgent_and_large(nodes=more), "large"), Plan)
+    assert isinstance(plan_for(urgent_and_large(nodes=more[:-1]), "large"), Refusal)
+    state = urgent_and_large()
+    resolver = Resolver(Settings().groups)
+    asked = resolver.resolve(gang_key("large"), state)
+    planner = Planner(Settings(), resolver)
+    fewer = replace(asked, min_count=quorum.min_count)
+    assert evicted(planner.plan(GangQuestion(fewer, state))) == {"low-0", "low-1"}
+    one_more = replace(asked, min_count=(quorum.min_count or 0) + 1)
+    assert isinstance(planner.plan(GangQuestion(one_more, state)), Refusal)
+
+
+def test_a_priority_that_lets_others_go_is_enough_where_they_are_what_lacks() -> None:
+    state = urgent_and_large(4)
+    (way,) = (way for way in refused(state, "large").ways if way.priority is not None)
+    resolver = Resolver(Settings().groups)
+    asked = resolver.resolve(gang_key("large"), state)
+    urgent = replace(asked, preemptor_priority=way.priority)
+    found = Planner(Settings(), resolver).plan(GangQuestion(urgent, state))
+    assert evicted(found) == {"low-0", "low-1", "firm-0", "firm-1"}
+
+
+def test_what_is_no_way_is_not_named() -> None:
+    # Nobody of the cluster is in the way: a priority changes nothing.
+    alone = snapshot(NODES, waiting("large", 6), [group("large", 6)])
+    assert [way.priority for way in refused(alone, "large").ways] == [None, None]
+    # No seat at all: no quorum is small enough.
+    huge = [replace(each, requests=(("cpu", 9000),)) for each in waiting("huge", 2)]
+    state = snapshot(NODES, huge, [group("huge", 2)])
+    assert [way.min_count for way in refused(state, "huge").ways] == [None]
+    # Not for room: it may not preempt.
+    calm = waiting("calm", 4, preempts=False)
+    state = snapshot(NODES, [*gang("low", 4), *calm], [group("low"), group("calm")])
+    (way,) = refused(state, "calm").ways
+    assert "preemptionPolicy" in way.text
+    # It waits for its members, which no room brings.
+    state = snapshot(NODES, waiting("late", 2), [group("late", 4)])
+    assert refused(state, "late").ways == ()
+
+
+def test_amounts_are_told_as_people_write_them() -> None:
+    message = refused(urgent_and_large(), "large").message
+    assert "a member asks 3 CPU, the nearest lacks" in message
+    assert "3000" not in message
+
+
+def test_what_is_easiest_to_spare_stays_where_there_is_that_room() -> None:
+    """Two victim units; one takes one seat, the other three."""
+    single = pod("single", priority=9, on="n3")
+    trio = [pod(f"trio-{i}", priority=9, group="trio", on=f"n{i}") for i in range(3)]
+
+    def state(nodes: list[Node]) -> Snapshot:
+        pods = [single, *trio, *waiting("high", 4, priority=HIGH)]
+        return snapshot(nodes, pods, [group("trio", 3), group("high")])
+
+    plan = plan_for(state(NODES), "high")
+    assert isinstance(plan, Plan)
+    found = easiest_to_spare(plan.seats, plan.victims)
+    assert found is not None
+    assert (found.unit, found.pods, found.seats) == ("default/single", 1, 1)
+    assert any("1 pod of default/single" in line for line in plan.explanation)
+    there = [*NODES, *(node(f"new{i}") for i in range(found.seats))]
+    assert evicted(plan_for(state(there), "high")) == {"trio-0", "trio-1", "trio-2"}
+
+
+def test_where_nobody_goes_nobody_is_spared() -> None:
+    plan = plan_for(snapshot(NODES, waiting("high", 4), [group("high")]), "high")
+    assert isinstance(plan, Plan)
+    assert easiest_to_spare(plan.seats, plan.victims) is None

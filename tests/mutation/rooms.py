@@ -1,0 +1,129 @@
+"""Which modules are changed, and which tests have to notice: the narrow ones of each module."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+PLANNED = (
+    "tests/gang/test_planner.py",
+    "tests/gang/test_opt_outs.py",
+    "tests/gang/test_spread_plans.py",
+    "tests/gang/test_contained.py",
+    "tests/gang/test_composite_units.py",
+    "tests/gang/test_preferred_topology.py",
+    "tests/gang/test_cost_orders.py",
+    "tests/gang/test_host_ports.py",
+    "tests/gang/test_followers.py",
+    "tests/gang/test_many_kinds.py",
+    "tests/gang/test_large_amounts.py",
+    "tests/gang/test_reach.py",
+    "tests/gang/test_rules_of_others.py",
+    "tests/gang/test_kept_costs.py",
+    "tests/gang/test_incremental.py",
+)
+"""Plans without a control plane around them."""
+
+
+class Room(Struct, frozen=True):
+    """Modules that are tested by the same tests."""
+
+    name: str
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+ROOMS = (
+    Room(
+        "fit",
+        (
+            "extender.fit.blockers",
+            "extender.fit.inter_pod_affinity",
+            "extender.fit.namespaces",
+            "extender.fit.node_affinity",
+            "extender.fit.node_name",
+            "extender.fit.node_ports",
+            "extender.fit.node_resources_fit",
+            "extender.fit.node_state",
+            "extender.fit.node_unschedulable",
+            "extender.fit.pod_topology_spread",
+            "extender.fit.selector_index",
+            "extender.fit.selectors",
+            "extender.fit.static",
+            "extender.fit.taint_toleration",
+            "extender.fit.view",
+        ),
+        (
+            "tests/fit/test_static.py",
+            "tests/fit/test_node_resources_fit.py",
+            "tests/fit/test_view.py",
+            "tests/fit/test_selectors.py",
+            "tests/fit/test_selector_index.py",
+            "tests/fit/test_properties.py",
+            "tests/fit/test_differential.py",
+        ),
+    ),
+    Room("member rules", ("extender.fit.member_rules",), ("tests/fit/test_member_rules.py",)),
+    Room(
+        "verbs",
+        (
+            "extender.verbs.asked",
+            "extender.verbs.bind",
+            "extender.verbs.context",
+            "extender.verbs.filter",
+            "extender.verbs.leading",
+            "extender.verbs.preempt",
+            "extender.verbs.prioritize",
+            "extender.verbs.spare",
+            "extender.verbs.verbs",
+        ),
+        (
+            "tests/verbs",
+            "tests/gang/test_coordinator.py",
+            "tests/gang/test_accepted_nodes.py",
+            "tests/gang/test_sampled_lists.py",
+            "tests/gang/test_beyond_quorum.py",
+            "tests/gang/test_barrier.py",
+        ),
+    ),
+    Room("samples", ("extender.verbs.samples",), ("tests/verbs/test_samples.py",)),
+    Room("what if", ("extender.verbs.what_ifs",), ("tests/grpc_api/test_planning.py",)),
+    Room(
+        "evictor",
+        ("extender.gang.act.evictor",),
+        ("tests/gang/test_evictor.py",),
+    ),
+    Room(
+        "plan",
+        (
+            "extender.gang.plan.build",
+            "extender.gang.plan.cost_levels",
+            "extender.gang.plan.explain",
+            "extender.gang.plan.planner",
+            "extender.gang.plan.priority_cutoff",
+            "extender.gang.plan.regions",
+            "extender.gang.plan.spreads",
+            "extender.gang.plan.units",
+        ),
+        PLANNED,
+    ),
+    Room("followers", ("extender.gang.plan.followers",), ("tests/gang/test_followers.py",)),
+    Room(
+        "validity",
+        ("extender.gang.plan.validity",),
+        ("tests/gang/test_plan_holds.py", "tests/gang/test_validity.py"),
+    ),
+    Room(
+        "stayed victims",
+        ("extender.gang.plan.stayed_victims",),
+        ("tests/gang/test_stayed_victims.py",),
+    ),
+    Room(
+        "limits",
+        (
+            "extender.gang.plan.eviction_budget",
+            "extender.gang.plan.fair_turns",
+            "extender.gang.plan.suspension",
+        ),
+        ("tests/gang/test_fair_turns.py", "tests/gang/test_limits.py"),
+    ),
+)
