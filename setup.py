@@ -20,25 +20,27 @@ from setuptools import Extension, setup
 
 MODULES = (
     "cover",
-    "choice",
+    "mckp",
     "columns",
     "space",
     "levels",
     "relations",
     "frontiers",
-    "several",
+    "multi_class_bound",
     "packing",
     "elimination",
-    "zones",
-    "answers",
+    "domain_limits",
+    "effort",
+    "incumbent",
+    "relaxation",
     "pricing",
-    "basis",
-    "master",
-    "ties",
-    "program",
-    "stages",
-    "retries",
-    "kernel",
+    "lp.basis",
+    "lp.master",
+    "coupling_rows",
+    "column_generation",
+    "lexicographic",
+    "local_search",
+    "branch_and_bound",
     "asked",
     "census",
 )
@@ -69,7 +71,8 @@ def extensions() -> list[Extension]:
 
     flags = BUILDS[BUILD]
     sources = {
-        f"extender.search.core.{name}": f"extender/search/core/{name}.pyx" for name in MODULES
+        f"extender.search.core.{name}": f"extender/search/core/{name.replace('.', '/')}.pyx"
+        for name in MODULES
     }
     if BUILD:
         for door in sorted(DOORS.glob("*.pyx")):

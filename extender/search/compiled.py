@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from extender.search.core.branch_and_bound import BranchAndBound
 from extender.search.core.columns import Columns, Doubtful
-from extender.search.core.kernel import Region
 from extender.search.cost import cost_of
 from extender.search.explain import Nearest, Shortage, refusal
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
@@ -47,14 +47,14 @@ def solve(
     stop = Stop(limits, deadline, cancel)
     columns = Columns(problem)
     spaces = promising(problem, regions_of(problem))
-    regions: list[Region] = []
+    regions: list[BranchAndBound] = []
     best: tuple[Vector, list[int], int] | None = None
 
     def look_at_next() -> None:
         nonlocal best
         nodes, scattered = spaces[len(regions)]
         level = problem.domain_level if scattered else -1
-        region = Region(columns, mask(problem, nodes), level)
+        region = BranchAndBound(columns, mask(problem, nodes), level)
         regions.append(region)
         if region.possible and region.settled_free and (best is None or any(best[0])):
             waiting = region.free_answer()
@@ -109,7 +109,7 @@ def solve(
 
 def _finish(
     problem: Problem,
-    able: Sequence[tuple[Region, bool, int]],
+    able: Sequence[tuple[BranchAndBound, bool, int]],
     best: tuple[Vector, list[int], int],
     bounds: Sequence[Vector],
     stop: Stop,
@@ -151,7 +151,9 @@ def mask(problem: Problem, nodes: Sequence[int]) -> bytes:
 
 
 def refuse(
-    problem: Problem, spaces: Sequence[tuple[tuple[int, ...], bool]], regions: Sequence[Region]
+    problem: Problem,
+    spaces: Sequence[tuple[tuple[int, ...], bool]],
+    regions: Sequence[BranchAndBound],
 ) -> Infeasible:
     """The reasons, from what the core counted with every unit chosen."""
     offers = []

@@ -7,7 +7,7 @@ of all classes fit, and every rule holds, that answer is the optimum of the whol
 Otherwise repairs look for an answer (ask for a few seats more, let every member ask what
 the largest asks, close a domain that is full), a class of one member is tried on each of
 its nodes, and branch and bound over the units goes on with the core as its bound.
-Rules over several nodes are relaxed in a way of their own as well (zones.py).
+Rules over several nodes are relaxed in a way of their own as well (by_domain.py).
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.search import alike, compiled
+from extender.search.by_domain import ByDomain, Split
 from extender.search.compiled import mask
+from extender.search.core.branch_and_bound import BranchAndBound
 from extender.search.core.columns import Doubtful
-from extender.search.core.kernel import Region as Core
 from extender.search.cost import add, broken_budgets, cost_of
 from extender.search.packed_room import UNKNOWN, PackedRoom
 from extender.search.packing import TooWide, Ways
@@ -40,7 +41,6 @@ from extender.search.reference import Found, Incumbent, Region, answer, open_reg
 from extender.search.single import is_wide, joint, largest
 from extender.search.spread import splits
 from extender.search.stop import Flag, OutOfTime, Stop, at_once
-from extender.search.zones import Split, Zones
 
 COSTLY_UNITS = 70
 """From so many units on a branch counts as several: Python moves them all, and
@@ -152,14 +152,14 @@ class MixedRegion(Region):
         self.stop: Stop | None = None
         self.extra = problem.domain_level if scattered else -1
         self.together, self.joint = together, one
-        self.zones = [zones for part in parts for zones in self._zones(part)]
+        self.by_domain = [rule for part in parts for rule in self._by_domain(part)]
         self.question = 0
         self.cut_short = False
         """Whether the core could have said more to a question, given more branches."""
         self.dear: tuple[Vector | None, frozenset[int]] = (None, frozenset())
         self.price_of_branch = (len(self.units) // COSTLY_UNITS) ** 2
 
-    def _zones(self, part: Part) -> Iterator[Zones]:
+    def _by_domain(self, part: Part) -> Iterator[ByDomain]:
         """One relaxation for each rule that binds this class over several nodes."""
         problem, cls = self.problem, part.cls
         rules: list[tuple[array[int], Sequence[Split]]] = [
@@ -173,11 +173,11 @@ class MixedRegion(Region):
         ]
         for domain, ways in rules:
             try:
-                zones = Zones(part.problem, domain, ways, self.room.region)
+                relaxation = ByDomain(part.problem, domain, ways, self.room.region)
             except Doubtful:
                 continue  # shares of the costs are too wide: the other bounds remain
-            if zones.worthwhile:
-                yield zones
+            if relaxation.worthwhile:
+                yield relaxation
 
     @staticmethod
     def room_of(problem: Problem, nodes: Sequence[int], ways: Ways | None) -> PackedRoom:
@@ -284,7 +284,9 @@ class MixedRegion(Region):
             part = parts[cls]
             if problem is not self.problem:
                 part = Part(problem, cls, part.problem.need)
-            core = Core(part.columns, self.inside, self.extra, gone, kept, -1, *(part.zones or ()))
+            core = BranchAndBound(
+                part.columns, self.inside, self.extra, gone, kept, -1, *(part.domain_limits or ())
+            )
             if not core.possible:
                 return
             if core.settled_free:
@@ -425,8 +427,8 @@ class MixedRegion(Region):
                 return None
             bound = max(bound, found[0])
             sets.append(found[1])
-        for zones in self.zones:
-            over = zones.relax(gone, kept, stop)
+        for rule in self.by_domain:
+            over = rule.relax(gone, kept, stop)
             if over is None:
                 return None
             bound = max(bound, add(self.price(gone), over.bound))
@@ -463,7 +465,9 @@ class MixedRegion(Region):
         ``binds``: what is asked bounds this branch, also where the end cuts the question off.
         Raises OutOfTime.
         """
-        core = Core(part.columns, self.inside, self.extra, gone, kept, -1, *(part.zones or ()))
+        core = BranchAndBound(
+            part.columns, self.inside, self.extra, gone, kept, -1, *(part.domain_limits or ())
+        )
         if not core.possible:
             return None
         if core.settled_free:
@@ -627,8 +631,8 @@ class MixedRegion(Region):
         current = part
         done: set[int] = set()
         for _ in range(REPAIRS):
-            core = Core(
-                current.columns, self.inside, self.extra, (), (), -1, *(current.zones or ())
+            core = BranchAndBound(
+                current.columns, self.inside, self.extra, (), (), -1, *(current.domain_limits or ())
             )
             if not core.possible:
                 return

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from extender.search.core.columns import Columns
-from extender.search.core.several import Several
+from extender.search.core.multi_class_bound import MultiClassBound
 from extender.search.problem import MOST_MEMBERS, Cap, MemberClass, Problem, Vector
 from extender.search.single import alone, common_caps, is_wide, largest
 from extender.search.stop import Stop
@@ -21,8 +21,8 @@ class Part:
         self.cls = cls
         self.problem = alone(problem, cls, need)
         self.columns = Columns(self.problem)
-        self.zones = zones(problem, cls)
-        """The rule over zones that the core keeps: domains, and members in each at most."""
+        self.domain_limits = domain_limits(problem, cls)
+        """The rule over domains that the core keeps: domains, and members in each at most."""
 
 
 class Together:
@@ -52,8 +52,8 @@ class Together:
     def relax(
         self, inside: bytes, extra: int, gone: Iterable[int], kept: Iterable[int], stop: Stop
     ) -> tuple[Vector, list[int], list[int]] | tuple[()] | None:
-        """As Several.search, for one region and one branch. Raises OutOfTime."""
-        several = Several(
+        """As MultiClassBound.search, for one region and one branch. Raises OutOfTime."""
+        several = MultiClassBound(
             self.columns,
             inside,
             extra,
@@ -76,7 +76,7 @@ def needs(problem: Problem) -> list[int]:
     return [max(cls.least, problem.need - (total - cls.count)) for cls in problem.classes]
 
 
-def zones(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | None:
+def domain_limits(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ...]] | None:
     """Of the rules that limit the class in a domain the one that leaves fewest seats.
 
     A spread rule lets a domain be so much fuller than each other one; as all members

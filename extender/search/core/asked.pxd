@@ -1,7 +1,7 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.holdings cimport Node, Offer
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 
 cdef struct Ratio:

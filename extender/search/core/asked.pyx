@@ -7,7 +7,7 @@ from libcpp.vector cimport vector
 from extender.search.census import ENDLESS as MOST_SEATS
 from extender.search.census import FREE, LARGEST, MOST_STEPS, SHUT
 from extender.search.core.holdings cimport Node, Offer, Step, Who
-from extender.search.core.limbs cimport i64, wide
+from extender.search.core.packed_cost cimport i64, wide
 
 cdef i64 NO_COST = FREE
 cdef i64 NEVER_OPENS = SHUT

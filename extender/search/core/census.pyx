@@ -15,7 +15,7 @@ import array
 from extender.search.census import FREE, LARGEST, Gathered
 from extender.search.core.asked cimport Asked
 from extender.search.core.holdings cimport Node, Offer, Who
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 cdef i64 NO_COST = FREE
 cdef i64 MOST_USED = 1 << 62

@@ -1,6 +1,6 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 
 cdef class Columns:

@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 cdef double LARGEST_SUM = 2.0e18
 cdef i64 MOST_PODS = 1 << 30

@@ -1,4 +1,4 @@
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 cdef struct Cover:
     # the question: items sorted by cost ascending

@@ -7,7 +7,7 @@ it), and takes one of its units or leaves it out for good. A unit is not taken
 where a cheaper one that releases no less was left out.
 """
 
-from extender.search.core.limbs cimport (
+from extender.search.core.packed_cost cimport (
     i64, never, order, order_of_sum, plus, put, zero,
 )
 

@@ -11,16 +11,23 @@ from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
-from extender.search.core.frontiers cimport Frontiers
-from extender.search.core.limbs cimport i64, is_never, never, order, order_of_sum, plus, put
+from extender.search.core.packed_cost cimport i64, is_never, never, order, order_of_sum, plus, put
 from extender.search.core.states cimport WIDEST
 
 cdef enum:
     TABLE_WORDS = 4000000     # int64 words in one table
 
 
-cdef class Elimination(Frontiers):
-    """A region whose couplers can be eliminated."""
+cdef class Elimination:
+    """The couplers' elimination in one relaxation, and the way back from it."""
+
+    def __init__(self, Space space, Relations relations, Effort effort, Frontiers frontiers):
+        """The parts it works on."""
+        self.space = space
+        self.relations = relations
+        self.effort = effort
+        self.frontiers = frontiers
+        self.pick.clock = &effort.clock
 
     cdef void forget_groups(self) noexcept nogil:
         """No factors, no records, no groups."""
@@ -41,35 +48,35 @@ cdef class Elimination(Frontiers):
 
     cdef bint eliminate(self) noexcept nogil:
         """Step 4: fill pick's groups; records allow ``trace`` to go back. False: time is up."""
-        cdef int n, i, j, f, v, best, width, best_width, W = self.W
+        cdef int n, i, j, f, v, best, width, best_width, W = self.relations.W
         cdef vector[int] todo
         cdef vector[char] inside
         self.forget_groups()
         self.was_split = False
-        self.v_factors.resize(self.V)
-        inside.assign(self.V, 0)
-        for n in range(self.N):
-            if not self.active[n]:
+        self.v_factors.resize(self.space.V)
+        inside.assign(self.space.V, 0)
+        for n in range(self.space.N):
+            if not self.relations.active[n]:
                 continue
-            if self.dirty[n]:
-                self.build(n)
-                if late(&self.clock):
+            if self.relations.dirty[n]:
+                self.frontiers.build(n)
+                if late(&self.effort.clock):
                     return False
-            if self.scope[n].size() == 0:
-                if self.most[n] > 0:
+            if self.frontiers.scope[n].size() == 0:
+                if self.frontiers.most[n] > 0:
                     self.group_factor.push_back(-1)
                     self.group_node.push_back(n)
-                    self.pick.most.push_back(self.most[n])
-                    self.pick.rows.push_back(&self.table[n][0])
+                    self.pick.most.push_back(self.frontiers.most[n])
+                    self.pick.rows.push_back(&self.frontiers.table[n][0])
                 continue
             f = <int>self.f_scope.size()
-            self.f_scope.push_back(self.scope[n])
-            self.f_table.push_back(self.table[n])
-            self.f_most.push_back(self.most[n])
+            self.f_scope.push_back(self.frontiers.scope[n])
+            self.f_table.push_back(self.frontiers.table[n])
+            self.f_most.push_back(self.frontiers.most[n])
             self.f_leaf.push_back(n)
             self.f_dead.push_back(0)
-            for i in range(<int>self.scope[n].size()):
-                v = self.scope[n][i]
+            for i in range(<int>self.frontiers.scope[n].size()):
+                v = self.frontiers.scope[n][i]
                 if not inside[v]:
                     inside[v] = 1
                     todo.push_back(v)
@@ -89,7 +96,7 @@ cdef class Elimination(Frontiers):
             todo[best] = todo.back()
             todo.pop_back()
             self.eliminate_one(v)
-            if late(&self.clock):
+            if late(&self.effort.clock):
                 return False
         for f in range(<int>self.f_scope.size()):
             if not self.f_dead[f] and self.f_scope[f].size() == 0 and self.f_most[f] > 0:
@@ -98,7 +105,7 @@ cdef class Elimination(Frontiers):
                 self.pick.most.push_back(self.f_most[f])
                 self.pick.rows.push_back(&self.f_table[f][0])
         # A frontier that an earlier relaxation had to leave short is not dirty any more.
-        return not late(&self.clock)
+        return not late(&self.effort.clock)
 
     cdef int width_of(self, int v) noexcept nogil:
         """How many couplers would share a table if v were eliminated now."""
@@ -117,7 +124,7 @@ cdef class Elimination(Frontiers):
 
     cdef void eliminate_one(self, int v) noexcept nogil:
         """Split the factors with v into buckets that are narrow enough; minimise each over v."""
-        cdef int i, j, f, b, k, parts, W = self.W
+        cdef int i, j, f, b, k, parts, W = self.relations.W
         cdef vector[vector[int]] buckets, scopes
         cdef vector[int] mine, joined
         cdef vector[i64] most
@@ -144,8 +151,8 @@ cdef class Elimination(Frontiers):
                     most.push_back(0)
                 self.join_scope(&scopes[b], &self.f_scope[f], &joined)
                 reach = most[b] + self.f_most[f]
-                if reach > self.demand:
-                    reach = self.demand
+                if reach > self.frontiers.demand:
+                    reach = self.frontiers.demand
                 if buckets[b].size() == 0 or (
                     <int>joined.size() <= WIDEST
                     and (<i64>1 << <int>joined.size()) * (reach + 1) * W < TABLE_WORDS
@@ -155,13 +162,13 @@ cdef class Elimination(Frontiers):
                     most[b] = reach
                     break
         cost.assign(W, 0)
-        if v < self.U:
-            put(&cost[0], &self.eff[v * W], W)
-            parts = self.touch_first[v + 1] - self.touch_first[v]
+        if v < self.space.U:
+            put(&cost[0], &self.relations.eff[v * W], W)
+            parts = self.relations.touch_first[v + 1] - self.relations.touch_first[v]
             for i in range(W):
-                cost[i] -= (cost[i] // parts) * self.relaxed_uses[v]
+                cost[i] -= (cost[i] // parts) * self.frontiers.relaxed_uses[v]
         else:
-            put(&cost[0], &self.crack[(v - self.U) * W], W)
+            put(&cost[0], &self.relations.crack[(v - self.space.U) * W], W)
         share = cost
         parts = <int>buckets.size()
         if parts > 1:
@@ -205,7 +212,7 @@ cdef class Elimination(Frontiers):
         self, int v, vector[int]* bucket, vector[int]* joined, int most, vector[i64]* cost
     ) noexcept nogil:
         """New factor: sum of the bucket's factors, the cheaper value of v for each row."""
-        cdef int W = self.W, i, at, bits, full, value, f, k, out
+        cdef int W = self.relations.W, i, at, bits, full, value, f, k, out
         cdef vector[int] scope
         cdef vector[i64] table, sum_
         cdef vector[int] fwidth
@@ -217,7 +224,7 @@ cdef class Elimination(Frontiers):
                 scope.push_back(joined[0][i])
         table.resize((<i64>1 << <int>scope.size()) * (most + 1) * W)
         for bits in range(1 << <int>scope.size()):
-            if late(&self.clock):
+            if late(&self.effort.clock):
                 break  # eliminate sees it too, and uses none of this
             row = &table[<i64>bits * (most + 1) * W]
             for k in range(most + 1):
@@ -252,7 +259,7 @@ cdef class Elimination(Frontiers):
         vector[i64]* into
     ) noexcept nogil:
         """Frontier of the first ``parts`` factors together, couplers set to ``full``."""
-        cdef int W = self.W, i, f, a, b, size, width, target
+        cdef int W = self.relations.W, i, f, a, b, size, width, target
         cdef const i64* rows
         cdef vector[i64] next_
         into.assign(W, 0)
@@ -278,7 +285,7 @@ cdef class Elimination(Frontiers):
                     if order_of_sum(&into[0][a * W], rows + b * W, &next_[target * W], W) < 0:
                         put(&next_[target * W], &into[0][a * W], W)
                         plus(&next_[target * W], rows + b * W, W)
-            self.work += <i64>(size + 1) * (self.f_most[f] + 1)
+            self.effort.work += <i64>(size + 1) * (self.f_most[f] + 1)
             for a in range(width - 1, -1, -1):
                 if order(&next_[(a + 1) * W], &next_[a * W], W) < 0:
                     put(&next_[a * W], &next_[(a + 1) * W], W)
@@ -288,33 +295,34 @@ cdef class Elimination(Frontiers):
     cdef void trace(self) noexcept nogil:
         """From picks back to couplers and units: fills chosen, seen_one, seen_zero."""
         cdef int g, f, r, k, factors = <int>self.f_scope.size()
-        self.chosen.assign(self.U, 0)
-        self.seen_one.assign(self.V, 0)
-        self.seen_zero.assign(self.V, 0)
-        self.taken.assign(self.touch_node.size(), 0)
+        self.frontiers.chosen.assign(self.space.U, 0)
+        self.frontiers.seen_one.assign(self.space.V, 0)
+        self.frontiers.seen_zero.assign(self.space.V, 0)
+        self.frontiers.taken.assign(self.relations.touch_node.size(), 0)
         self.f_want.assign(factors, 0)
         self.f_bits.assign(factors, 0)
         for g in range(<int>self.pick.picks.size()):
             k = self.pick.picks[g]
             if self.group_node[g] >= 0:
-                self.take_on_node(self.group_node[g], 0, k)
+                self.frontiers.take_on_node(self.group_node[g], 0, k)
             else:
                 self.f_want[self.group_factor[g]] = k
         for r in range(<int>self.r_var.size() - 1, -1, -1):
-            if late(&self.clock):
+            if late(&self.effort.clock):
                 return  # the units found so far are no answer, which ``reduce`` sees
             self.trace_record(r)
         for f in range(factors):
             if self.f_leaf[f] >= 0:
-                self.take_on_node(self.f_leaf[f], self.f_bits[f], self.f_want[f])
+                self.frontiers.take_on_node(self.f_leaf[f], self.f_bits[f], self.f_want[f])
 
     cdef void trace_record(self, int r) noexcept nogil:
         """Which value of the record's coupler, and how many seats from each input."""
-        cdef int W = self.W, out = self.r_output[r], i, at = 0, value, full, f, k, a, b, j
+        cdef int W = self.relations.W, out = self.r_output[r], i, at = 0, value, full, f, k, a, b, j
         cdef int bits = self.f_bits[out], want = self.f_want[out], most = self.f_most[out]
         cdef int parts = <int>self.r_inputs[r].size()
         cdef vector[int] joined, one
         cdef vector[vector[i64]] sums
+        cdef i64 scratch[6]
         cdef const i64* goal = &self.f_table[out][(<i64>bits * (most + 1) + want) * W]
         cdef const i64* rows
         cdef bint found
@@ -330,10 +338,10 @@ cdef class Elimination(Frontiers):
                 self.add_up(&self.r_inputs[r], &joined, full, i, most, &sums[i])
             if want * W >= <int>sums[parts].size() or is_never(&sums[parts][want * W]):
                 continue
-            put(&self.scratch[0], &sums[parts][want * W], W)
+            put(&scratch[0], &sums[parts][want * W], W)
             if value:
-                plus(&self.scratch[0], &self.r_cost[r][0], W)
-            if order(&self.scratch[0], goal, W) == 0:
+                plus(&scratch[0], &self.r_cost[r][0], W)
+            if order(&scratch[0], goal, W) == 0:
                 break
         k = want
         for i in range(parts - 1, -1, -1):

@@ -1,13 +1,18 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.columns cimport Columns
 from extender.search.core.cover cimport Cover
-from extender.search.core.clock cimport Clock
-from extender.search.core.limbs cimport i64
+from extender.search.core.effort cimport Effort
+from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
+from extender.search.core.space cimport Space
 
 
-cdef class Frontiers(Relations):
-    cdef Clock clock                             # when the search ends early
+cdef class Frontiers:
+    cdef Space space
+    cdef Relations relations
+    cdef Effort effort
+    cdef Columns c
     cdef i64 demand                              # seats missing
     cdef bint sharing                            # couplers are local, at parts of their price
     cdef vector[vector[int]] scope               # N: couplers of the node's table
@@ -19,8 +24,7 @@ cdef class Frontiers(Relations):
     cdef vector[char] chosen, frozen             # U: traced; 1 kept, 2 chosen for good
     cdef vector[char] seen_one, seen_zero        # V: values traced
     cdef vector[char] taken                      # per touch: chosen there (sharing only)
-    cdef i64 work
-    cdef vector[i64] scratch, space, asked, node_room, item_amounts, item_costs
+    cdef vector[i64] scratch, workspace, asked, node_room, item_amounts, item_costs
     cdef vector[int] item_unit
 
     cdef void lay_tables(self) noexcept nogil

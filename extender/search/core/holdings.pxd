@@ -3,7 +3,7 @@
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 cdef extern from *:
     """

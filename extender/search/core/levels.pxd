@@ -1,10 +1,14 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64
+from extender.search.core.columns cimport Columns
+from extender.search.core.packed_cost cimport i64
 from extender.search.core.space cimport Space
 
 
-cdef class Levels(Space):
+cdef class Levels:
+    cdef Space space
+    cdef Columns c
+    cdef int full                                # limbs of a true cost
     cdef vector[int] level_limb, level_shift     # L: where a level lies, -1 = never paid
     cdef vector[i64] level_most                  # L: the most that can be paid there
     cdef vector[i64] extra                       # W: what every answer pays

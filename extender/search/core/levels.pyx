@@ -1,28 +1,32 @@
 # distutils: language = c++
-"""Cost levels packed into limbs (see limbs.pxd), and read back from them."""
+"""Cost levels packed into limbs (see packed_cost.pxd), and read back from them."""
 
 from libcpp.vector cimport vector
 
 from extender.search.core.columns import Doubtful
-from extender.search.core.limbs cimport MOST_LIMBS, i64, order, put, wide
-from extender.search.core.space cimport Space
+from extender.search.core.packed_cost cimport MOST_LIMBS, i64, order, put, wide
 from extender.search.core.states cimport OUT
 
 
-cdef class Levels(Space):
-    """A region whose costs are packed."""
+cdef class Levels:
+    """Where each cost level of a region lies in a packed cost."""
+
+    def __init__(self, Space space):
+        """The parts it works on."""
+        self.space = space
+        self.c = space.c
 
     def pack_levels(self, int extra_level):
         """Give every level that can be paid a field in a limb."""
         cdef int u, i, level, limb = -1, room = 0, bits
         cdef vector[i64] totals
         totals.assign(self.c.levels, 0)
-        for u in range(self.U):
-            if self.status[u] != OUT:
+        for u in range(self.space.U):
+            if self.space.status[u] != OUT:
                 for i in range(self.c.cost_first[u], self.c.cost_first[u + 1]):
                     totals[self.c.cost_level[i]] += self.c.cost_amount[i]
                 for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
-                    if not self.firm[self.c.use_budget[i]]:
+                    if not self.space.firm[self.c.use_budget[i]]:
                         totals[self.c.budget_level[self.c.use_budget[i]]] += self.c.use_pods[i]
         for i in range(<int>self.c.broken_level.size()):
             totals[self.c.broken_level[i]] += self.c.broken_amount[i]
@@ -34,7 +38,7 @@ cdef class Levels(Space):
         # From the least level of each limb upwards: collect first, then shift.
         limbs = []
         for level in range(self.c.levels):
-            if totals[level] and (level >= self.first_level or level == extra_level):
+            if totals[level] and (level >= self.space.first_level or level == extra_level):
                 bits = int(totals[level]).bit_length() + 1
                 if bits > 60:
                     raise Doubtful("a cost level is too wide")
@@ -54,9 +58,8 @@ cdef class Levels(Space):
                 self.level_shift[level] = shift
                 shift += bits
         self.full = max(1, len(limbs))
-        self.W = self.full
         self.extra_level = extra_level
-        self.extra.assign(self.W, 0)
+        self.extra.assign(self.full, 0)
         if extra_level >= 0:
             self.pay(&self.extra[0], extra_level, 1)
 

@@ -11,7 +11,7 @@ all classes but one, which keeps the most members of that one.
 from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport Clock, late, start_clock
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 cdef enum:
     MOST_STATES = 300000

@@ -1,8 +1,27 @@
-from extender.search.core.answers cimport Answers
-from extender.search.core.limbs cimport i64
+from extender.search.core.columns cimport Columns
+from extender.search.core.domain_limits cimport DomainLimits
+from extender.search.core.effort cimport Effort
+from extender.search.core.elimination cimport Elimination
+from extender.search.core.frontiers cimport Frontiers
+from extender.search.core.incumbent cimport Incumbent
+from extender.search.core.levels cimport Levels
+from extender.search.core.packed_cost cimport i64
+from extender.search.core.relations cimport Relations
+from extender.search.core.relaxation cimport Relaxation
+from extender.search.core.space cimport Space
 
 
-cdef class Pricing(Answers):
+cdef class Pricing:
+    cdef Space space
+    cdef Levels levels
+    cdef Relations relations
+    cdef Effort effort
+    cdef Frontiers frontiers
+    cdef Elimination elimination
+    cdef DomainLimits domains
+    cdef Incumbent incumbent
+    cdef Relaxation relaxation
+    cdef Columns c
     cdef bint tune(self, i64* bound) noexcept nogil
     cdef bint share_out(self, i64* bound) noexcept nogil
     cdef void set_sharing(self, bint on) noexcept nogil

@@ -7,9 +7,8 @@ that keep the rules by themselves.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.answers cimport Answers
-from extender.search.core.choice cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
-from extender.search.core.limbs cimport i64, order, put, zero
+from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
+from extender.search.core.packed_cost cimport i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, WEIGHT_BITS
 
 cdef enum:
@@ -30,8 +29,25 @@ cdef inline i64 between(i64 low, i64 high) noexcept nogil:
     return low + (high - low) // 2
 
 
-cdef class Pricing(Answers):
-    """A region that can price what its relaxation ignores."""
+cdef class Pricing:
+    """Finds prices for what the relaxation ignores."""
+
+    def __init__(
+        self, Space space, Levels levels, Relations relations, Effort effort, Frontiers
+        frontiers, Elimination elimination, DomainLimits domains, Incumbent incumbent,
+        Relaxation relaxation,
+    ):
+        """The parts it works on."""
+        self.space = space
+        self.levels = levels
+        self.relations = relations
+        self.effort = effort
+        self.frontiers = frontiers
+        self.elimination = elimination
+        self.domains = domains
+        self.incumbent = incumbent
+        self.relaxation = relaxation
+        self.c = space.c
 
     cdef bint tune(self, i64* bound) noexcept nogil:
         """Find prices for the budgets' pods; raise ``bound``; True when it is met.
@@ -40,7 +56,7 @@ cdef class Pricing(Answers):
         and one at which it is not, all at once. Every step gives a bound, and an
         answer that tends to keep within the budgets.
         """
-        cdef int b, i, k, u, step, W = self.W, budgets = self.c.budgets
+        cdef int b, i, k, u, step, W = self.relations.W, budgets = self.c.budgets
         cdef i64 takes = 1, most
         cdef i64 value[6]
         cdef i64 now[6]
@@ -50,68 +66,68 @@ cdef class Pricing(Answers):
         cdef bint some = False, moved
         cdef Outcome outcome
         open_.assign(budgets, 0)
-        self.count_budgets(&used)
+        self.relaxation.count_budgets(&used)
         for b in range(budgets):
-            if self.budget_state[b] != IN and self.budget_first[b] < self.budget_first[b + 1]:
+            if self.relations.budget_state[b] != IN and self.relations.budget_first[b] < self.relations.budget_first[b + 1]:
                 open_[b] = 1
-                some = some or used[b] > self.allowed_pods[b]
-            for i in range(self.budget_first[b], self.budget_first[b + 1]):
-                u = self.budget_unit[i]
+                some = some or used[b] > self.space.allowed_pods[b]
+            for i in range(self.relations.budget_first[b], self.relations.budget_first[b + 1]):
+                u = self.relations.budget_unit[i]
                 for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     if self.c.use_budget[k] == b:
-                        takes += self.c.use_pods[k] + self.allowed_pods[b]
+                        takes += self.c.use_pods[k] + self.space.allowed_pods[b]
         if not some:
             return False
         most = (<i64>1 << 58) // takes  # with the costs still below what is_never knows
         low.assign(budgets, 0)
         high.assign(budgets, most)
         for b in range(budgets):
-            if not self.firm[b]:
+            if not self.space.firm[b]:
                 zero(now, W)
-                self.pay(now, self.c.budget_level[b], 1)
+                self.levels.pay(now, self.c.budget_level[b], 1)
                 if now[0] < most:
                     high[b] = now[0]
-        best = self.tuned
+        best = self.relations.tuned
         price.assign(W, 0)
         for step in range(TUNING_STEPS):
-            if self.out_of_time():
+            if self.effort.out_of_time():
                 break
             for b in range(budgets):
                 if open_[b]:
                     price[0] = between(low[b], high[b])
-                    put(&self.tuned[b * W], &price[0], W)
-                    self.set_fine(b, &price[0])
-            outcome = self.relax(value, now)
+                    put(&self.relations.tuned[b * W], &price[0], W)
+                    self.relations.set_fine(b, &price[0])
+            outcome = self.relaxation.relax(value, now)
             if outcome == LATE:
                 break
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return True
             if order(now, bound, W) > 0:
                 put(bound, now, W)
-                best = self.tuned
-            self.trace()
-            self.offer()
-            if order(bound, &self.best_cost[0], W) >= 0 and self.have_best:
+                best = self.relations.tuned
+            self.elimination.trace()
+            self.relaxation.offer()
+            if order(bound, &self.incumbent.best_cost[0], W) >= 0 and self.incumbent.have_best:
                 return True
-            self.count_budgets(&used)
+            self.relaxation.count_budgets(&used)
             moved = False
             for b in range(budgets):
                 if open_[b]:
                     i = 0
-                    if used[b] > self.allowed_pods[b]:
+                    if used[b] > self.space.allowed_pods[b]:
                         i = 1
-                    if i and low[b] < self.tuned[b * W]:
-                        low[b] = self.tuned[b * W]
+                    if i and low[b] < self.relations.tuned[b * W]:
+                        low[b] = self.relations.tuned[b * W]
                         moved = True
-                    elif not i and high[b] > self.tuned[b * W]:
-                        high[b] = self.tuned[b * W]
+                    elif not i and high[b] > self.relations.tuned[b * W]:
+                        high[b] = self.relations.tuned[b * W]
                         moved = True
             if not moved:
                 break
-        self.tuned = best
+        self.relations.tuned = best
         for b in range(budgets):
             if open_[b]:
-                self.set_fine(b, &self.tuned[b * W])
+                self.relations.set_fine(b, &self.relations.tuned[b * W])
         return False
 
     cdef bint share_out(self, i64* bound) noexcept nogil:
@@ -121,22 +137,22 @@ cdef class Pricing(Answers):
         for the branches below when it gave the better bound.
         """
         cdef i64 shared[6]
-        zero(shared, self.W)
+        zero(shared, self.relations.W)
         self.set_sharing(True)
         if self.improve_shares(shared, ROOT_SHARES, True):
             return True
-        if order(shared, bound, self.W) > 0:
-            put(bound, shared, self.W)
+        if order(shared, bound, self.relations.W) > 0:
+            put(bound, shared, self.relations.W)
         else:
             self.set_sharing(False)
         return False
 
     cdef void set_sharing(self, bint on) noexcept nogil:
         cdef int n, i
-        self.sharing = on
-        for n in range(self.N):
-            if self.active[n] and (self.rough[n] or self.scope[n].size()):
-                self.dirty[n] = 1
+        self.frontiers.sharing = on
+        for n in range(self.space.N):
+            if self.relations.active[n] and (self.frontiers.rough[n] or self.frontiers.scope[n].size()):
+                self.relations.dirty[n] = 1
 
     cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil:
         """Subgradient steps: move a unit's price to the nodes that take it.
@@ -144,43 +160,43 @@ cdef class Pricing(Answers):
         A unit taken on some of its nodes only is too cheap there and too dear
         elsewhere. Any division is a valid bound; the best one found is kept.
         """
-        cdef int u, e, step, W = self.W, taken, others
+        cdef int u, e, step, W = self.relations.W, taken, others
         cdef i64 moved, part, pace
         cdef i64 value[6]
         cdef i64 now[6]
         cdef i64 top[6]
-        cdef vector[i64] best = self.weight
+        cdef vector[i64] best = self.relations.weight
         cdef bint found = False, some
         cdef Outcome outcome
         for step in range(steps):
-            if self.out_of_time():
+            if self.effort.out_of_time():
                 break
-            outcome = self.relax(value, now)
+            outcome = self.relaxation.relax(value, now)
             if outcome == LATE:
                 break
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return True
-            if not found or order(&self.raw[0], top, W) > 0:
+            if not found or order(&self.relaxation.raw[0], top, W) > 0:
                 found = True
-                put(top, &self.raw[0], W)
-                best = self.weight
+                put(top, &self.relaxation.raw[0], W)
+                best = self.relations.weight
             if order(now, bound, W) > 0:
                 put(bound, now, W)
-            self.trace()
-            self.offer()
-            if self.have_best and order(bound, &self.best_cost[0], W) >= 0:
+            self.elimination.trace()
+            self.relaxation.offer()
+            if self.incumbent.have_best and order(bound, &self.incumbent.best_cost[0], W) >= 0:
                 return True
             pace = (<i64>1 << WEIGHT_BITS) // (4 + step)
             if not root:
                 pace = (<i64>1 << WEIGHT_BITS) // 32
             some = False
-            for u in range(self.U):
-                if self.status[u] != OPEN or not self.spans[u] or not self.seen_one[u]:
+            for u in range(self.space.U):
+                if self.space.status[u] != OPEN or not self.relations.spans[u] or not self.frontiers.seen_one[u]:
                     continue
                 taken = 0
                 others = 0
-                for e in range(self.touch_first[u], self.touch_first[u + 1]):
-                    if self.taken[e]:
+                for e in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+                    if self.frontiers.taken[e]:
                         taken += 1
                     else:
                         others += 1
@@ -188,31 +204,31 @@ cdef class Pricing(Answers):
                     continue
                 some = True
                 moved = 0
-                for e in range(self.touch_first[u], self.touch_first[u + 1]):
-                    if not self.taken[e]:
+                for e in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+                    if not self.frontiers.taken[e]:
                         part = pace // others
-                        if part > self.weight[e]:
-                            part = self.weight[e]
-                        self.weight[e] -= part
+                        if part > self.relations.weight[e]:
+                            part = self.relations.weight[e]
+                        self.relations.weight[e] = self.relations.weight[e] - part
                         moved += part
-                for e in range(self.touch_first[u], self.touch_first[u + 1]):
-                    if self.taken[e]:
-                        self.weight[e] += moved // taken
-                self.soil(u)
+                for e in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+                    if self.frontiers.taken[e]:
+                        self.relations.weight[e] = self.relations.weight[e] + (moved // taken)
+                self.relations.soil(u)
             if not some:
                 break
         if root:
-            self.weight = best
+            self.relations.weight = best
             self.set_sharing(True)
         return False
 
     cdef bint few_couplers(self) noexcept nogil:
         cdef int u, g, count = 0
-        for u in range(self.U):
-            if self.status[u] == OPEN and self.spans[u]:
+        for u in range(self.space.U):
+            if self.space.status[u] == OPEN and self.relations.spans[u]:
                 count += 1
-        for g in range(self.G):
-            if self.gated[g] and self.status[self.U + g] == OPEN:
+        for g in range(self.space.G):
+            if self.relations.gated[g] and self.space.status[self.space.U + g] == OPEN:
                 count += 1
         return count <= FEW_COUPLERS
 
@@ -224,20 +240,22 @@ cdef class Pricing(Answers):
         cdef bint allowed, closed = False
         cdef Outcome outcome
         self.set_sharing(False)
-        outcome = self.relax(value, now)
+        outcome = self.relaxation.relax(value, now)
         if outcome == IMPOSSIBLE or outcome == CUT:
             closed = True
         elif outcome != LATE:
-            if order(now, bound, self.W) > 0:
-                put(bound, now, self.W)
-            self.trace()
-            self.offer()
-            self.all_chosen()
-            self.true_cost(&self.chosen, real, &allowed)
-            if self.have_best and order(bound, &self.best_cost[0], self.W) >= 0:
+            if order(now, bound, self.relations.W) > 0:
+                put(bound, now, self.relations.W)
+            self.elimination.trace()
+            self.relaxation.offer()
+            self.relaxation.all_chosen()
+            self.incumbent.true_cost(&self.frontiers.chosen, real, &allowed)
+            if self.incumbent.have_best and order(bound, &self.incumbent.best_cost[0], self.relations.W) >= 0:
                 closed = True
-            elif not self.clock.over and allowed and outcome == EXACT and order(real, value, self.W) <= 0 and (
-                not self.zone_limit.size() or self.in_zones(&self.chosen)
+            elif not self.effort.clock.over and allowed and outcome == EXACT and order(
+                real, value, self.relations.W
+            ) <= 0 and (
+                not self.space.domain_limit.size() or self.domains.in_domains(&self.frontiers.chosen)
             ):
                 closed = True
         self.set_sharing(True)

@@ -1,10 +1,16 @@
 from libcpp.vector cimport vector
 
+from extender.search.core.columns cimport Columns
 from extender.search.core.levels cimport Levels
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
+from extender.search.core.space cimport Space
 
 
-cdef class Relations(Levels):
+cdef class Relations:
+    cdef Space space
+    cdef Levels levels
+    cdef Columns c
+    cdef int W                                   # limbs of the costs below; 1 within a stage
     cdef vector[i64] price, eff                  # U*W: by definition; under the decisions
     cdef vector[i64] broken, crack               # G*W: by definition; as counted now
     cdef vector[char] budget_state               # OPEN, IN (paid) or OUT (not exceeded)
@@ -22,7 +28,7 @@ cdef class Relations(Levels):
     cdef vector[int] entry_unit
     cdef vector[int] lifted_first, lifted_unit   # blockers per relevant node
 
-    cdef void relate(self) noexcept nogil
+    cdef void relate(self, vector[char]* gaining) noexcept nogil
     cdef void find_relevant(self) noexcept nogil
     cdef void lay_touches(self) noexcept nogil
     cdef void lay_budgets(self) noexcept nogil

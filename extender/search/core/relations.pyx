@@ -7,53 +7,66 @@ gangs, the state and the price of budgets.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.levels cimport Levels
-from extender.search.core.limbs cimport i64, order, put, zero
+from extender.search.core.packed_cost cimport i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT, WEIGHT_BITS
 
 
-cdef class Relations(Levels):
-    """A region whose nodes know their units."""
+cdef class Relations:
+    """Which units touch which nodes, and what they cost under the decisions of a branch."""
 
-    cdef void relate(self) noexcept nogil:
-        """Step 3: which nodes can gain seats, which units touch them, what couples them."""
-        cdef int u, g, i, b, W = self.W, members
+    def __init__(self, Space space, Levels levels):
+        """The parts it works on."""
+        self.space = space
+        self.levels = levels
+        self.c = space.c
+
+    cdef void relate(self, vector[char]* gaining) noexcept nogil:
+        """Step 3: which nodes can gain seats, which units touch them, what couples them.
+
+        ``gaining`` (N,): the nodes, where the caller knows better; NULL where not.
+        """
+        cdef int u, g, i, b, W = self.levels.full, members
         cdef vector[int] last
-        self.price.assign(self.U * W, 0)
-        self.broken.assign(self.G * W, 0)
-        for g in range(self.G):
+        self.W = W
+        self.price.assign(self.space.U * W, 0)
+        self.broken.assign(self.space.G * W, 0)
+        for g in range(self.space.G):
             for i in range(self.c.broken_first[g], self.c.broken_first[g + 1]):
-                self.pay(&self.broken[g * W], self.c.broken_level[i], self.c.broken_amount[i])
-        for u in range(self.U):
+                self.levels.pay(&self.broken[g * W], self.c.broken_level[i], self.c.broken_amount[i])
+        for u in range(self.space.U):
             for i in range(self.c.cost_first[u], self.c.cost_first[u + 1]):
-                self.pay(&self.price[u * W], self.c.cost_level[i], self.c.cost_amount[i])
-        self.relevant.assign(self.N, 0)
-        self.active.assign(self.N, 0)
-        self.base_slots.assign(self.N, 0)
-        self.find_relevant()
+                self.levels.pay(&self.price[u * W], self.c.cost_level[i], self.c.cost_amount[i])
+        self.relevant.assign(self.space.N, 0)
+        self.active.assign(self.space.N, 0)
+        self.base_slots.assign(self.space.N, 0)
+        if gaining == NULL:
+            self.find_relevant()
+        else:
+            self.relevant = gaining[0]
+            self.active = gaining[0]
         self.lay_touches()
         # Gangs: those that break with the first pod are variables, others are checked.
-        self.gated.assign(self.G, 0)
-        self.loose.assign(self.G, 0)
-        self.gang_first.assign(self.G + 1, 0)
-        for u in range(self.U):
-            if self.status[u] == OPEN and self.c.unit_gang[u] >= 0:
+        self.gated.assign(self.space.G, 0)
+        self.loose.assign(self.space.G, 0)
+        self.gang_first.assign(self.space.G + 1, 0)
+        for u in range(self.space.U):
+            if self.space.status[u] == OPEN and self.c.unit_gang[u] >= 0:
                 self.gang_first[self.c.unit_gang[u] + 1] += 1
-        for g in range(self.G):
+        for g in range(self.space.G):
             members = self.gang_first[g + 1]
             self.gang_first[g + 1] += self.gang_first[g]
-            if members > self.surplus[g] and (
-                self.unbreakable[g] or not self.nothing(&self.broken[g * W])
+            if members > self.space.surplus[g] and (
+                self.space.unbreakable[g] or not self.levels.nothing(&self.broken[g * W])
             ):
-                if self.unbreakable[g]:
-                    self.status[self.U + g] = OUT
-                if self.surplus[g] == 0:
+                if self.space.unbreakable[g]:
+                    self.space.status[self.space.U + g] = OUT
+                if self.space.surplus[g] == 0:
                     self.gated[g] = 1
                 self.loose[g] = 1
-        self.gang_unit.resize(self.gang_first[self.G])
+        self.gang_unit.resize(self.gang_first[self.space.G])
         last = self.gang_first
-        for u in range(self.U):
-            if self.status[u] == OPEN and self.c.unit_gang[u] >= 0:
+        for u in range(self.space.U):
+            if self.space.status[u] == OPEN and self.c.unit_gang[u] >= 0:
                 self.gang_unit[last[self.c.unit_gang[u]]] = u
                 last[self.c.unit_gang[u]] += 1
         self.lay_budgets()
@@ -63,34 +76,30 @@ cdef class Relations(Levels):
         self.fine.assign(self.c.budgets * W, 0)
         self.tuned.assign(self.c.budgets * W, 0)
         self.weight.resize(self.touch_node.size())
-        for u in range(self.U):
+        for u in range(self.space.U):
             for i in range(self.touch_first[u], self.touch_first[u + 1]):
                 self.weight[i] = (<i64>1 << WEIGHT_BITS) // (
                     self.touch_first[u + 1] - self.touch_first[u]
                 )
-        self.dirty.assign(self.N, 1)
+        self.dirty.assign(self.space.N, 1)
         for b in range(self.c.budgets):
-            if self.firm[b]:
+            if self.space.firm[b]:
                 self.budget_state[b] = OUT
-            elif self.allowed_pods[b] == 0:
+            elif self.space.allowed_pods[b] == 0:
                 self.set_budget(b, IN)
 
     cdef void find_relevant(self) noexcept nogil:
         """Which nodes seat more members once everybody is gone."""
         cdef int u, n
-        cdef vector[i64] room = self.avail
-        cdef vector[int] waiting = self.waiting
-        for u in range(self.U):
-            if self.status[u] == OPEN:
-                self.move(u, 1, &room, &waiting)
-        for n in range(self.N):
-            if self.limit[n]:
-                self.base_slots[n] = <int>self.slots(
-                    n, &self.avail[n * self.R] if self.R else NULL, self.waiting[n]
-                )
-                if self.slots(
-                    n, &room[n * self.R] if self.R else NULL, waiting[n]
-                ) > self.base_slots[n]:
+        cdef vector[i64] room = self.space.avail
+        cdef vector[int] waiting = self.space.waiting
+        for u in range(self.space.U):
+            if self.space.status[u] == OPEN:
+                self.space.move(u, 1, &room, &waiting)
+        for n in range(self.space.N):
+            if self.space.limit[n]:
+                self.base_slots[n] = <int>self.space.seats_on(n, &self.space.avail, &self.space.waiting)
+                if self.space.seats_on(n, &room, &waiting) > self.base_slots[n]:
                     self.relevant[n] = 1
                     self.active[n] = 1
 
@@ -99,30 +108,30 @@ cdef class Relations(Levels):
         cdef int u, e, n, i, r, here
         cdef bint some
         cdef vector[int] mark, fill
-        mark.assign(self.N, -1)
+        mark.assign(self.space.N, -1)
         self.touch_first.assign(1, 0)
         self.touch_node.clear()
-        self.home.assign(self.U, -1)
-        self.spans.assign(self.U, 0)
-        self.node_first.assign(self.N + 1, 0)
-        self.lifted_first.assign(self.N + 1, 0)
+        self.home.assign(self.space.U, -1)
+        self.spans.assign(self.space.U, 0)
+        self.node_first.assign(self.space.N + 1, 0)
+        self.lifted_first.assign(self.space.N + 1, 0)
         self.entry_unit.resize(self.c.entry_node.size())
-        for u in range(self.U):
+        for u in range(self.space.U):
             here = 0
             for e in range(self.c.unit_first[u], self.c.unit_first[u + 1]):
                 self.entry_unit[e] = u
                 n = self.c.entry_node[e]
                 some = False
-                for r in range(self.R):
-                    some = some or self.c.releases[e * self.R + r] > 0
-                if self.relevant[n] and self.status[u] == OPEN and some:
+                for r in range(self.space.R):
+                    some = some or self.c.releases[e * self.space.R + r] > 0
+                if self.relevant[n] and self.space.status[u] == OPEN and some:
                     self.touch_node.push_back(n)
                     mark[n] = u
                     here += 1
                     self.node_first[n + 1] += 1
             for e in range(self.c.lift_first[u], self.c.lift_first[u + 1]):
                 n = self.c.lift_node[e]
-                if self.relevant[n] and self.status[u] == OPEN:
+                if self.relevant[n] and self.space.status[u] == OPEN:
                     self.lifted_first[n + 1] += 1
                     if mark[n] != u:
                         self.touch_node.push_back(n)
@@ -132,28 +141,28 @@ cdef class Relations(Levels):
                 self.home[u] = self.touch_node.back()
             elif here > 1:
                 self.spans[u] = 1
-            elif self.status[u] == OPEN:
-                self.status[u] = OUT
-        for n in range(self.N):
+            elif self.space.status[u] == OPEN:
+                self.space.status[u] = OUT
+        for n in range(self.space.N):
             self.node_first[n + 1] += self.node_first[n]
             self.lifted_first[n + 1] += self.lifted_first[n]
-        self.node_entry.resize(self.node_first[self.N])
-        self.lifted_unit.resize(self.lifted_first[self.N])
+        self.node_entry.resize(self.node_first[self.space.N])
+        self.lifted_unit.resize(self.lifted_first[self.space.N])
         fill = self.node_first
-        for u in range(self.U):
+        for u in range(self.space.U):
             for e in range(self.c.unit_first[u], self.c.unit_first[u + 1]):
                 n = self.c.entry_node[e]
                 some = False
-                for r in range(self.R):
-                    some = some or self.c.releases[e * self.R + r] > 0
-                if self.relevant[n] and self.status[u] == OPEN and some:
+                for r in range(self.space.R):
+                    some = some or self.c.releases[e * self.space.R + r] > 0
+                if self.relevant[n] and self.space.status[u] == OPEN and some:
                     self.node_entry[fill[n]] = e
                     fill[n] += 1
         fill = self.lifted_first
-        for u in range(self.U):
+        for u in range(self.space.U):
             for e in range(self.c.lift_first[u], self.c.lift_first[u + 1]):
                 n = self.c.lift_node[e]
-                if self.relevant[n] and self.status[u] == OPEN:
+                if self.relevant[n] and self.space.status[u] == OPEN:
                     self.lifted_unit[fill[n]] = u
                     fill[n] += 1
 
@@ -161,16 +170,16 @@ cdef class Relations(Levels):
         cdef int u, i, b
         cdef vector[int] fill
         self.budget_first.assign(self.c.budgets + 1, 0)
-        for u in range(self.U):
-            if self.status[u] == OPEN:
+        for u in range(self.space.U):
+            if self.space.status[u] == OPEN:
                 for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     self.budget_first[self.c.use_budget[i] + 1] += 1
         for b in range(self.c.budgets):
             self.budget_first[b + 1] += self.budget_first[b]
         self.budget_unit.resize(self.budget_first[self.c.budgets])
         fill = self.budget_first
-        for u in range(self.U):
-            if self.status[u] == OPEN:
+        for u in range(self.space.U):
+            if self.space.status[u] == OPEN:
                 for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     b = self.c.use_budget[i]
                     self.budget_unit[fill[b]] = u
@@ -182,7 +191,7 @@ cdef class Relations(Levels):
         self.budget_state[b] = <char>state
         if state == IN:
             zero(price, self.W)
-            self.pay(price, self.c.budget_level[b], 1)
+            self.levels.pay(price, self.c.budget_level[b], 1)
             self.set_fine(b, price)
         else:
             self.set_fine(b, &self.tuned[b * self.W])
@@ -215,21 +224,19 @@ cdef class Relations(Levels):
 
     cdef void set_unit(self, int u, int state) noexcept nogil:
         cdef int i, n
-        if self.status[u] == IN:
-            self.move(u, -1, &self.avail, &self.waiting)
+        if self.space.status[u] == IN:
+            self.space.move(u, -1, &self.space.avail, &self.space.waiting)
         if state == IN:
-            self.move(u, 1, &self.avail, &self.waiting)
-        if self.status[u] == IN or state == IN:
+            self.space.move(u, 1, &self.space.avail, &self.space.waiting)
+        if self.space.status[u] == IN or state == IN:
             for i in range(self.touch_first[u], self.touch_first[u + 1]):
                 n = self.touch_node[i]
-                self.base_slots[n] = <int>self.slots(
-                    n, &self.avail[n * self.R] if self.R else NULL, self.waiting[n]
-                )
-        self.status[u] = <char>state
+                self.base_slots[n] = <int>self.space.seats_on(n, &self.space.avail, &self.space.waiting)
+        self.space.status[u] = <char>state
         self.soil(u)
 
     cdef void set_gang(self, int g, int state) noexcept nogil:
         cdef int i
-        self.status[self.U + g] = <char>state
+        self.space.status[self.space.U + g] = <char>state
         for i in range(self.gang_first[g], self.gang_first[g + 1]):
             self.soil(self.gang_unit[i])

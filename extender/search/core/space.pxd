@@ -1,13 +1,12 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.columns cimport Columns
-from extender.search.core.limbs cimport i64
+from extender.search.core.packed_cost cimport i64
 
 
 cdef class Space:
     cdef Columns c
-    cdef int W, R, N, U, G, V                    # limbs, resources, nodes, units, gangs, U + G
-    cdef int full                                # limbs of a true cost; W is 1 within a stage
+    cdef int R, N, U, G, V                       # resources, nodes, units, gangs, U + G
     cdef int first_level                         # less important levels are the ones paid
     cdef i64 need
     cdef readonly bint possible, settled_free
@@ -19,9 +18,10 @@ cdef class Space:
     cdef vector[i64] room0, avail                # N*R: with the gone units; with IN units too
     cdef vector[int] waiting0, waiting           # N: blockers still there, likewise
     cdef vector[int] limit                       # N: members at most, room aside
-    cdef vector[int] zone, zone_limit            # N: zone or -1; per zone: members at most
+    cdef vector[int] domain, domain_limit            # N: domain or -1; per domain: members at most
 
     cdef i64 slots(self, int n, const i64* room, int waiting) noexcept nogil
+    cdef i64 seats_on(self, int n, vector[i64]* room, vector[int]* waiting) noexcept nogil
     cdef void move(self, int unit, int sign, vector[i64]* room, vector[int]* waiting) noexcept nogil
     cdef i64 total(self, vector[i64]* room, vector[int]* waiting) noexcept nogil
     cdef void open_room(self) noexcept nogil

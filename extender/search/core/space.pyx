@@ -8,17 +8,17 @@ levels whose units suffice are kept; dearer units are dropped.
 from libcpp.vector cimport vector
 
 from extender.search.core.columns cimport Columns
-from extender.search.core.limbs cimport i64, order, put, wide
+from extender.search.core.packed_cost cimport i64, order, put, wide
 from extender.search.core.states cimport OPEN, IN, OUT
 
 
 cdef class Space:
     """Nodes, room and units of one region."""
 
-    def enter(
-        self, Columns columns, bytes inside, gone, kept, i64 need, zone, zone_limit
+    def __init__(
+        self, Columns columns, bytes inside, gone, kept, i64 need, domain, domain_limit
     ):
-        """Steps 1 and 2: see Region."""
+        """Steps 1 and 2: see BranchAndBound for what is given."""
         cdef const unsigned char[::1] mask = inside
         cdef int n
         self.c = columns
@@ -29,9 +29,9 @@ cdef class Space:
         self.V = self.U + self.G
         self.need = columns.need if need < 0 else need
         self.settle_decided(gone, kept)
-        if zone is not None:
-            self.zone = zone
-            self.zone_limit = zone_limit
+        if domain is not None:
+            self.domain = domain
+            self.domain_limit = domain_limit
         self.limit.resize(self.N)
         for n in range(self.N):
             if mask[n]:
@@ -87,6 +87,10 @@ cdef class Space:
                     most = fit
         return most
 
+    cdef i64 seats_on(self, int n, vector[i64]* room, vector[int]* waiting) noexcept nogil:
+        """As slots, of node n's part of the whole room."""
+        return self.slots(n, &room[0][n * self.R] if self.R else NULL, waiting[0][n])
+
     cdef void move(self, int unit, int sign, vector[i64]* room, vector[int]* waiting) noexcept nogil:
         """Release (sign 1) or put back (-1) one unit's amounts."""
         cdef int e, r, n
@@ -101,16 +105,16 @@ cdef class Space:
         cdef int n, z
         cdef i64 found = 0, here
         cdef vector[i64] inside
-        inside.assign(self.zone_limit.size(), 0)
+        inside.assign(self.domain_limit.size(), 0)
         for n in range(self.N):
             if self.limit[n]:
-                here = self.slots(n, &room[0][n * self.R] if self.R else NULL, waiting[0][n])
-                if inside.size() and self.zone[n] >= 0:
-                    inside[self.zone[n]] += here
+                here = self.seats_on(n, room, waiting)
+                if inside.size() and self.domain[n] >= 0:
+                    inside[self.domain[n]] += here
                 else:
                     found += here
         for z in range(<int>inside.size()):
-            found += min(inside[z], <i64>self.zone_limit[z])
+            found += min(inside[z], <i64>self.domain_limit[z])
         return found
 
     cdef void open_room(self) noexcept nogil:
@@ -269,7 +273,7 @@ cdef class Space:
         rows = []
         for n in range(self.N):
             if self.limit[n]:
-                members = self.slots(n, &room[n * self.R] if self.R else NULL, waiting[n])
+                members = self.seats_on(n, &room, &waiting)
                 if members > 0:
                     rows.append((n not in freed, -members, n))
         rows.sort()

@@ -11,24 +11,24 @@ from pathlib import Path
 import pytest
 
 from extender.search import solver
-from extender.search.core import kernel
+from extender.search.core import branch_and_bound
 from tests.search.core.doors import faults
 
 BUILD = os.environ["PODGROUP_BUILD"]
-CORE = Path(kernel.__file__).parent
+CORE = Path(branch_and_bound.__file__).parent
 TREE = CORE.parents[2]
 
 
 def test_every_part_that_runs_is_instrumented() -> None:
     assert solver.BACKEND == "compiled"
     assert TREE.parts[-2:] == ("build", BUILD)
-    parts = sorted(path.stem for path in CORE.glob("*.pyx"))
+    parts = sorted(path.relative_to(CORE).with_suffix("") for path in CORE.rglob("*.pyx"))
     assert len(parts) > 20
     for part in parts:
-        module = importlib.import_module(f"extender.search.core.{part}")
+        module = importlib.import_module(".".join(("extender.search.core", *part.parts)))
         assert module.__file__ is not None
         library = Path(module.__file__)
-        assert library.parent == CORE, part
+        assert library.parent == (CORE / part).parent, part
         assert b"__ubsan_handle" in library.read_bytes(), part
         assert (b"__asan_report" in library.read_bytes()) == (BUILD == "sanitized"), part
 
@@ -70,4 +70,4 @@ def test_a_place_outside_a_memory_view_is_an_error() -> None:
 
 def test_none_is_no_problem_to_solve() -> None:
     with pytest.raises(TypeError):
-        kernel.Region(None, b"")  # type: ignore[arg-type]
+        branch_and_bound.BranchAndBound(None, b"")  # type: ignore[arg-type]

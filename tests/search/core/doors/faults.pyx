@@ -3,7 +3,7 @@
 
 from libcpp.vector cimport vector
 
-from extender.search.core.limbs cimport i64, plus
+from extender.search.core.packed_cost cimport i64, plus
 
 
 def overflow(i64 a, i64 b):

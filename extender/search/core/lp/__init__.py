@@ -1,0 +1,1 @@
+"""A linear program over groups of choices: basis and primal simplex, nothing of the search."""

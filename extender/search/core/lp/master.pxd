@@ -1,0 +1,10 @@
+from extender.search.core.lp.basis cimport Basis
+
+
+cdef class Master(Basis):
+    cdef int scan                                # where the next section begins
+
+    cdef bint solve(self, int pivots) noexcept nogil
+    cdef int entering(self) noexcept nogil
+    cdef bint enter(self, int column) noexcept nogil
+    cdef void replace_key(self, int h, int p, double by) noexcept nogil

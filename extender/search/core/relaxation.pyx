@@ -1,0 +1,177 @@
+# distutils: language = c++
+"""Step 5, the relaxation of a branch: its bound, and the answer that comes out of it."""
+
+from libcpp.vector cimport vector
+
+from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, mckp_solve
+from extender.search.core.clock cimport late
+from extender.search.core.packed_cost cimport i64, minus, order, plus, put, zero
+from extender.search.core.states cimport IN, OUT
+
+cdef i64 CHOICE_PATIENCE = 60000000
+
+
+cdef class Relaxation:
+    """Elimination, limits of domains and the knapsack, one after the other."""
+
+    def __init__(
+        self, Space space, Levels levels, Relations relations, Effort effort, Frontiers
+        frontiers, Elimination elimination, DomainLimits domains, Incumbent incumbent,
+    ):
+        """The parts it works on."""
+        self.space = space
+        self.levels = levels
+        self.relations = relations
+        self.effort = effort
+        self.frontiers = frontiers
+        self.elimination = elimination
+        self.domains = domains
+        self.incumbent = incumbent
+        self.c = space.c
+
+    cdef void lay_relaxation(self) noexcept nogil:
+        """Nothing frozen yet."""
+        self.frozen_cost.assign(self.relations.W, 0)
+        self.base.assign(self.relations.W, 0)
+        self.raw.assign(self.relations.W, 0)
+        self.frozen_seats = 0
+
+    cdef void base_cost(self) noexcept nogil:
+        """base: what the decisions made so far cost."""
+        cdef int u, g, b, w, W = self.relations.W
+        put(&self.base[0], &self.levels.extra[0], W)
+        plus(&self.base[0], &self.frozen_cost[0], W)
+        for u in range(self.space.U):
+            if self.space.status[u] == IN and not self.space.is_free[u]:
+                plus(&self.base[0], &self.relations.eff[u * W], W)
+        for g in range(self.space.G):
+            if self.space.status[self.space.U + g] == IN:
+                plus(&self.base[0], &self.relations.crack[g * W], W)
+        for b in range(self.c.budgets):
+            for w in range(W):
+                self.base[w] -= self.relations.fine[b * W + w] * self.space.allowed_pods[b]
+
+    cdef i64 missing(self) noexcept nogil:
+        cdef int n, z
+        cdef i64 seats = self.frozen_seats
+        cdef vector[i64] inside
+        inside.assign(self.space.domain_limit.size(), 0)
+        for n in range(self.space.N):
+            if self.space.limit[n] and (self.relations.active[n] or not self.relations.relevant[n]):
+                if inside.size() and self.space.domain[n] >= 0:
+                    inside[self.space.domain[n]] += self.relations.base_slots[n]
+                else:
+                    seats += self.relations.base_slots[n]
+        for z in range(<int>inside.size()):
+            seats += min(inside[z], <i64>self.space.domain_limit[z])
+        return self.space.need - seats
+
+    cdef void mark_too_short(self) noexcept nogil:
+        """A frontier cut at an earlier, smaller demand is rebuilt when more is missing."""
+        cdef int n
+        if self.frontiers.demand > self.widest_demand:
+            self.widest_demand = self.frontiers.demand
+            for n in range(self.space.N):
+                if self.relations.active[n]:
+                    self.relations.dirty[n] = 1
+
+    cdef Outcome relax(self, i64* value, i64* bound) noexcept nogil:
+        """Steps 3 to 5 under the decisions so far: cost of the relaxed answer, its bound.
+
+        ``pick`` and the factors then describe the answer for ``trace``. Nothing is
+        set when the outcome is IMPOSSIBLE, CUT (not below the best answer) or LATE.
+        """
+        cdef int W = self.relations.W
+        cdef const i64* limit = NULL
+        cdef Outcome outcome = EXACT
+        self.effort.branches += 1
+        self.base_cost()
+        self.frontiers.demand = self.missing()
+        self.elimination.pick.w = W
+        self.elimination.pick.demand = self.frontiers.demand
+        self.elimination.pick.patience = CHOICE_PATIENCE
+        self.elimination.pick.work = 0
+        zero(bound, W)
+        zero(value, W)
+        if self.frontiers.demand > 0:
+            self.mark_too_short()
+            if not self.elimination.eliminate():
+                return LATE
+            if self.space.domain_limit.size():
+                self.domains.merge_domains()
+                if late(&self.effort.clock):
+                    return LATE
+            if self.incumbent.have_best:
+                put(value, &self.incumbent.best_cost[0], W)
+                minus(value, &self.base[0], W)
+                limit = value
+            outcome = mckp_solve(&self.elimination.pick, limit)
+            self.effort.work += self.elimination.pick.work
+            if outcome == IMPOSSIBLE or outcome == CUT:
+                return outcome
+            put(bound, &self.elimination.pick.bound[0], W)
+            put(value, &self.elimination.pick.value[0], W)
+            if self.space.domain_limit.size():
+                self.domains.part_domains()
+        else:
+            self.elimination.forget_groups()
+        plus(bound, &self.base[0], W)
+        plus(value, &self.base[0], W)
+        put(&self.raw[0], bound, W)
+        self.levels.raise_fields(bound)
+        return outcome
+
+    cdef void offer(self) noexcept nogil:
+        """The traced units, those decided and those frozen: an answer, if allowed."""
+        cdef int u
+        cdef vector[char] mine = self.frontiers.chosen
+        for u in range(self.space.U):
+            if self.space.status[u] == IN or self.frontiers.frozen[u] == 2:
+                mine[u] = 1
+        self.incumbent.keep_if_better(&mine)
+
+    cdef void offer_greedy(self) noexcept nogil:
+        """Everything, less what can be put back, dearest first: the plain way to an answer."""
+        cdef int u
+        cdef vector[char] mine
+        mine.assign(self.space.U, 0)
+        for u in range(self.space.U):
+            if self.space.status[u] != OUT:
+                mine[u] = 1
+        self.incumbent.keep_if_better(&mine)
+
+    cdef void all_chosen(self) noexcept nogil:
+        cdef int u
+        for u in range(self.space.U):
+            if self.space.status[u] == IN or self.frontiers.frozen[u] == 2:
+                self.frontiers.chosen[u] = 1
+
+    cdef void count_budgets(self, vector[int]* used) noexcept nogil:
+        """Pods that the decided, frozen and traced units take from each budget."""
+        cdef int u, i
+        used.assign(self.c.budgets, 0)
+        if not self.c.budgets:
+            return
+        self.all_chosen()
+        for u in range(self.space.U):
+            if self.frontiers.chosen[u]:
+                for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                    used[0][self.c.use_budget[i]] += self.c.use_pods[i]
+
+    cdef bint exceeded(self) noexcept nogil:
+        """Whether the traced answer takes more than a budget or a gang's surplus has left."""
+        cdef int b, g, u
+        cdef vector[int] used, gone
+        self.count_budgets(&used)
+        for b in range(self.c.budgets):
+            if self.relations.budget_state[b] != IN and used[b] > self.space.allowed_pods[b]:
+                return True
+        self.all_chosen()
+        gone.assign(self.space.G, 0)
+        for u in range(self.space.U):
+            if self.frontiers.chosen[u] and self.c.unit_gang[u] >= 0:
+                gone[self.c.unit_gang[u]] += 1
+        for g in range(self.space.G):
+            if self.relations.loose[g] and not self.relations.gated[g] and gone[g] > self.space.surplus[g]:
+                return True
+        return False
