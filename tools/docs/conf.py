@@ -56,6 +56,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
             "docs/mutation",
             "docs/actuation",
             "docs/nominations",
+            "docs/fairness",
             "docs/reliability",
             "docs/benchmarks/README",
         ],
