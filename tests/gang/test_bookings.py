@@ -12,13 +12,15 @@ from tests.gang.world import NOW, pod
 TURN = replace(FAST, fairness=FairnessSettings(booking=True, patience_seconds=1.0, idle_share=1.0))
 
 
-async def batch(rig: Rig, name: str, *, on: str = "", cpu: str = "4", limit: int = 0) -> None:
+async def batch(
+    rig: Rig, name: str, *, on: str = "", cpu: str = "4", limit: int = 0, cls: str = "same"
+) -> None:
     """A pod of no gang that is made to end; ``limit``: its activeDeadlineSeconds."""
     spec = {
         "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
         "terminationGracePeriodSeconds": 0,
         "restartPolicy": "Never",
-        "priorityClassName": "same",
+        "priorityClassName": cls,
     }
     if on:
         spec["nodeName"] = on
@@ -42,8 +44,9 @@ def kept(rig: Rig) -> dict[str, int]:
     """Cores kept of each node for booked starts."""
     booked = rig.coordinator.book.booked
     return {
-        node: sum(dict(hold.requests).get("cpu", 0) // 1000 for hold in booked.on(node))
+        node: sum(dict(hold.requests).get("cpu", 0) // 1000 for hold in holds)
         for node in sorted(booked.nodes())
+        if (holds := booked.on(node))
     }
 
 
@@ -110,6 +113,23 @@ async def test_only_who_is_surely_gone_by_then_goes_in_between() -> None:
         assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
         await rig.remove("short")
         await rig.until(lambda: kept(rig) == {"n0": 3}, "what it had is kept again")
+
+
+async def test_nobody_evicts_an_awaited_pod_for_room_that_is_then_kept_from_it() -> None:
+    async with Rig(TURN) as rig:
+        await rig.nodes(2)
+        await rig.classes(same=5, less=4)
+        await batch(rig, "awaited", on="n0", cls="less")
+        await batch(rig, "two", on="n1")
+        await waiting_gang(rig)
+        await rig.until(lambda: is_booked(rig), "the gang is booked")
+        assert kept(rig) == {}, "nothing is free yet"
+        await rig.pod("single", cls="same", cpu="4")
+        answer = await rig.preempt("single", n0=["awaited"])
+        assert answer.candidates == {}, "filter would refuse it the node afterwards"
+        assert (await rig.filter("single", "n0")).node_names == ["n0"], "nothing is kept yet"
+        [booking] = rig.coordinator.bookings.describe()
+        assert booking["keeps"] == {}
 
 
 async def test_another_gang_is_planned_around_a_booked_start() -> None:

@@ -398,7 +398,7 @@ class Bookings:
                 counted = list(pure.waited_for(booking, there, self._end))
                 waits = waits or bool(counted)
                 amounts = pure.claim(booking, name, there, self._end)
-                if amounts:
+                if amounts or counted:
                     hold = pure.as_hold(booking, name, amounts)
                     uids = frozenset(pod.uid for pod in counted)
                     claims.setdefault(name, []).append(Claim(hold, booking.start, uids))
