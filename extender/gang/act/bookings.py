@@ -196,7 +196,7 @@ class Bookings:
             now = self._clocks.monotonic()
             if now < self._next_new:
                 return
-            if now >= self._again(gang.key) and self._makes_way(gang):
+            if now >= self._again(gang.key) and self._displaced(gang) is not None:
                 self._cursor = urgency_of(gang)
                 await self._make(gang)
         self._cursor = None
@@ -276,17 +276,20 @@ class Bookings:
                     pure.add(taken.setdefault(name, {}), pure.asked(other, name).items(), 1)
         return taken
 
-    def _makes_way(self, gang: Gang) -> bool:
-        """Whether it may be booked beside the others, or in the place of a less urgent one."""
+    def _displaced(self, gang: Gang) -> list[GangKey] | None:
+        """Return who has to make way for it to be booked; None where it has no turn.
+
+        A booked gang keeps its place, and only a more urgent one takes it.
+        """
+        if gang.key in self._booked:
+            return []
         domain = pure.domain_of(gang, self._snapshot())
         beside = [each for each in self._booked.values() if each.domain & domain]
-        if len(beside) < self._settings.booked_per_domain:
-            return True
-        least = min(beside, key=lambda each: (each.priority, -each.made))
-        if least.priority >= gang.preemptor_priority:
-            return False
-        self._drop(least.gang, f"the more urgent {gang.key} has its turn")
-        return True
+        many = len(beside) - self._settings.booked_per_domain + 1
+        least = sorted(beside, key=lambda each: (each.priority, -each.made))[: max(0, many)]
+        if any(each.priority >= gang.preemptor_priority for each in least):
+            return None
+        return [each.gang for each in least]
 
     def _again(self, key: GangKey) -> float:
         tried = self._tried.get(key)
@@ -302,6 +305,9 @@ class Bookings:
         before = self._booked.get(gang.key)
         began = self._clocks.monotonic()
         answer = await self._earliest(gang)
+        displaced = self._displaced(gang)
+        if displaced is None:
+            answer = "others were booked on its nodes meanwhile"
         now = self._clocks.monotonic()
         if isinstance(answer, str):
             tried = self._tried.get(gang.key)
@@ -316,6 +322,8 @@ class Bookings:
         self._tried[gang.key] = _Tried(now + AGAIN_SECONDS, AGAIN_SECONDS, "", now, self._ended)
         if before is not None:
             answer = replace(answer, made=before.made)
+        for key in displaced or ():  # only now: it is sure that their room is of use to it
+            self._drop(key, f"the more urgent {gang.key} has its turn")
         self._booked[gang.key] = answer
         if before is None or before.start != answer.start:
             self._tell(_story(answer))

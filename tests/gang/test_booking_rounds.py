@@ -1,0 +1,146 @@
+"""Rounds of booked starts by hand: real searches on a cluster that a test changes in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from extender.gang.act.book import Book
+from extender.gang.act.bookings import Bookings
+from extender.gang.act.clocks import Clocks
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
+from extender.groups.resolver import Resolver
+from extender.model.fairness import FairnessSettings
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, GroupObject, Node, Pod, PodShape
+from extender.model.plan import Code, Hold, Plan, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from tests.gang.world import NOW, gang_key, group, node, pod, snapshot
+
+
+class Desk:
+    """Bookings over a cluster of nodes that batch pods fill; all its gangs were refused."""
+
+    def __init__(self, nodes: Iterable[Node], pods: Iterable[Pod], **settings: float) -> None:
+        self.nodes = list(nodes)
+        self.pods = list(pods)
+        self.groups: list[GroupObject] = []
+        self.seconds = 0.0
+        self.asked: list[GangKey] = []
+        self._generation = 0
+        self._resolver = Resolver(Settings().groups)
+        self._planner = Planner(Settings(), self._resolver)
+        self.book = Book()
+        self.state = self.look()
+        wanted = {"patience_seconds": 1.0, "idle_share": 1.0, **settings}
+        self.bookings = Bookings(
+            FairnessSettings(booking=True, **wanted),  # type: ignore[arg-type]
+            self.book,
+            Clocks(monotonic=lambda: self.seconds, wall=lambda: NOW + self.seconds),
+            lambda: self.state,
+            self.resolve,
+            lambda key: Refusal(gang=key, code=Code.INFEASIBLE, message="it fits nowhere"),
+            self.search,
+        )
+
+    def look(self) -> Snapshot:
+        """The cluster as it is now."""
+        self._generation += 1
+        self.state = snapshot(
+            self.nodes,
+            self.pods,
+            self.groups,
+            generation=self._generation,
+            now=NOW + self.seconds,
+        )
+        return self.state
+
+    def resolve(self, key: GangKey) -> Gang:
+        return self._resolver.resolve(key, self.state)
+
+    async def search(self, gang: Gang, state: Snapshot, holds: tuple[Hold, ...]) -> Plan | Refusal:
+        self.asked.append(gang.key)
+        return self._planner.plan(GangQuestion(gang, state, holds))
+
+    def gang(self, name: str, count: int, priority: int, zone: str = "") -> None:
+        """A gang whose members need a whole node each; ``zone``: of those with that label."""
+        shape = PodShape(node_selector=(("zone", zone),)) if zone else None
+        self.groups.append(group(name, count, priority=priority))
+        self.pods += [
+            pod(f"{name}-{i}", group=name, priority=priority, shape=shape) for i in range(count)
+        ]
+        self.look()
+
+    async def round(self, seconds: float = 0.0) -> None:
+        """One round, after so long."""
+        self.seconds += seconds
+        self.look()
+        await self.bookings.round([gang_key(each.name) for each in self.groups])
+
+    @property
+    def booked(self) -> set[str]:
+        told = self.bookings.describe()
+        return {each["gang"].split("/")[-1] for each in told if each["booked"]}
+
+
+def batch(name: str, on: str, **how: object) -> Pod:
+    """A pod that is made to end, nobody knows when, and that no gang here may evict."""
+    return replace(pod(name, on=on, priority=9, cpu=4), **how)  # type: ignore[arg-type]
+
+
+def full(count: int, **how: object) -> tuple[list[Node], list[Pod]]:
+    nodes = [node(f"n{i}", labels={"zone": "even" if i % 2 == 0 else "odd"}) for i in range(count)]
+    return nodes, [batch(f"b{i}", f"n{i}", **how) for i in range(count)]
+
+
+async def test_who_cannot_be_booked_displaces_nobody() -> None:
+    nodes, pods = full(3)
+    pods[2] = replace(pods[2], endless=True)
+    desk = Desk(nodes, pods)
+    desk.gang("fits", 2, 5)
+    desk.gang("never", 3, 6)
+    await desk.round()
+    assert desk.booked == {"fits"}
+    [before] = (each for each in desk.bookings.describe() if each["booked"])
+    for _ in range(20):
+        await desk.round(3.0)
+        [now] = (each for each in desk.bookings.describe() if each["booked"])
+        assert (now["gang"], now["since"]) == (before["gang"], before["since"])
+    assert desk.asked.count(gang_key("never")) > 2, "it was tried again meanwhile"
+
+
+async def test_who_is_more_urgent_and_can_be_booked_displaces() -> None:
+    desk = Desk(*full(2))
+    desk.gang("fits", 2, 5)
+    await desk.round()
+    assert desk.booked == {"fits"}
+    desk.gang("more", 2, 6)
+    await desk.round(3.0)
+    assert desk.booked == {"more"}
+    await desk.round(3.0)
+    assert desk.booked == {"more"}
+
+
+async def test_all_that_are_beside_make_way() -> None:
+    desk = Desk(*full(2))
+    desk.gang("even", 1, 5, "even")
+    desk.gang("odd", 1, 4, "odd")
+    await desk.round()
+    assert desk.booked == {"even", "odd"}, "they share no node"
+    desk.gang("both", 2, 6)
+    await desk.round(3.0)
+    assert desk.booked == {"both"}
+
+
+async def test_nobody_makes_way_where_one_of_them_is_not_less_urgent() -> None:
+    desk = Desk(*full(4))
+    desk.gang("even", 1, 7, "even")
+    desk.gang("odd", 1, 4, "odd")
+    await desk.round()
+    assert desk.booked == {"even", "odd"}
+    desk.gang("both", 1, 6)
+    await desk.round(3.0)
+    assert desk.booked == {"even", "odd"}
