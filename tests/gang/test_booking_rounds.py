@@ -144,3 +144,28 @@ async def test_nobody_makes_way_where_one_of_them_is_not_less_urgent() -> None:
     desk.gang("both", 1, 6)
     await desk.round(3.0)
     assert desk.booked == {"even", "odd"}
+
+
+async def test_an_enforced_end_stays_sure_where_an_earlier_one_is_likely() -> None:
+    desk = Desk(*full(2, limit=5000), idle_share=0.2)
+    desk.bookings.run_times.ended(pod("q", on="n0", started=NOW - 600), NOW)
+    desk.gang("big", 2, 5)
+    await desk.round()
+    assert desk.booked == {"big"}, "nobody has to guess until when room could stand idle"
+    [told] = desk.bookings.describe()
+    assert [each["sure"] for each in told["waitsFor"]] == [True, True]
+
+
+async def test_who_was_let_in_is_counted_on_whatever_is_observed_later() -> None:
+    desk = Desk(*full(2, limit=5000))
+    desk.gang("big", 2, 5)
+    await desk.round()
+    desk.pods = [each for each in desk.pods if each.name != "b0"]
+    desk.pods.append(batch("between", "n0", limit=3000, started=NOW))
+    desk.look()
+    desk.bookings.run_times.ended(pod("q", on="n0", started=NOW - 600), NOW)
+    asked = len(desk.asked)
+    await desk.round(3.0)
+    assert desk.booked == {"big"}
+    assert len(desk.asked) == asked, "nothing has to be worked out again"
+    assert [each for name in ("n0", "n1") for each in desk.book.booked.on(name)] == []

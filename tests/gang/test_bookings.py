@@ -235,9 +235,12 @@ def test_a_pod_says_when_it_ends() -> None:
     running = pod("p", on="n0", started=NOW - 100)
     assert end_of(running, NOW, times) == End(None)
     assert end_of(replace(running, endless=True), NOW, times) is None
-    assert end_of(replace(running, limit=300), NOW, times) == End(NOW + 230, sure=True)
+    assert end_of(replace(running, limit=300), NOW, times) == End(NOW + 230, by=NOW + 230)
     said = {"podgroup-extender.io/expected-run-seconds": "150"}
     assert end_of(replace(running, annotations=said), NOW, times) == End(NOW + 50)
     assert end_of(replace(running, annotations=said), NOW + 60, times) == End(None), "it is late"
     times.ended(pod("q", on="n0", started=NOW - 500), NOW)
     assert end_of(running, NOW, times) == End(NOW + 400)
+    assert end_of(replace(running, limit=9000), NOW, times) == End(NOW + 400, by=NOW + 8930), (
+        "that an earlier end is likely takes nothing from the limit"
+    )

@@ -370,7 +370,7 @@ class Bookings:
             booking = pure.booked(gang, plan, None, snapshot, domain)
         else:
             booking = pure.booked(gang, best[1], best[0], snapshot, domain)
-            if all(ends[uid].sure for uid in booking.awaited):
+            if all(ends[uid].by is not None for uid in booking.awaited):
                 return booking
         share, resource = pure.idle_share(booking, snapshot)
         if share > self._settings.idle_share:
@@ -429,4 +429,6 @@ def _story(booking: Booking) -> Refusal:
 
 
 def _told(end: End) -> dict[str, object]:
-    return {"ends": None if end.at is None else rfc3339(end.at), "sure": end.sure}
+    """``sure``: a kubelet sees to an end, be it a later one than is likely."""
+    at, by = (None if each is None else rfc3339(each) for each in (end.at, end.by))
+    return {"ends": at, "endsBy": by, "sure": by is not None}
