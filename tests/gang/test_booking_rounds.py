@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import Book
@@ -30,6 +31,8 @@ class Desk:
         self.groups: list[GroupObject] = []
         self.seconds = 0.0
         self.asked: list[GangKey] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Called while the planner works."""
         self._generation = 0
         self._resolver = Resolver(Settings().groups)
         self._planner = Planner(Settings(), self._resolver)
@@ -63,7 +66,9 @@ class Desk:
 
     async def search(self, gang: Gang, state: Snapshot, holds: tuple[Hold, ...]) -> Plan | Refusal:
         self.asked.append(gang.key)
-        return self._planner.plan(GangQuestion(gang, state, holds))
+        answer = self._planner.plan(GangQuestion(gang, state, holds))
+        self.meanwhile()
+        return answer
 
     def gang(self, name: str, count: int, priority: int, zone: str = "") -> None:
         """A gang whose members need a whole node each; ``zone``: of those with that label."""
@@ -169,3 +174,41 @@ async def test_who_was_let_in_is_counted_on_whatever_is_observed_later() -> None
     assert desk.booked == {"big"}
     assert len(desk.asked) == asked, "nothing has to be worked out again"
     assert [each for name in ("n0", "n1") for each in desk.book.booked.on(name)] == []
+
+
+def cordoned(desk: Desk) -> None:
+    desk.nodes[0] = replace(desk.nodes[0], unschedulable=True)
+
+
+def shrunk(desk: Desk) -> None:
+    desk.pods = [each for each in desk.pods if each.name != "big-0"]
+
+
+def more_urgent(desk: Desk) -> None:
+    desk.pods.append(pod("urgent", on="n0", priority=10, cpu=4))
+
+
+def grown(desk: Desk) -> None:
+    desk.pods = [
+        replace(each, requests=(("cpu", 9000), ("pods", 1))) if each.name == "big-0" else each
+        for each in desk.pods
+    ]
+
+
+@pytest.mark.parametrize("change", [cordoned, shrunk, more_urgent, grown])
+async def test_what_changed_while_it_was_worked_out_is_not_booked(
+    change: Callable[[Desk], None],
+) -> None:
+    desk = Desk(*full(2))
+    desk.gang("big", 2, 5)
+
+    def meanwhile() -> None:
+        change(desk)
+        desk.look()
+        desk.meanwhile = lambda: None
+
+    desk.meanwhile = meanwhile
+    await desk.bookings.round([gang_key("big")])
+    assert desk.asked
+    assert desk.booked == set()
+    assert desk.book.booked.nodes() == set()

@@ -308,6 +308,8 @@ class Bookings:
         displaced = self._displaced(gang)
         if displaced is None:
             answer = "others were booked on its nodes meanwhile"
+        elif isinstance(answer, Booking):
+            answer = self._outdated(answer) or answer
         now = self._clocks.monotonic()
         if isinstance(answer, str):
             tried = self._tried.get(gang.key)
@@ -336,6 +338,18 @@ class Bookings:
             waits_for=len(answer.awaited),
         )
         self._keep()
+
+    def _outdated(self, booking: Booking) -> str:
+        """Return why what was worked out is not so any more: others went on meanwhile."""
+        gang = self._resolve(booking.gang)
+        asked = {pod.uid: pod.requests for pod in gang.pending}
+        if (
+            not (gang.missing and gang.complete)
+            or gang.problems
+            or any(asked.get(uid) != requests for uid, requests in booking.requests.items())
+        ):
+            return "the gang changed while its start was worked out"
+        return self._problem(booking, gang)
 
     async def _earliest(self, gang: Gang) -> Booking | str:
         """Return the booking with the earliest start; in words why there is none."""
