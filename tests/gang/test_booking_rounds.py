@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import Book
-from extender.gang.act.bookings import Bookings
+from extender.gang.act.bookings import FAILED_SECONDS, Bookings
 from extender.gang.act.clocks import Clocks
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
@@ -31,6 +31,9 @@ class Desk:
         self.groups: list[GroupObject] = []
         self.seconds = 0.0
         self.asked: list[GangKey] = []
+        self.failed: list[str] = []
+        self.unreadable: set[str] = set()
+        """Gangs that cannot be resolved."""
         self.meanwhile: Callable[[], None] = lambda: None
         """Called while the planner works."""
         self._generation = 0
@@ -47,6 +50,7 @@ class Desk:
             self.resolve,
             lambda key: Refusal(gang=key, code=Code.INFEASIBLE, message="it fits nowhere"),
             self.search,
+            failed=lambda key, error: self.failed.append(f"{key.name}: {error}"),
         )
 
     def look(self) -> Snapshot:
@@ -62,6 +66,8 @@ class Desk:
         return self.state
 
     def resolve(self, key: GangKey) -> Gang:
+        if key.name in self.unreadable:
+            raise ValueError("unreadable")
         return self._resolver.resolve(key, self.state)
 
     async def search(self, gang: Gang, state: Snapshot, holds: tuple[Hold, ...]) -> Plan | Refusal:
@@ -212,3 +218,37 @@ async def test_what_changed_while_it_was_worked_out_is_not_booked(
     assert desk.asked
     assert desk.booked == set()
     assert desk.book.booked.nodes() == set()
+
+
+async def test_a_gang_whose_search_fails_keeps_no_other_from_its_turn() -> None:
+    desk = Desk(*full(2))
+    desk.gang("bad", 2, 6)
+    desk.gang("good", 2, 5)
+
+    def fails() -> None:
+        if desk.asked[-1].name == "bad":
+            raise ValueError("no such thing")
+
+    desk.meanwhile = fails
+    for _ in range(20):
+        await desk.round(3.0)
+    assert desk.booked == {"good"}
+    assert desk.failed == ["bad: no such thing"], "it is not tried again for some minutes"
+    [told] = (each for each in desk.bookings.describe() if not each["booked"])
+    assert "could not be worked out" in told["why"]
+    desk.meanwhile = lambda: None
+    await desk.round(FAILED_SECONDS)
+    assert desk.booked == {"bad"}
+
+
+async def test_a_gang_that_cannot_be_read_keeps_no_other_from_its_turn() -> None:
+    desk = Desk(*full(4))
+    desk.gang("bad", 1, 6, "even")
+    desk.gang("good", 1, 5, "odd")
+    await desk.round()
+    assert desk.booked == {"bad", "good"}
+    desk.unreadable.add("bad")
+    desk.gang("later", 1, 4)
+    await desk.round(3.0)
+    assert desk.booked == {"good"}, "what is kept for it is given back"
+    assert set(desk.failed) == {"bad: unreadable"}

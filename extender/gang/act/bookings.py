@@ -8,6 +8,7 @@ refused once. Only observed run times are forgotten, and without them ends count
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from math import inf
 from typing import Any
 
@@ -22,6 +23,7 @@ from extender.gang.act.pending_gangs import Urgency, urgency_of
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import Amounts, Booking
 from extender.gang.plan.ends import End, RunTimes, end_of
+from extender.model.errors import NotReady
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -34,6 +36,8 @@ log = structlog.get_logger("gang")
 AGAIN_SECONDS = 2.0
 """A gang's start is not worked out again before: several searches on the whole cluster."""
 LONGEST_AGAIN_SECONDS = 30.0
+FAILED_SECONDS = 300.0
+"""A gang for which this fails is not tried again before: it would fail again."""
 SHARE = 10
 """New starts are worked out a tenth of the time at most, whoever waits for one."""
 UNUSED_SECONDS = 90.0
@@ -61,6 +65,7 @@ class _Tried(Struct, frozen=True):
     pause: float
     why: str
     at: float
+    """When that was; of a gang that is paused, until when."""
     ended: int
     """How many pods had ended then: each may make a booking possible."""
 
@@ -84,9 +89,10 @@ class Bookings:
         search: Search,
         changed: Callable[[], None] = lambda: None,
         tell: Callable[[Refusal], object] = lambda refusal: None,
+        failed: Callable[[GangKey, Exception], None] = lambda key, error: None,
     ) -> None:
         """``changed`` is called when room that was kept is given back, ``tell`` with what owners
-        are told of a booking."""
+        are told of a booking, ``failed`` with a gang that cannot be judged: others go on."""
         self._settings = settings
         self._book = book
         self._clocks = clocks
@@ -96,6 +102,7 @@ class Bookings:
         self._search = search
         self._changed = changed
         self._tell = tell
+        self._failed = failed
         self._booked: dict[GangKey, Booking] = {}
         self._tried: dict[GangKey, _Tried] = {}
         self._free_since: dict[GangKey, float] = {}
@@ -172,19 +179,25 @@ class Bookings:
         """Look after bookings; ``keys`` are the gangs that wait."""
         if not self._settings.booking:
             return
-        waiting = {gang.key: gang for gang in self._waiting(keys)}
+        waiting = self._waiting(keys)
         for key in list(self._booked):
-            why = self._over(key, waiting)
-            if why:
-                self._drop(key, why)
-        self._tried = {key: tried for key, tried in self._tried.items() if key in waiting}
+            with self._apart(key):
+                why = self._over(key, waiting)
+                if why:
+                    self._drop(key, why)
+        self._tried = {
+            key: tried
+            for key, tried in self._tried.items()
+            if key in waiting or self._is_paused(key)
+        }
         self._keep()
         for gang in sorted(waiting.values(), key=urgency_of):
-            booking = self._booked.get(gang.key)
-            if booking is None or not self._problem(booking, gang):
-                continue
-            if self._clocks.monotonic() >= self._again(gang.key):
-                await self._make(gang)
+            with self._apart(gang.key):
+                booking = self._booked.get(gang.key)
+                if booking is None or not self._problem(booking, gang):
+                    continue
+                if self._clocks.monotonic() >= self._again(gang.key):
+                    await self._make(gang)
         await self._make_new([gang for gang in waiting.values() if gang.key not in self._booked])
         self._keep()
 
@@ -196,20 +209,48 @@ class Bookings:
             now = self._clocks.monotonic()
             if now < self._next_new:
                 return
-            if now >= self._again(gang.key) and self._displaced(gang) is not None:
-                self._cursor = urgency_of(gang)
-                await self._make(gang)
+            with self._apart(gang.key):
+                if now >= self._again(gang.key) and self._displaced(gang) is not None:
+                    self._cursor = urgency_of(gang)
+                    await self._make(gang)
         self._cursor = None
 
-    def _waiting(self, keys: Iterable[GangKey]) -> Iterator[Gang]:
-        """Yield the gangs that nothing but room is missing for."""
+    @contextmanager
+    def _apart(self, key: GangKey) -> Iterator[None]:
+        """Go on with other gangs where one cannot be judged: it has no booking for a while."""
+        try:
+            yield
+        except NotReady:
+            raise
+        except Exception as error:
+            self._failed(key, error)
+            self._pause(key, f"its start could not be worked out: {type(error).__name__}")
+
+    def _pause(self, key: GangKey, why: str) -> None:
+        """Let the gang go without a booking for a while, whoever ends meanwhile."""
+        until = self._clocks.monotonic() + FAILED_SECONDS
+        self._tried[key] = _Tried(until, LONGEST_AGAIN_SECONDS, why, until, self._ended)
+        if key in self._booked:
+            self._drop(key, why)
+
+    def _is_paused(self, key: GangKey) -> bool:
+        tried = self._tried.get(key)
+        return tried is not None and tried.at > self._clocks.monotonic()
+
+    def _waiting(self, keys: Iterable[GangKey]) -> dict[GangKey, Gang]:
+        """Return the gangs that nothing but room is missing for."""
+        found: dict[GangKey, Gang] = {}
         for key in keys:
             refusal = self._refused(key)
             if self._book.get(key) is not None or refusal is None or refusal.code != FITS_NOT:
                 continue
-            gang = self._resolve(key)
-            if gang.starts_whole and gang.missing and gang.complete and not gang.problems:
-                yield gang
+            if self._is_paused(key):
+                continue
+            with self._apart(key):
+                gang = self._resolve(key)
+                if gang.starts_whole and gang.missing and gang.complete and not gang.problems:
+                    found[key] = gang
+        return found
 
     def _due(self, gang: Gang) -> bool:
         """Whether it has waited long enough, as its youngest member has."""
