@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from extender.gang.act.book import Book
 from extender.gang.act.bookings import FAILED_SECONDS, Bookings
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.planner_thread import Overran
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
@@ -32,6 +33,9 @@ class Desk:
         self.seconds = 0.0
         self.asked: list[GangKey] = []
         self.failed: list[str] = []
+        self.beats = 0
+        self.search_seconds = 0.0
+        """For how long the planner works on a question."""
         self.unreadable: set[str] = set()
         """Gangs that cannot be resolved."""
         self.meanwhile: Callable[[], None] = lambda: None
@@ -50,8 +54,12 @@ class Desk:
             self.resolve,
             lambda key: Refusal(gang=key, code=Code.INFEASIBLE, message="it fits nowhere"),
             self.search,
+            beat=self.beat,
             failed=lambda key, error: self.failed.append(f"{key.name}: {error}"),
         )
+
+    def beat(self) -> None:
+        self.beats += 1
 
     def look(self) -> Snapshot:
         """The cluster as it is now."""
@@ -72,6 +80,7 @@ class Desk:
 
     async def search(self, gang: Gang, state: Snapshot, holds: tuple[Hold, ...]) -> Plan | Refusal:
         self.asked.append(gang.key)
+        self.seconds += self.search_seconds
         answer = self._planner.plan(GangQuestion(gang, state, holds))
         self.meanwhile()
         return answer
@@ -252,3 +261,58 @@ async def test_a_gang_that_cannot_be_read_keeps_no_other_from_its_turn() -> None
     await desk.round(3.0)
     assert desk.booked == {"good"}, "what is kept for it is given back"
     assert set(desk.failed) == {"bad: unreadable"}
+
+
+async def test_each_question_beats_and_many_moments_are_not_all_asked_about() -> None:
+    nodes = [node("n0"), node("n1")]
+    pods = [
+        replace(pod(f"b{i}", on=f"n{i % 2}", priority=9, cpu=0.25), limit=1000 + 100 * i)
+        for i in range(32)
+    ]
+    desk = Desk(nodes, pods)
+    desk.gang("big", 2, 5)
+    desk.search_seconds = 0.6
+    await desk.round()
+    assert desk.beats == len(desk.asked) <= 3
+    assert desk.booked == {"big"}, "with a start that may not be the earliest"
+    [told] = desk.bookings.describe()
+    assert told["start"] is not None
+
+
+async def test_starts_that_do_not_hold_are_worked_out_again_a_tenth_of_the_time() -> None:
+    desk = Desk(*full(8), booked_per_domain=4)
+    for i in range(4):
+        desk.gang(f"g{i}", 1, 5)
+    await desk.round()
+    assert len(desk.booked) == 4
+    used = {seat for each in desk.bookings.describe() for seat in each["seats"].values()}
+    desk.nodes = [replace(each, unschedulable=each.name in used) for each in desk.nodes]
+    desk.asked.clear()
+    desk.search_seconds = 0.6
+    began = desk.seconds + 3.0
+    await desk.round(3.0)
+    assert len(desk.asked) <= 2, "one of the four"
+    for _ in range(100):
+        await desk.round(0.1)
+    spent = len(desk.asked) * desk.search_seconds
+    assert len(desk.asked) >= 2, "one after the other"
+    assert spent <= (desk.seconds - began) / 5 + 2 * desk.search_seconds
+
+
+async def test_a_search_that_does_not_end_pauses_the_booking_and_nothing_else() -> None:
+    desk = Desk(*full(2))
+    desk.gang("large", 2, 6)
+    desk.gang("good", 2, 5)
+
+    def overruns() -> None:
+        if desk.asked[-1].name == "large":
+            raise Overran
+
+    desk.meanwhile = overruns
+    for _ in range(10):
+        await desk.round(3.0)
+    assert desk.booked == {"good"}
+    assert desk.asked.count(gang_key("large")) == 1
+    assert desk.failed == [], "it is no fault"
+    [told] = (each for each in desk.bookings.describe() if not each["booked"])
+    assert "did not end" in told["why"]

@@ -20,6 +20,7 @@ from extender.gang.act.book import Book
 from extender.gang.act.booked_room import BookedRoom, Claim
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.pending_gangs import Urgency, urgency_of
+from extender.gang.act.planner_thread import Overran
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import Amounts, Booking
 from extender.gang.plan.ends import End, RunTimes, end_of
@@ -38,8 +39,12 @@ AGAIN_SECONDS = 2.0
 LONGEST_AGAIN_SECONDS = 30.0
 FAILED_SECONDS = 300.0
 """A gang for which this fails is not tried again before: it would fail again."""
+ROUND_SECONDS = 1.0
+"""After so long a round begins nothing new, and no earlier start is looked for: a round lasts so
+long and two questions to the planner at most."""
 SHARE = 10
-"""New starts are worked out a tenth of the time at most, whoever waits for one."""
+"""New starts are worked out a tenth of the time at most, whoever waits for one; those that do not
+hold any more, another tenth."""
 UNUSED_SECONDS = 90.0
 """A booking whose seats are all free, and that no plan comes of, is given up after so long: what
 is in the way is nothing that ends."""
@@ -90,9 +95,11 @@ class Bookings:
         changed: Callable[[], None] = lambda: None,
         tell: Callable[[Refusal], object] = lambda refusal: None,
         failed: Callable[[GangKey, Exception], None] = lambda key, error: None,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         """``changed`` is called when room that was kept is given back, ``tell`` with what owners
-        are told of a booking, ``failed`` with a gang that cannot be judged: others go on."""
+        are told of a booking, ``failed`` with a gang that cannot be judged: others go on;
+        ``beat`` before each question to the planner."""
         self._settings = settings
         self._book = book
         self._clocks = clocks
@@ -103,12 +110,15 @@ class Bookings:
         self._changed = changed
         self._tell = tell
         self._failed = failed
+        self._beat = beat
         self._booked: dict[GangKey, Booking] = {}
         self._tried: dict[GangKey, _Tried] = {}
         self._free_since: dict[GangKey, float] = {}
         self._last_generation = -1
         self._ended = 0
         self._next_new = -inf
+        self._next_again = -inf
+        self._round_began = -inf
         self._cursor: Urgency | None = None
         """Who of those without a booking was tried last: who comes after has the next turn."""
         self.run_times = RunTimes()
@@ -179,6 +189,7 @@ class Bookings:
         """Look after bookings; ``keys`` are the gangs that wait."""
         if not self._settings.booking:
             return
+        self._round_began = self._clocks.monotonic()
         waiting = self._waiting(keys)
         for key in list(self._booked):
             with self._apart(key):
@@ -192,12 +203,18 @@ class Bookings:
         }
         self._keep()
         for gang in sorted(waiting.values(), key=urgency_of):
+            if self._late():
+                break
             with self._apart(gang.key):
                 booking = self._booked.get(gang.key)
                 if booking is None or not self._problem(booking, gang):
                     continue
-                if self._clocks.monotonic() >= self._again(gang.key):
-                    await self._make(gang)
+                now = self._clocks.monotonic()
+                if now >= max(self._next_again, self._again(gang.key)):
+                    try:
+                        await self._make(gang)
+                    finally:
+                        self._next_again = self._throttled(now)
         await self._make_new([gang for gang in waiting.values() if gang.key not in self._booked])
         self._keep()
 
@@ -207,13 +224,24 @@ class Bookings:
         after = [g for g in order if self._cursor is None or urgency_of(g) > self._cursor]
         for gang in after + [each for each in order if each not in after]:
             now = self._clocks.monotonic()
-            if now < self._next_new:
+            if now < self._next_new or self._late():
                 return
             with self._apart(gang.key):
                 if now >= self._again(gang.key) and self._displaced(gang) is not None:
                     self._cursor = urgency_of(gang)
-                    await self._make(gang)
+                    try:
+                        await self._make(gang)
+                    finally:
+                        self._next_new = self._throttled(now)
         self._cursor = None
+
+    def _late(self) -> bool:
+        return self._clocks.monotonic() - self._round_began >= ROUND_SECONDS
+
+    def _throttled(self, began: float) -> float:
+        """Return when the next start may be worked out, after one that was begun then."""
+        now = self._clocks.monotonic()
+        return now + SHARE * (now - began)
 
     @contextmanager
     def _apart(self, key: GangKey) -> Iterator[None]:
@@ -222,6 +250,8 @@ class Bookings:
             yield
         except NotReady:
             raise
+        except Overran:
+            self._pause(key, "a search for its start did not end in time")
         except Exception as error:
             self._failed(key, error)
             self._pause(key, f"its start could not be worked out: {type(error).__name__}")
@@ -344,7 +374,6 @@ class Bookings:
 
     async def _make(self, gang: Gang) -> None:
         before = self._booked.get(gang.key)
-        began = self._clocks.monotonic()
         answer = await self._earliest(gang)
         displaced = self._displaced(gang)
         if displaced is None:
@@ -355,7 +384,6 @@ class Bookings:
         if isinstance(answer, str):
             tried = self._tried.get(gang.key)
             pause = AGAIN_SECONDS if tried is None else min(2 * tried.pause, LONGEST_AGAIN_SECONDS)
-            self._next_new = now + SHARE * (now - began)
             self._tried[gang.key] = _Tried(now + pause, pause, answer, now, self._ended)
             if before is not None:
                 self._drop(gang.key, answer)
@@ -404,6 +432,7 @@ class Bookings:
         async def found(until: float | None) -> Plan | None:
             self._last_generation -= 1
             then = pure.as_if_ending(snapshot, ends, until, self._last_generation, gang.key)
+            self._beat()
             answer = await self._search(asker, then, holds)
             return answer if isinstance(answer, Plan) and not answer.victims else None
 
@@ -411,7 +440,7 @@ class Bookings:
         low, high = 0, len(known) - 1
         if known and (last := await found(known[high])) is not None:
             best = (known[high], last)
-            while low < high:
+            while low < high and not self._late():
                 middle = (low + high) // 2
                 plan = await found(known[middle])
                 if plan is None:
