@@ -108,7 +108,7 @@ class Desk:
 
 def batch(name: str, on: str, **how: object) -> Pod:
     """A pod that is made to end, nobody knows when, and that no gang here may evict."""
-    return replace(pod(name, on=on, priority=9, cpu=4), **how)  # type: ignore[arg-type]
+    return replace(pod(name, on=on, priority=9, cpu=4), **how)
 
 
 def full(count: int, **how: object) -> tuple[list[Node], list[Pod]]:

@@ -219,7 +219,7 @@ async def test_a_new_life_books_it_again_from_the_cluster_alone() -> None:
         assert after["waitsFor"][0]["sure"]
 
 
-async def test_one_booking_a_domain_and_the_more_urgent_first() -> None:
+async def test_who_is_booked_keeps_its_place_among_equals() -> None:
     async with Rig(TURN) as rig:
         await rig.nodes(2)
         await rig.classes(same=5, more=6)
