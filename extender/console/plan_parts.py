@@ -79,6 +79,7 @@ def plan_parts(
     victims: Sequence[Victim],
     waits: Sequence[Victim],
     costs: Iterable[Cost],
+    proof: str,
     *,
     untaken: Collection[str] = (),
     left: Collection[str] | None = None,
@@ -95,7 +96,7 @@ def plan_parts(
 
     nodes = _by_node(seats, victims, untaken, left is not None, fate)
     units = _by_unit(victims, fate)
-    spared = easiest_to_spare(seats, victims)
+    spared = easiest_to_spare(seats, victims, proof)
     levels = [Level(c.level, words.level_words(c.level), c.value, c.bound) for c in costs]
     return PlanParts(
         nodes=nodes[:MOST_NODES],

@@ -139,6 +139,7 @@ def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:
             plan.victims,
             plan.waits_for,
             plan.costs,
+            plan.proof,
             untaken=flight.seats.keys(),
             left=left,
             sent=flight.sent,
@@ -147,5 +148,5 @@ def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:
     made = next((one for one in own if one.outcome is Outcome.PLAN), None)
     if made is None:
         return None
-    parts = plan_parts(made.seats, made.victims, made.waits_for, made.costs)
+    parts = plan_parts(made.seats, made.victims, made.waits_for, made.costs, made.proof)
     return Shown(parts, "Its last plan", made.proof, made.time, made.generation)

@@ -87,7 +87,7 @@ def _changes(asked: Asked) -> str:
 def _answer(found: Plan | Refusal, title: str) -> Answer:
     if isinstance(found, Refusal):
         return Answer(title, None, found, None, found.details[:MOST_LINES])
-    parts = plan_parts(found.seats, found.victims, found.waits_for, found.costs)
+    parts = plan_parts(found.seats, found.victims, found.waits_for, found.costs, found.proof)
     return Answer(title, found, None, parts, found.explanation[:MOST_LINES])
 
 

@@ -66,7 +66,10 @@ class Spare:
         holds against pods of equal or lower priority.
         """
         claim = self._claim(node, pod.priority)
-        booked = self._book.booked.against(node, pod)
+        # What keeps nothing yet matters to who would evict those that it waits for.
+        booked = [
+            each for each in self._book.booked.against(node, pod) if leaving or each.hold.requests
+        ]
         if claim is None and not booked:
             return None
         held: Mapping[str, int] = {} if claim is None else claim.amounts

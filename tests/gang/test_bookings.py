@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
+from extender.gang.act.planner_thread import Overran, PlannerThread
 from extender.gang.plan.ends import End, RunTimes, end_of
 from extender.model.fairness import FairnessSettings
+from extender.model.gang import Gang
+from extender.model.plan import Plan, Refusal
+from extender.model.snapshot import Snapshot
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import NOW, pod
 
 TURN = replace(FAST, fairness=FairnessSettings(booking=True, patience_seconds=1.0, idle_share=1.0))
 
 
-async def batch(rig: Rig, name: str, *, on: str = "", cpu: str = "4", limit: int = 0) -> None:
+async def batch(
+    rig: Rig, name: str, *, on: str = "", cpu: str = "4", limit: int = 0, cls: str = "same"
+) -> None:
     """A pod of no gang that is made to end; ``limit``: its activeDeadlineSeconds."""
     spec = {
         "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
         "terminationGracePeriodSeconds": 0,
         "restartPolicy": "Never",
-        "priorityClassName": "same",
+        "priorityClassName": cls,
     }
     if on:
         spec["nodeName"] = on
@@ -42,8 +51,9 @@ def kept(rig: Rig) -> dict[str, int]:
     """Cores kept of each node for booked starts."""
     booked = rig.coordinator.book.booked
     return {
-        node: sum(dict(hold.requests).get("cpu", 0) // 1000 for hold in booked.on(node))
+        node: sum(dict(hold.requests).get("cpu", 0) // 1000 for hold in holds)
         for node in sorted(booked.nodes())
+        if (holds := booked.on(node))
     }
 
 
@@ -110,6 +120,23 @@ async def test_only_who_is_surely_gone_by_then_goes_in_between() -> None:
         assert (await rig.filter("urgent", "n0", "n1")).node_names == ["n0", "n1"]
         await rig.remove("short")
         await rig.until(lambda: kept(rig) == {"n0": 3}, "what it had is kept again")
+
+
+async def test_nobody_evicts_an_awaited_pod_for_room_that_is_then_kept_from_it() -> None:
+    async with Rig(TURN) as rig:
+        await rig.nodes(2)
+        await rig.classes(same=5, less=4)
+        await batch(rig, "awaited", on="n0", cls="less")
+        await batch(rig, "two", on="n1")
+        await waiting_gang(rig)
+        await rig.until(lambda: is_booked(rig), "the gang is booked")
+        assert kept(rig) == {}, "nothing is free yet"
+        await rig.pod("single", cls="same", cpu="4")
+        answer = await rig.preempt("single", n0=["awaited"])
+        assert answer.candidates == {}, "filter would refuse it the node afterwards"
+        assert (await rig.filter("single", "n0")).node_names == ["n0"], "nothing is kept yet"
+        [booking] = rig.coordinator.bookings.describe()
+        assert booking["keeps"] == {}
 
 
 async def test_another_gang_is_planned_around_a_booked_start() -> None:
@@ -188,13 +215,11 @@ async def test_a_new_life_books_it_again_from_the_cluster_alone() -> None:
         await rig.until(lambda: is_booked(rig), "the gang is booked again")
         [after] = rig.coordinator.bookings.describe()
         assert kept(rig) == {"n0": 3}
-        assert after["seats"].values() == before["seats"].values() or set(
-            after["seats"].values()
-        ) == set(before["seats"].values())
+        assert set(after["seats"].values()) == set(before["seats"].values()) == {"n0", "n1"}
         assert after["waitsFor"][0]["sure"]
 
 
-async def test_one_booking_a_domain_and_the_more_urgent_first() -> None:
+async def test_who_is_booked_keeps_its_place_among_equals() -> None:
     async with Rig(TURN) as rig:
         await rig.nodes(2)
         await rig.classes(same=5, more=6)
@@ -210,14 +235,46 @@ async def test_one_booking_a_domain_and_the_more_urgent_first() -> None:
         ]
 
 
+async def test_a_gang_is_not_suspended_for_a_search_for_its_booked_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = PlannerThread.plan
+
+    async def overruns(
+        self: PlannerThread, gang: Gang, snapshot: Snapshot, *rest: Any
+    ) -> Plan | Refusal:
+        if snapshot.generation < 0:  # the cluster as it may be when pods have ended
+            raise Overran
+        return await plan(self, gang, snapshot, *rest)
+
+    monkeypatch.setattr(PlannerThread, "plan", overruns)
+    async with Rig(TURN) as rig:
+        await rig.nodes(2)
+        await rig.classes(same=5)
+        await batch(rig, "one", on="n0")
+        await batch(rig, "two", on="n1")
+        await waiting_gang(rig)
+
+        def told() -> bool:
+            return any(
+                "did not end" in each.get("why", "") for each in rig.coordinator.bookings.describe()
+            )
+
+        await rig.until(told, "it is told why there is no booking")
+        assert "suspended" not in rig.outcomes("big")
+
+
 def test_a_pod_says_when_it_ends() -> None:
     times = RunTimes()
     running = pod("p", on="n0", started=NOW - 100)
     assert end_of(running, NOW, times) == End(None)
     assert end_of(replace(running, endless=True), NOW, times) is None
-    assert end_of(replace(running, limit=300), NOW, times) == End(NOW + 230, sure=True)
+    assert end_of(replace(running, limit=300), NOW, times) == End(NOW + 230, by=NOW + 230)
     said = {"podgroup-extender.io/expected-run-seconds": "150"}
     assert end_of(replace(running, annotations=said), NOW, times) == End(NOW + 50)
     assert end_of(replace(running, annotations=said), NOW + 60, times) == End(None), "it is late"
     times.ended(pod("q", on="n0", started=NOW - 500), NOW)
     assert end_of(running, NOW, times) == End(NOW + 400)
+    assert end_of(replace(running, limit=9000), NOW, times) == End(NOW + 400, by=NOW + 8930), (
+        "that an earlier end is likely takes nothing from the limit"
+    )

@@ -9,7 +9,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
 from extender.model.objects import Node
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Plan, Proof, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.test_planner import HIGH, NODES, gang, waiting
@@ -98,8 +98,9 @@ def test_what_is_easiest_to_spare_stays_where_there_is_that_room() -> None:
 
     plan = plan_for(state(NODES), "high")
     assert isinstance(plan, Plan)
-    found = easiest_to_spare(plan.seats, plan.victims)
+    found = easiest_to_spare(plan.seats, plan.victims, plan.proof)
     assert found is not None
+    assert easiest_to_spare(plan.seats, plan.victims, Proof.BOUNDED) is None, "a guess"
     assert (found.unit, found.pods, found.seats) == ("default/single", 1, 1)
     assert any("1 pod of default/single" in line for line in plan.explanation)
     there = [*NODES, *(node(f"new{i}") for i in range(found.seats))]
@@ -109,4 +110,4 @@ def test_what_is_easiest_to_spare_stays_where_there_is_that_room() -> None:
 def test_where_nobody_goes_nobody_is_spared() -> None:
     plan = plan_for(snapshot(NODES, waiting("high", 4), [group("high")]), "high")
     assert isinstance(plan, Plan)
-    assert easiest_to_spare(plan.seats, plan.victims) is None
+    assert easiest_to_spare(plan.seats, plan.victims, plan.proof) is None

@@ -16,9 +16,10 @@ from extender.model.plan import Hold
 
 
 class Claim(Struct, frozen=True):
-    """What one booking keeps of one node now."""
+    """What one booking keeps of one node now, and whose room there it counts on."""
 
     hold: Hold
+    """Of no amounts while those who are awaited hold all that it asks for."""
     start: float | None
     """Wall clock time at which its gang starts; None: not known."""
     awaited: frozenset[str]
@@ -33,12 +34,12 @@ class BookedRoom:
         self._claims: dict[str, tuple[Claim, ...]] = {}
 
     def nodes(self) -> set[str]:
-        """Return the nodes of which something is kept."""
+        """Return the nodes of which something is kept, or on which somebody is awaited."""
         return set(self._claims)
 
     def on(self, node: str) -> Iterable[Hold]:
         """Return what is kept of a node."""
-        return [claim.hold for claim in self._claims.get(node, ())]
+        return [claim.hold for claim in self._claims.get(node, ()) if claim.hold.requests]
 
     def against(self, node: str, pod: Pod) -> list[Claim]:
         """Return what keeps this pod off: not what it is surely gone before."""

@@ -8,6 +8,7 @@ refused once. Only observed run times are forgotten, and without them ends count
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from math import inf
 from typing import Any
 
@@ -19,9 +20,11 @@ from extender.gang.act.book import Book
 from extender.gang.act.booked_room import BookedRoom, Claim
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.pending_gangs import Urgency, urgency_of
+from extender.gang.act.planner_thread import Overran
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import Amounts, Booking
 from extender.gang.plan.ends import End, RunTimes, end_of
+from extender.model.errors import NotReady
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -34,8 +37,14 @@ log = structlog.get_logger("gang")
 AGAIN_SECONDS = 2.0
 """A gang's start is not worked out again before: several searches on the whole cluster."""
 LONGEST_AGAIN_SECONDS = 30.0
+FAILED_SECONDS = 300.0
+"""A gang for which this fails is not tried again before: it would fail again."""
+ROUND_SECONDS = 1.0
+"""After so long a round begins nothing new, and no earlier start is looked for: a round lasts so
+long and two questions to the planner at most."""
 SHARE = 10
-"""New starts are worked out a tenth of the time at most, whoever waits for one."""
+"""New starts are worked out a tenth of the time at most, whoever waits for one; those that do not
+hold any more, another tenth."""
 UNUSED_SECONDS = 90.0
 """A booking whose seats are all free, and that no plan comes of, is given up after so long: what
 is in the way is nothing that ends."""
@@ -61,6 +70,7 @@ class _Tried(Struct, frozen=True):
     pause: float
     why: str
     at: float
+    """When that was; of a gang that is paused, until when."""
     ended: int
     """How many pods had ended then: each may make a booking possible."""
 
@@ -84,9 +94,12 @@ class Bookings:
         search: Search,
         changed: Callable[[], None] = lambda: None,
         tell: Callable[[Refusal], object] = lambda refusal: None,
+        failed: Callable[[GangKey, Exception], None] = lambda key, error: None,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         """``changed`` is called when room that was kept is given back, ``tell`` with what owners
-        are told of a booking."""
+        are told of a booking, ``failed`` with a gang that cannot be judged: others go on;
+        ``beat`` before each question to the planner."""
         self._settings = settings
         self._book = book
         self._clocks = clocks
@@ -96,12 +109,16 @@ class Bookings:
         self._search = search
         self._changed = changed
         self._tell = tell
+        self._failed = failed
+        self._beat = beat
         self._booked: dict[GangKey, Booking] = {}
         self._tried: dict[GangKey, _Tried] = {}
         self._free_since: dict[GangKey, float] = {}
         self._last_generation = -1
         self._ended = 0
         self._next_new = -inf
+        self._next_again = -inf
+        self._round_began = -inf
         self._cursor: Urgency | None = None
         """Who of those without a booking was tried last: who comes after has the next turn."""
         self.run_times = RunTimes()
@@ -172,19 +189,32 @@ class Bookings:
         """Look after bookings; ``keys`` are the gangs that wait."""
         if not self._settings.booking:
             return
-        waiting = {gang.key: gang for gang in self._waiting(keys)}
+        self._round_began = self._clocks.monotonic()
+        waiting = self._waiting(keys)
         for key in list(self._booked):
-            why = self._over(key, waiting)
-            if why:
-                self._drop(key, why)
-        self._tried = {key: tried for key, tried in self._tried.items() if key in waiting}
+            with self._apart(key):
+                why = self._over(key, waiting)
+                if why:
+                    self._drop(key, why)
+        self._tried = {
+            key: tried
+            for key, tried in self._tried.items()
+            if key in waiting or self._is_paused(key)
+        }
         self._keep()
         for gang in sorted(waiting.values(), key=urgency_of):
-            booking = self._booked.get(gang.key)
-            if booking is None or not self._problem(booking, gang):
-                continue
-            if self._clocks.monotonic() >= self._again(gang.key):
-                await self._make(gang)
+            if self._late():
+                break
+            with self._apart(gang.key):
+                booking = self._booked.get(gang.key)
+                if booking is None or not self._problem(booking, gang):
+                    continue
+                now = self._clocks.monotonic()
+                if now >= max(self._next_again, self._again(gang.key)):
+                    try:
+                        await self._make(gang)
+                    finally:
+                        self._next_again = self._throttled(now)
         await self._make_new([gang for gang in waiting.values() if gang.key not in self._booked])
         self._keep()
 
@@ -194,22 +224,63 @@ class Bookings:
         after = [g for g in order if self._cursor is None or urgency_of(g) > self._cursor]
         for gang in after + [each for each in order if each not in after]:
             now = self._clocks.monotonic()
-            if now < self._next_new:
+            if now < self._next_new or self._late():
                 return
-            if now >= self._again(gang.key) and self._makes_way(gang):
-                self._cursor = urgency_of(gang)
-                await self._make(gang)
+            with self._apart(gang.key):
+                if now >= self._again(gang.key) and self._displaced(gang) is not None:
+                    self._cursor = urgency_of(gang)
+                    try:
+                        await self._make(gang)
+                    finally:
+                        self._next_new = self._throttled(now)
         self._cursor = None
 
-    def _waiting(self, keys: Iterable[GangKey]) -> Iterator[Gang]:
-        """Yield the gangs that nothing but room is missing for."""
+    def _late(self) -> bool:
+        return self._clocks.monotonic() - self._round_began >= ROUND_SECONDS
+
+    def _throttled(self, began: float) -> float:
+        """Return when the next start may be worked out, after one that was begun then."""
+        now = self._clocks.monotonic()
+        return now + SHARE * (now - began)
+
+    @contextmanager
+    def _apart(self, key: GangKey) -> Iterator[None]:
+        """Go on with other gangs where one cannot be judged: it has no booking for a while."""
+        try:
+            yield
+        except NotReady:
+            raise
+        except Overran:
+            self._pause(key, "a search for its start did not end in time")
+        except Exception as error:
+            self._failed(key, error)
+            self._pause(key, f"its start could not be worked out: {type(error).__name__}")
+
+    def _pause(self, key: GangKey, why: str) -> None:
+        """Let the gang go without a booking for a while, whoever ends meanwhile."""
+        until = self._clocks.monotonic() + FAILED_SECONDS
+        self._tried[key] = _Tried(until, LONGEST_AGAIN_SECONDS, why, until, self._ended)
+        if key in self._booked:
+            self._drop(key, why)
+
+    def _is_paused(self, key: GangKey) -> bool:
+        tried = self._tried.get(key)
+        return tried is not None and tried.at > self._clocks.monotonic()
+
+    def _waiting(self, keys: Iterable[GangKey]) -> dict[GangKey, Gang]:
+        """Return the gangs that nothing but room is missing for."""
+        found: dict[GangKey, Gang] = {}
         for key in keys:
             refusal = self._refused(key)
             if self._book.get(key) is not None or refusal is None or refusal.code != FITS_NOT:
                 continue
-            gang = self._resolve(key)
-            if gang.starts_whole and gang.missing and gang.complete and not gang.problems:
-                yield gang
+            if self._is_paused(key):
+                continue
+            with self._apart(key):
+                gang = self._resolve(key)
+                if gang.starts_whole and gang.missing and gang.complete and not gang.problems:
+                    found[key] = gang
+        return found
 
     def _due(self, gang: Gang) -> bool:
         """Whether it has waited long enough, as its youngest member has."""
@@ -276,17 +347,20 @@ class Bookings:
                     pure.add(taken.setdefault(name, {}), pure.asked(other, name).items(), 1)
         return taken
 
-    def _makes_way(self, gang: Gang) -> bool:
-        """Whether it may be booked beside the others, or in the place of a less urgent one."""
+    def _displaced(self, gang: Gang) -> list[GangKey] | None:
+        """Return who has to make way for it to be booked; None where it has no turn.
+
+        A booked gang keeps its place, and only a more urgent one takes it.
+        """
+        if gang.key in self._booked:
+            return []
         domain = pure.domain_of(gang, self._snapshot())
         beside = [each for each in self._booked.values() if each.domain & domain]
-        if len(beside) < self._settings.booked_per_domain:
-            return True
-        least = min(beside, key=lambda each: (each.priority, -each.made))
-        if least.priority >= gang.preemptor_priority:
-            return False
-        self._drop(least.gang, f"the more urgent {gang.key} has its turn")
-        return True
+        many = len(beside) - self._settings.booked_per_domain + 1
+        least = sorted(beside, key=lambda each: (each.priority, -each.made))[: max(0, many)]
+        if any(each.priority >= gang.preemptor_priority for each in least):
+            return None
+        return [each.gang for each in least]
 
     def _again(self, key: GangKey) -> float:
         tried = self._tried.get(key)
@@ -300,13 +374,16 @@ class Bookings:
 
     async def _make(self, gang: Gang) -> None:
         before = self._booked.get(gang.key)
-        began = self._clocks.monotonic()
         answer = await self._earliest(gang)
+        displaced = self._displaced(gang)
+        if displaced is None:
+            answer = "others were booked on its nodes meanwhile"
+        elif isinstance(answer, Booking):
+            answer = self._outdated(answer) or answer
         now = self._clocks.monotonic()
         if isinstance(answer, str):
             tried = self._tried.get(gang.key)
             pause = AGAIN_SECONDS if tried is None else min(2 * tried.pause, LONGEST_AGAIN_SECONDS)
-            self._next_new = now + SHARE * (now - began)
             self._tried[gang.key] = _Tried(now + pause, pause, answer, now, self._ended)
             if before is not None:
                 self._drop(gang.key, answer)
@@ -316,6 +393,8 @@ class Bookings:
         self._tried[gang.key] = _Tried(now + AGAIN_SECONDS, AGAIN_SECONDS, "", now, self._ended)
         if before is not None:
             answer = replace(answer, made=before.made)
+        for key in displaced or ():  # only now: it is sure that their room is of use to it
+            self._drop(key, f"the more urgent {gang.key} has its turn")
         self._booked[gang.key] = answer
         if before is None or before.start != answer.start:
             self._tell(_story(answer))
@@ -329,6 +408,18 @@ class Bookings:
         )
         self._keep()
 
+    def _outdated(self, booking: Booking) -> str:
+        """Return why what was worked out is not so any more: others went on meanwhile."""
+        gang = self._resolve(booking.gang)
+        asked = {pod.uid: pod.requests for pod in gang.pending}
+        if (
+            not (gang.missing and gang.complete)
+            or gang.problems
+            or any(asked.get(uid) != requests for uid, requests in booking.requests.items())
+        ):
+            return "the gang changed while its start was worked out"
+        return self._problem(booking, gang)
+
     async def _earliest(self, gang: Gang) -> Booking | str:
         """Return the booking with the earliest start; in words why there is none."""
         snapshot = self._snapshot()
@@ -341,6 +432,7 @@ class Bookings:
         async def found(until: float | None) -> Plan | None:
             self._last_generation -= 1
             then = pure.as_if_ending(snapshot, ends, until, self._last_generation, gang.key)
+            self._beat()
             answer = await self._search(asker, then, holds)
             return answer if isinstance(answer, Plan) and not answer.victims else None
 
@@ -348,7 +440,7 @@ class Bookings:
         low, high = 0, len(known) - 1
         if known and (last := await found(known[high])) is not None:
             best = (known[high], last)
-            while low < high:
+            while low < high and not self._late():
                 middle = (low + high) // 2
                 plan = await found(known[middle])
                 if plan is None:
@@ -362,7 +454,7 @@ class Bookings:
             booking = pure.booked(gang, plan, None, snapshot, domain)
         else:
             booking = pure.booked(gang, best[1], best[0], snapshot, domain)
-            if all(ends[uid].sure for uid in booking.awaited):
+            if all(ends[uid].by is not None for uid in booking.awaited):
                 return booking
         share, resource = pure.idle_share(booking, snapshot)
         if share > self._settings.idle_share:
@@ -398,7 +490,7 @@ class Bookings:
                 counted = list(pure.waited_for(booking, there, self._end))
                 waits = waits or bool(counted)
                 amounts = pure.claim(booking, name, there, self._end)
-                if amounts:
+                if amounts or counted:
                     hold = pure.as_hold(booking, name, amounts)
                     uids = frozenset(pod.uid for pod in counted)
                     claims.setdefault(name, []).append(Claim(hold, booking.start, uids))
@@ -421,4 +513,6 @@ def _story(booking: Booking) -> Refusal:
 
 
 def _told(end: End) -> dict[str, object]:
-    return {"ends": None if end.at is None else rfc3339(end.at), "sure": end.sure}
+    """``sure``: a kubelet sees to an end, be it a later one than is likely."""
+    at, by = (None if each is None else rfc3339(each) for each in (end.at, end.by))
+    return {"ends": at, "endsBy": by, "sure": by is not None}

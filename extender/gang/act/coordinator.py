@@ -208,6 +208,8 @@ class Coordinator:
             self._turns.supposing,
             self.notices.wake_held_back,
             partial(self._note, verb=Verb.LOOP, seconds=0.0),
+            self._apart.failed,
+            partial(self._heartbeats.beat, PLANNING),
         )
         self._turns.booked = self.bookings.holds_against
         self._refused_seats = refused = RefusedSeats(

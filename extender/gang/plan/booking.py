@@ -91,13 +91,13 @@ def ends_in(snapshot: Snapshot, end_of: Callable[[Pod], End | None]) -> dict[str
 
 
 def moments(ends: Ends, snapshot: Snapshot, domain: frozenset[str]) -> list[float]:
-    """Return the known ends on these nodes, ascending, each once."""
+    """Return the known ends on these nodes, likely ones and sure ones, ascending, each once."""
     found: set[float] = set()
     for name in domain:
         for pod in snapshot.bound.get(name, ()):
             end = ends.get(pod.uid)
-            if end is not None and end.at is not None:
-                found.add(end.at)
+            if end is not None:
+                found.update(at for at in (end.at, end.by) if at is not None)
     return sorted(found)
 
 
@@ -175,9 +175,7 @@ def waited_for(
             yield pod
         elif booking.start is not None:
             end = ends(pod)
-            if end is None or end.at is None or not end.sure:
-                continue
-            if end.at <= booking.start:
+            if end is not None and end.by is not None and end.by <= booking.start:
                 yield pod
 
 

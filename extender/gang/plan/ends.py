@@ -1,9 +1,9 @@
 """When running pods end by themselves, as far as that is known.
 
-Three sources, the earliest of them counts: the limit that a kubelet enforces
+Three sources, the earliest of them is likely: the limit that a kubelet enforces
 (spec.activeDeadlineSeconds), what the owner says (annotation expected-run-seconds), and how long
-pods of the same owner, else of the same namespace, have run lately. Only the first is sure; the
-others are estimates, and one that has passed is none any more.
+pods of the same owner, else of the same namespace, have run lately. Only the first is sure, and
+stays so whatever the others say; those are estimates, and one that has passed is none any more.
 
 Pure: times are wall clock seconds, and are given.
 """
@@ -30,9 +30,9 @@ class End(Struct, frozen=True):
     """What is known of a pod's end."""
 
     at: float | None
-    """Wall clock time; None: nobody knows."""
-    sure: bool = False
-    """A kubelet sees to it."""
+    """Wall clock time at which it is likely; None: nobody knows."""
+    by: float | None = None
+    """Wall clock time by which it is surely gone: a kubelet sees to it. None: nobody does."""
 
 
 UNKNOWN = End(None)
@@ -96,7 +96,8 @@ def end_of(pod: Pod, now: float, run_times: RunTimes) -> End | None:
     That is a pod with restartPolicy Always, no limit and nothing said by its owner.
     """
     if pod.deleting:
-        return End(max(pod.deleting, now), sure=True)
+        gone = max(pod.deleting, now)
+        return End(gone, by=gone)
     started = pod.started or now
     limit = limit_of(pod, started)
     estimates: list[float] = []
@@ -109,9 +110,8 @@ def end_of(pod: Pod, now: float, run_times: RunTimes) -> End | None:
             estimates.append(started + longest)
     elif limit is None and expected is None:
         return None
-    estimates = [at for at in estimates if at > now]
+    likely = [at for at in estimates if at > now]
     if limit is not None:
         limit = max(limit, now)
-        if not estimates or limit <= min(estimates):
-            return End(limit, sure=True)
-    return End(min(estimates)) if estimates else UNKNOWN
+        likely.append(limit)
+    return End(min(likely), by=limit) if likely else UNKNOWN

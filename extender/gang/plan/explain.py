@@ -75,7 +75,7 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
         lines.append(f"takes over the seats held for the less urgent {key}")
     if gang.preferred_topology_key:
         lines.append(_wish_line(gang, built, plan))
-    spared = easiest_to_spare(plan.seats, plan.victims)
+    spared = easiest_to_spare(plan.seats, plan.victims, plan.proof)
     if spared is not None:
         lines.append(spared.words)
     lines.append(_proof_line(plan) + (f"; the search was cut: {cut}" if cut else ""))
