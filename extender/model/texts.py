@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 MOST_BYTES = 256
 """Of one message: kube-scheduler is sent one for each node, and repeats them in events."""
@@ -20,6 +21,10 @@ def cut(text: str, most: int = MOST_BYTES) -> str:
     return data[: most - len(END)].decode(errors="ignore") + END
 
 
+LAST: Final = 253_402_300_799.0
+"""9999-12-31T23:59:59Z, in seconds since the epoch."""
+
+
 def some(parts: Sequence[str], most: int = 3, of: int | None = None, by: str = ", ") -> str:
     """Return a few parts as one text, and how many more there are of ``of`` in all."""
     left = (len(parts) if of is None else of) - most
@@ -27,5 +32,8 @@ def some(parts: Sequence[str], most: int = 3, of: int | None = None, by: str = "
 
 
 def rfc3339(seconds: float) -> str:
-    """Return seconds since the epoch as the API writes times."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return seconds since the epoch as the API writes times; the last it can write if later.
+
+    A pod may have a grace period of 9e18 seconds.
+    """
+    return datetime.fromtimestamp(max(0.0, min(seconds, LAST)), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
