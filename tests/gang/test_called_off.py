@@ -13,22 +13,20 @@ from extender.gang.act.unit import Fate
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster
+from tests.gang.rig import FAST, HIGH, LOW, Rig, full_cluster, held_back, let_go
 
 
 async def held_at_the_gate(rig: Rig) -> Fault:
     """Evictions are asked for and wait for a place; returns what counts those that got through."""
     await full_cluster(rig)
     sent = rig.server.faults.plan(Fault(times=1000, method="DELETE", path=r"pods/low-\d$"))
-    marked = asyncio.Event()
-    marks = Fault(times=1000, method="PATCH", path=r"low-\d/status", released=marked)
-    rig.server.faults.plan(marks)
+    marks = held_back(rig, "PATCH", r"low-\d/status", times=1000)
     await rig.preempt("high-0", n0=["low-0"])
     units = rig.coordinator.flights.evictions.unfinished
     await rig.until(lambda: marks.hits == 2, "the marks are on their way")
     gate = rig.own.gate
     gate._per_second, gate._tokens = 1e-6, 0.0
-    marked.set()
+    let_go(marks)
     await rig.until(
         lambda: [*units()[0].fates.values()] == [Fate.ASKED] * 2 and gate.waiting()["act"] >= 2,
         "both evictions wait for a place",

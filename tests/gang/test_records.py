@@ -273,9 +273,8 @@ async def test_a_sweep_leaves_a_record_alone_that_is_written_meanwhile(
     """Who is wanted was once asked before the list was read: a plan went on without a record."""
     background = Background()
     keeper = RecordKeeper(Records(client, "kube-system"), Alone(), background)
-    listing, listed = asyncio.Event(), Fault(times=1, method="GET", path="labelSelector")
-    listed.released = listing
-    server.faults.plan(listed)
+    listing = asyncio.Event()
+    listed = server.faults.plan(Fault(1, "GET", "labelSelector", released=listing))
     sweep = asyncio.create_task(keeper.sweep())
     while not listed.hits:
         await asyncio.sleep(0.01)

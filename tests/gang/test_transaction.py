@@ -175,7 +175,7 @@ async def test_a_unit_gone_in_part_is_finished_when_the_seats_are_taken_over(wid
     await rig.preempt("top-0")
     rig.server.faults.clear()
     await rig.until(
-        lambda: not any(p.name.startswith("low") for p in rig.cache.store.pods.by_uid.values()),
+        lambda: not low_pods(rig),
         "the whole unit has gone",
     )
 
@@ -194,7 +194,7 @@ async def test_forty_members_go_whole_when_the_user_cancels_half_way() -> None:
         await rig.remove("high-39")
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
         await rig.until(
-            lambda: not any(p.name.startswith("low") for p in rig.cache.store.pods.by_uid.values()),
+            lambda: not low_pods(rig),
             "the whole unit has gone",
         )
 
