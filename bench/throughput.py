@@ -50,6 +50,8 @@ Way = Literal[
     "extender with prioritize",
     "extender for GPUs only",
     "plugin",
+    "none, a tenth of the nodes",
+    "extender, a tenth of the nodes",
     "none, every node",
     "extender, every node",
 ]
@@ -60,6 +62,13 @@ ENTRY: dict[Way, dict[str, Any]] = {
     "extender for GPUs only": {"managedResources": [{"name": GPU}]},
 }
 """Changes to the documented extender entry."""
+PERCENTAGE: dict[Way, int] = {
+    "none, a tenth of the nodes": 10,
+    "extender, a tenth of the nodes": 10,
+    "none, every node": 100,
+    "extender, every node": 100,
+}
+"""percentageOfNodesToScore; kube-scheduler's own default where a way is not named."""
 
 
 class Measured(Struct, frozen=True):
@@ -172,8 +181,8 @@ class Road:
                 if binds:
                     config["extenders"].append({"urlPrefix": served.url, **BINDER})
                 extender = {"extender": served.pid}
-            if way.endswith("every node"):
-                config["percentageOfNodesToScore"] = 100
+            if way in PERCENTAGE:
+                config["percentageOfNodesToScore"] = PERCENTAGE[way]
             stack.callback(plane.stop_scheduler)
 
             def start() -> Mapping[str, int]:
@@ -215,6 +224,7 @@ def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, A
         + (f" --gangs {options.gangs:g}" if options.gangs else "")
         + ("" if ways == WAYS else "".join(f" --way '{way}'" for way in ways)),
         "machine": machine(),
+        "load before": options.load,
         "gangs": options.gangs,
         "kubernetes": release(MINOR).version,
         "pods per second": {way: [round(one.rate, 1) for one in found[way]] for way in ways},
@@ -239,15 +249,15 @@ def table(done: dict[str, Any]) -> str:
     ]
     held = held if done["gangs"] else []
     lines = [
-        f"- Machine: {done['machine']}",
+        f"- Machine: {done['machine']}; load before the run {done['load before']}",
         f"- Kubernetes {done['kubernetes']}, kwok instead of kubelets, gates of kube-scheduler off",
         f"- Command: `{done['command']}`",
         "",
         *held,
         "Pods per second between the first and the last binding that a watch sees. `none` is a",
-        "stock kube-scheduler with its default sampling of nodes, and so is each way with the",
-        "extender; `every node` is percentageOfNodesToScore: 100. All ways share this machine's",
-        "cores with API server, etcd and kwok.",
+        "stock kube-scheduler with its default sampling of nodes, and so is each way that names no",
+        "nodes; `a tenth of the nodes` is percentageOfNodesToScore: 10 (a hundred nodes at least),",
+        "`every node` 100. All ways share this machine's cores with API server, etcd and kwok.",
         "",
         "| way | each round | median | share of none |",
         "| --- | --- | ---: | ---: |",
@@ -299,6 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not 0 <= options.gangs <= 100:
         print("error: 0 to 100 percent of the pods are in gangs", file=sys.stderr)
         return 2
+    options.load = round(os.getloadavg()[0], 1)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="podgroup-bench-") as folder,
