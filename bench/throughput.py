@@ -294,8 +294,8 @@ def table(done: dict[str, Any]) -> str:
     names = list(dict.fromkeys(name for cpu in measured for name in cpu))
     lines += [
         "",
-        "Milliseconds of CPU a pod in that time, medians; `benchmark` is the watch that counts. The",
-        "last column is what the calls carried: KiB a pod, asked and answered.",
+        "Milliseconds of CPU a pod in that time, medians; `benchmark` is the watch that counts.",
+        "The last column is what the calls carried: KiB a pod, asked and answered.",
         "",
         "| way | " + " | ".join(names) + " | all | calls |",
         "| --- |" + " ---: |" * (len(names) + 2),
