@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
             if (value := getattr(args, key)) is not None
         }
         settings = replace(settings, server=replace(settings.server, **overrides))
-        require_closed(settings.server, args.allow_open_port)
+        require_closed(settings.server, allowed=args.allow_open_port)
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)
         if settings.bind.enabled:

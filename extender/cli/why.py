@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return UNKNOWN
-        parts = [part for story in found for part in _parts(story, args.short)]
+        parts = [part for story in found for part in _parts(story, short=args.short)]
         show(parts, {"stories": found}, args.output)
         return ANSWERED
 
@@ -75,7 +75,7 @@ async def stories(server: Server, name: str, namespace: str | None) -> list[Stor
     return found
 
 
-def _parts(story: Story, short: bool) -> list[Part]:
+def _parts(story: Story, *, short: bool) -> list[Part]:
     lines: list[Part] = [f"{story.subject}: {story.state}", f"  reason: {story.reason}"]
     lines += [f"          {line}" for line in story.also]
     if story.decision is not None:

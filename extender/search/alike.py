@@ -120,7 +120,7 @@ def _solve(
         best = _seated(problem, (), stop)
     if best is None:
         stop.wide = True
-        return no_answer(problem, bound, stop, True)
+        return no_answer(problem, bound, stop, unproved=True)
     bound = min(bound, best.cost)
     return Solution(
         seats=best.seats,

@@ -98,7 +98,7 @@ def solve(
     if not any(region.possible for region in regions):
         return refuse(problem, spaces, regions)
     if best is None:
-        return no_answer(problem, min(bounds, default=None), stop, bool(bounds))
+        return no_answer(problem, min(bounds, default=None), stop, unproved=bool(bounds))
     able = [
         (region, scattered, at)
         for at, (region, (_, scattered)) in enumerate(zip(regions, spaces, strict=False))

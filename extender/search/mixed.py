@@ -297,7 +297,7 @@ class MixedRegion(Region):
                     stop.check()
             if chosen is None:
                 return
-            seats = core.seats(chosen, False)
+            seats = core.seats(chosen, fill=False)
             gone |= frozenset(chosen)
             problem = seated(problem, self.problem.classes[cls], seats)
         self._try([u for u in gone if u not in self.room.chosen], best)
@@ -644,7 +644,7 @@ class MixedRegion(Region):
             if chosen is None:
                 return
             loads: dict[int, list[tuple[int, int]]] = {}
-            for n, members in core.seats(chosen, False):
+            for n, members in core.seats(chosen, fill=False):
                 loads.setdefault(cap.domain[n], []).append((n, members))
             full = [
                 d

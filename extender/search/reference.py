@@ -171,7 +171,9 @@ def answer(
     if unseen:
         best.resort(able[0])
     if best.cost is None:
-        return no_answer(problem, min((b for b in bounds if b), default=None), stop, unseen)
+        return no_answer(
+            problem, min((b for b in bounds if b), default=None), stop, unproved=unseen
+        )
     chosen, seats = tuple(sorted(best.chosen)), best.seats
     if not stop.over():
         chosen, seats = _least(able, best, stop)
@@ -246,7 +248,7 @@ def scattered_seats(problem: Problem, seats: Sequence[tuple[int, int, int]]) -> 
     return len(domains) > 1 or -1 in domains
 
 
-def no_answer(problem: Problem, bound: Vector | None, stop: Stop, unproved: bool) -> Infeasible:
+def no_answer(problem: Problem, bound: Vector | None, stop: Stop, *, unproved: bool) -> Infeasible:
     """With everybody gone there is room, but no answer was found: the hard budgets do not
     let enough units go, or the search was cut."""
     names = ", ".join(budget.name for budget in problem.budgets if budget.hard)

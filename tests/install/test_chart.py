@@ -201,7 +201,7 @@ def test_scheduler_is_of_the_clusters_version(helm: Helm) -> None:
     ],
 )
 def test_no_gate_is_given_that_the_scheduler_does_not_know(
-    helm: Helm, cluster: str, tag: str, given: bool
+    helm: Helm, cluster: str, tag: str, *, given: bool
 ) -> None:
     """One that is unknown keeps kube-scheduler from starting: extender/cli/release_rules.py."""
     values = {"scheduler": {"image": {"tag": tag}}} if tag else {}

@@ -40,10 +40,10 @@ def nodes(draw: st.DrawFn) -> tuple[tuple[tuple[int, int], ...], list[Holder]]:
         Holder(
             draw(st.sampled_from((FREE, 0, 1, STAYS))),
             -1,
-            False,
-            draw(st.booleans()),
-            tuple((r, draw(AMOUNTS)) for r in range(2)),
-            f"pod-{i}",
+            whole=False,
+            covered=draw(st.booleans()),
+            requests=tuple((r, draw(AMOUNTS)) for r in range(2)),
+            subject=f"pod-{i}",
         )
         for i in range(draw(st.integers(0, 4)))
     ]

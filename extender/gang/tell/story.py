@@ -140,7 +140,9 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     seats = flight["seats"]
     state = flight["state"]
     if state == "open":
-        reason = f"the room is there; {len(seats)} seats are not taken yet: {_some(seats, True)}"
+        reason = (
+            f"the room is there; {len(seats)} seats are not taken yet: {_some(seats, seats=True)}"
+        )
     elif state == "planned":
         reason = (
             f"a plan is made ({len(seats)} seats, {len(flight['victimsLeft'])} pods to evict) and "
@@ -151,7 +153,7 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     else:
         reason = (
             f"its {len(seats)} seats are held; {len(leaving)} pods have to go first: "
-            f"{_some(leaving, False)}"
+            f"{_some(leaving, seats=False)}"
         )
     errors = [
         f"{unit['unit']}: {unit['error']}"
@@ -161,7 +163,7 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     return reason + "".join(f"; {error}" for error in errors)
 
 
-def _some(pods: Sequence[Obj], seats: bool) -> str:
+def _some(pods: Sequence[Obj], *, seats: bool) -> str:
     named = [
         f"{pod['namespace']}/{pod['name']}" + (f" on {pod['node']}" if seats else "")
         for pod in sorted(pods, key=lambda pod: (pod["namespace"], pod["name"]))[:SHOWN]
