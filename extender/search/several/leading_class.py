@@ -12,21 +12,24 @@ made-up one: all members, each asking the least that any of them asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from extender.search import solver
-from extender.search.problem import Limits, Problem, Solution
-from extender.search.single import alone, is_wide, joint
-from extender.search.stop import Flag, OutOfTime, Stop, part_of
-from extender.search.validate import check_frame
+from extender.search.problem import Infeasible, Limits, Problem, Solution
+from extender.search.problem.regions import is_wide
+from extender.search.problem.stop import Flag, OutOfTime, Stop, part_of
+from extender.search.problem.validate import check_frame
+from extender.search.several.reductions import alone, joint
 
 SHARE = 0.3
 """Of the time that is left one leading class gets so much: where it decides it does so soon."""
 
 JOINT = -1
 """In place of a class's index: all classes as one."""
+
+Search = Callable[..., Solution | Infeasible]
+"""As solver.search: a problem and its limits, deadline= and cancel=."""
 
 
 def leads(problem: Problem) -> bool:
@@ -50,6 +53,7 @@ def single_problem(problem: Problem, lead: int) -> Problem:
 def solve(
     problem: Problem,
     lead: int,
+    search: Search,
     limits: Limits | None = None,
     *,
     deadline: float | None = None,
@@ -57,12 +61,13 @@ def solve(
 ) -> Solution | None:
     """The optimum, when it is the class's (or JOINT's) own; None: another way is needed.
 
-    ``leads(problem)`` holds. Units that make no seat for the leading class may be missing.
+    ``leads(problem)`` holds; ``search`` is asked about the one class. Units
+    that make no seat for the leading class may be missing.
     Raises InvalidInput for a malformed problem.
     """
     check_frame(problem)
     single = single_problem(problem, lead)
-    found = solver.search(single, limits, deadline=part_of(deadline, SHARE), cancel=cancel)
+    found = search(single, limits, deadline=part_of(deadline, SHARE), cancel=cancel)
     if not isinstance(found, Solution) or not found.optimal:
         return None
     try:

@@ -7,7 +7,7 @@ names; it does not judge whether a cheaper solution exists.
 
 from __future__ import annotations
 
-from extender.search.problem import Problem, Solution
+from extender.search.problem.types import Problem, Solution
 
 
 def verify(problem: Problem, solution: Solution) -> tuple[str, ...]:

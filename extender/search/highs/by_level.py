@@ -21,12 +21,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from extender.search.cost import cost_of
+from extender.search.highs.rows import Row, Rows, covers
 from extender.search.problem import Infeasible, Problem, Solution, Vector
-from extender.search.reference import no_answer
-from extender.search.rows import Row, Rows, covers
-from extender.search.stop import Flag, Stop
-from extender.search.verify import verify
+from extender.search.problem.cost import cost_of
+from extender.search.problem.refusals import no_answer
+from extender.search.problem.stop import Flag, Stop
+from extender.search.problem.verify import verify
 
 MOST_UNITS, MOST_SEATS = 6_000, 4_000
 """Units, and classes times nodes, of a problem that is asked: more take longer than there is."""

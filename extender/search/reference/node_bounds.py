@@ -18,11 +18,11 @@ from math import ceil
 
 from msgspec import Struct
 
-from extender.search.cost import cost_of
-from extender.search.cover import Covering, Item, Price, cover, total
 from extender.search.problem import Problem, Vector
-from extender.search.room import Room
-from extender.search.stop import Stop
+from extender.search.problem.cost import cost_of
+from extender.search.problem.stop import Stop
+from extender.search.reference.knapsack import Covering, Item, Price, cover, total
+from extender.search.seating.room import Room
 
 
 class Step(Struct, frozen=True):

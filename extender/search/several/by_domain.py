@@ -22,9 +22,9 @@ from msgspec.structs import replace
 
 from extender.search.core.branch_and_bound import BranchAndBound
 from extender.search.core.columns import Columns
-from extender.search.cost import add, cost_of
 from extender.search.problem import Problem, Vector
-from extender.search.stop import Stop
+from extender.search.problem.cost import add, cost_of
+from extender.search.problem.stop import Stop
 
 Split = Mapping[int, tuple[int, int]]
 """Domain -> members at least, at most."""

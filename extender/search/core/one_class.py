@@ -11,12 +11,11 @@ from collections.abc import Sequence
 
 from extender.search.core.branch_and_bound import BranchAndBound
 from extender.search.core.columns import Columns, Doubtful
-from extender.search.cost import cost_of
-from extender.search.explain import Nearest, Shortage, refusal
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
-from extender.search.reference import no_answer, promising, regions_of, scattered_seats
-from extender.search.single import is_wide
-from extender.search.stop import Flag, Stop
+from extender.search.problem.cost import cost_of
+from extender.search.problem.refusals import Nearest, Shortage, no_answer, refusal
+from extender.search.problem.regions import is_wide, promising, regions_of, scattered_seats
+from extender.search.problem.stop import Flag, Stop
 
 __all__ = ["Doubtful", "solve", "takes"]
 

@@ -5,7 +5,7 @@ Whatever answers the whole answers these as well, so their optimum is a lower bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -68,12 +68,6 @@ def everybody(problem: Problem) -> int:
 def common_caps(problem: Problem) -> list[Cap]:
     """The caps that count every class."""
     return [cap for cap in problem.caps if len(set(cap.classes)) == len(problem.classes)]
-
-
-def is_wide(domain: Iterable[int]) -> bool:
-    """Whether a rule with this domain of each node (-1: none) binds several nodes together."""
-    counted = [value for value in domain if value >= 0]
-    return len(set(counted)) < len(counted)
 
 
 def least_request(requests: Sequence[Vector]) -> Vector:

@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 from typing import TypeAlias
 
-from extender.search.stop import Stop
+from extender.search.problem.stop import Stop
 
 Counts: TypeAlias = tuple[int, ...]
 Pattern: TypeAlias = tuple[Counts, ...]

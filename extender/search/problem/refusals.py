@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.model.quantity import format_resource
-from extender.search.problem import Infeasible, Problem
-from extender.search.room import Room
+from extender.search.problem.stop import Stop
+from extender.search.problem.types import Infeasible, Problem, Vector
 
 
 class Shortage(Struct, frozen=True):
@@ -30,21 +30,6 @@ class Nearest(Struct, frozen=True):
     shortages: tuple[Shortage, ...]
     """(C,)"""
     region: tuple[int, ...]
-
-
-def infeasible(problem: Problem, rooms: Sequence[Room]) -> Infeasible:
-    """The refusal, from rooms (one per region) in which every unit is chosen."""
-    proved = all(room.exact for room in rooms)
-    offers = [
-        Nearest(
-            room.best(),
-            tuple(_shortage(problem, room, cls) for cls in range(len(problem.classes))),
-            room.region,
-        )
-        for room in rooms
-    ]
-    skews = _spread_reasons(problem, rooms[0]) if len(rooms) == 1 else []
-    return refusal(problem, offers, proved=proved, more=skews)
 
 
 def refusal(
@@ -82,27 +67,6 @@ def _missing(problem: Problem, best: Sequence[int]) -> tuple[tuple[int, int], ..
         short[index] += more
         left -= more
     return tuple((index, members) for index, members in enumerate(short) if members)
-
-
-def _shortage(problem: Problem, room: Room, cls: int) -> Shortage:
-    """Which resource stands in the way of one more member on how many nodes."""
-    rule = problem.classes[cls]
-    allowed = [n for n in room.region if rule.allowed[n]]
-    seats = 0
-    lacking: dict[int, list[int]] = {}
-    for n in allowed:
-        have = room.amounts(n)
-        fits = [(max(0, have[r]) // ask, r) for r, ask in enumerate(rule.request) if ask > 0]
-        here, tightest = min(fits, default=(rule.count, -1))
-        seats += here
-        if tightest >= 0:
-            lack = rule.request[tightest] * (here + 1) - have[tightest]
-            lacking.setdefault(tightest, []).append(lack)
-    return Shortage(
-        len(allowed),
-        seats,
-        tuple((r, len(lacks), min(lacks)) for r, lacks in sorted(lacking.items())),
-    )
 
 
 def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) -> str:
@@ -143,23 +107,22 @@ def _cap_reasons(problem: Problem, region: Sequence[int]) -> list[str]:
     return reasons
 
 
-def _spread_reasons(problem: Problem, room: Room) -> list[str]:
-    """How full the emptiest domain of each spread rule can get, each node on its own."""
-    reasons = []
-    for rule in problem.spreads:
-        reach = list(rule.fewest)
-        for n in room.region:
-            if rule.domain[n] >= 0:
-                reach[rule.domain[n]] += room.seats_on(n)
-        least = 0 if rule.from_zero else min(reach, default=0)
-        names = ", ".join(problem.classes[c].name for c in rule.bound)
-        emptiest = (
-            "there are fewer domains than minDomains"
-            if rule.from_zero
-            else f"the emptiest of {len(reach)} domains holds {least} at most"
-        )
-        reasons.append(
-            f"topology spread of {names} (skew {rule.max_skew} at most): {emptiest}, "
-            f"so no domain may hold more than {least + rule.max_skew}"
-        )
-    return reasons
+def no_answer(problem: Problem, bound: Vector | None, stop: Stop, *, unproved: bool) -> Infeasible:
+    """With everybody gone there is room, but no answer was found: the hard budgets do not
+    let enough units go, or the search was cut."""
+    names = ", ".join(budget.name for budget in problem.budgets if budget.hard)
+    if not unproved:
+        text = f"room can be made only by exceeding a disruption budget ({names})"
+        return Infeasible(proved=True, reasons=(text,))
+    within = f" within the disruption budgets ({names})" if names else ""
+    least = ", ".join(
+        f"{level} {amount}"
+        for level, amount in zip(problem.levels, bound or (), strict=False)
+        if amount
+    )
+    text = (
+        f"the search was cut before it found an answer{within}: "
+        f"{stop.why() or 'what is left was too wide'}; "
+        f"any answer costs at least {least or 'nothing'}"
+    )
+    return Infeasible(proved=False, reasons=(text,))

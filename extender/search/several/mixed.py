@@ -19,15 +19,11 @@ from itertools import chain, combinations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.search import alike, compiled
-from extender.search.by_domain import ByDomain, Split
-from extender.search.compiled import mask
+from extender.search.core import one_class
 from extender.search.core.branch_and_bound import BranchAndBound
 from extender.search.core.columns import Doubtful
-from extender.search.cost import add, broken_budgets, cost_of
-from extender.search.packed_room import UNKNOWN, PackedRoom
-from extender.search.packing import TooWide, Ways
-from extender.search.parts import Part, Together, needs, seated, shut, without
+from extender.search.core.one_class import mask
+from extender.search.kinds import alike
 from extender.search.problem import (
     Cap,
     Infeasible,
@@ -37,10 +33,18 @@ from extender.search.problem import (
     Solution,
     Vector,
 )
-from extender.search.reference import Found, Incumbent, Region, answer, open_regions
-from extender.search.single import is_wide, joint, largest
-from extender.search.spread import splits
-from extender.search.stop import Flag, OutOfTime, Stop, at_once
+from extender.search.problem.cost import add, broken_budgets, cost_of
+from extender.search.problem.regions import is_wide
+from extender.search.problem.stop import Flag, OutOfTime, Stop, at_once
+from extender.search.reference.best_answer import BestAnswer, Found
+from extender.search.reference.region import Region
+from extender.search.reference.search import answer, open_regions
+from extender.search.seating.patterns import TooWide, Ways
+from extender.search.seating.spread import splits
+from extender.search.several.by_domain import ByDomain, Split
+from extender.search.several.packed_room import UNKNOWN, PackedRoom
+from extender.search.several.parts import Part, Together, needs, seated, shut, without
+from extender.search.several.reductions import joint, largest
 
 COSTLY_UNITS = 70
 """From so many units on a branch counts as several: Python moves them all, and
@@ -89,7 +93,7 @@ def solve(
 ) -> Solution | Infeasible:
     """As reference.solve. Raises Doubtful when a unit is malformed or too wide, TooWide where
     the classes have more ways to share the nodes than are looked at."""
-    stop, ways, best = Stop(limits, deadline, cancel), Ways(), Incumbent()
+    stop, ways, best = Stop(limits, deadline, cancel), Ways(), BestAnswer()
     best.last_resort = lambda: _last_resort(problem, cancel)
     parts = [Part(problem, c, need) for c, need in enumerate(needs(problem)) if need]
     together = Together(problem) if _all_needed(problem) else None
@@ -110,7 +114,7 @@ def _last_resort(problem: Problem, cancel: Flag | None) -> Found | None:
     stop = at_once(None, cancel)
 
     def exact(one: Problem, limits: Limits, **_: object) -> Solution | Infeasible:
-        core = compiled.solve if compiled.takes(one) else solve
+        core = one_class.solve if one_class.takes(one) else solve
         return core(one, limits, deadline=stop.deadline, cancel=stop.cancel)
 
     try:
@@ -184,7 +188,7 @@ class MixedRegion(Region):
         """A room that the core packs."""
         return PackedRoom(problem, nodes, ways)
 
-    def first_answers(self, best: Incumbent, stop: Stop) -> None:
+    def first_answers(self, best: BestAnswer, stop: Stop) -> None:
         """The answer without victims; else the classes seated one after the other, each at
         least cost; else everybody gone, and put back as far as they are not needed.
 
@@ -222,7 +226,7 @@ class MixedRegion(Region):
             if self.room.packs and best.cost is not None:
                 best.last_resort = None  # these quick ways asked no clock
 
-    def _try(self, units: Sequence[int], best: Incumbent) -> None:
+    def _try(self, units: Sequence[int], best: BestAnswer) -> None:
         """As Region._try; where the time may run out meanwhile, what fits is kept first."""
         if self.room.stop is None and self.stop is not None:
             before = frozenset(self.room.chosen)
@@ -239,7 +243,7 @@ class MixedRegion(Region):
             return
         super()._try(units, best)
 
-    def _at_once(self, best: Incumbent, stop: Stop) -> None:
+    def _at_once(self, best: BestAnswer, stop: Stop) -> None:
         """Seat one class after the other, in several orders until one of them does, and ask
         no clock."""
         self.stop, watching = NO_TIME, self.room.stop
@@ -251,7 +255,7 @@ class MixedRegion(Region):
             self.stop = stop
             self._move_to(frozenset())
 
-    def _until_better(self, best: Incumbent, stop: Stop) -> None:
+    def _until_better(self, best: BestAnswer, stop: Stop) -> None:
         nobody: frozenset[int] = frozenset()
         before = best.cost
         for order in self._orders():
@@ -273,7 +277,7 @@ class MixedRegion(Region):
         order: Sequence[int],
         gone: frozenset[int],
         kept: frozenset[int],
-        best: Incumbent,
+        best: BestAnswer,
         stop: Stop,
     ) -> None:
         """Seat one class after the other: each takes the units that are cheapest for it, given
@@ -302,7 +306,7 @@ class MixedRegion(Region):
             problem = seated(problem, self.problem.classes[cls], seats)
         self._try([u for u in gone if u not in self.room.chosen], best)
 
-    def _improve(self, at_least: Vector, best: Incumbent, stop: Stop) -> None:
+    def _improve(self, at_least: Vector, best: BestAnswer, stop: Stop) -> None:
         """Take some units of the best answer away and seat the classes anew in what is left,
         in a fixed sequence. It proves nothing.
 
@@ -333,7 +337,7 @@ class MixedRegion(Region):
             left = frozenset(mine) - away
             self._seat(orders[turn % len(orders)], left, kept, best, stop)
 
-    def branch(self, best: Incumbent, stop: Stop) -> Vector | None:
+    def branch(self, best: BestAnswer, stop: Stop) -> Vector | None:
         """As Region.branch, with the core's bounds."""
         zero = self.price(())
         if best.beaten_by(zero):
@@ -402,7 +406,7 @@ class MixedRegion(Region):
             return min(unknown)
         return best.cost
 
-    def _too_dear(self, best: Incumbent) -> frozenset[int]:
+    def _too_dear(self, best: BestAnswer) -> frozenset[int]:
         """Units that alone cost more than the best answer: no better one takes them."""
         if best.cost != self.dear[0]:
             cost, units = best.cost, self.problem.units
@@ -495,7 +499,7 @@ class MixedRegion(Region):
             return self.price(every), every
         return add(cost_of(self.problem, gone), bound or self.price(())), every
 
-    def _seat_leaders(self, at_least: Vector, best: Incumbent, stop: Stop) -> Vector:
+    def _seat_leaders(self, at_least: Vector, best: BestAnswer, stop: Stop) -> Vector:
         """A bound that knows what a class of one member takes from the other classes.
 
         The member sits on one of its nodes, with some least set of units gone there; the
@@ -566,13 +570,13 @@ class MixedRegion(Region):
                     found.append(gone)
                     yield gone
 
-    def _propose(self, relaxed: Relaxed, best: Incumbent) -> None:
+    def _propose(self, relaxed: Relaxed, best: BestAnswer) -> None:
         """Try what each class chooses, and all of it together."""
         every: frozenset[int] = frozenset().union(*relaxed.chosen)
         for units in dict.fromkeys([*relaxed.chosen, every]):
             self._try([u for u in units if u not in self.room.chosen], best)
 
-    def _pivot(self, undecided: Sequence[int], relaxed: Relaxed, best: Incumbent) -> int:
+    def _pivot(self, undecided: Sequence[int], relaxed: Relaxed, best: BestAnswer) -> int:
         """What to decide next: what is chosen in some of its domains only, before what the
         best answer takes and the core does not, before what the core takes, before the
         rest; the dearest of them."""
@@ -589,7 +593,7 @@ class MixedRegion(Region):
             ),
         )
 
-    def _repair(self, relaxed: Relaxed, best: Incumbent, stop: Stop) -> None:
+    def _repair(self, relaxed: Relaxed, best: BestAnswer, stop: Stop) -> None:
         """Look for answers near the core's when its own did not fit."""
         nobody: frozenset[int] = frozenset()
         for changed in chain(self._roomier(), self._closed(stop)):

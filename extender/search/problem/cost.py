@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.search.problem import Problem, Vector
+from extender.search.problem.types import Problem, Vector
 
 
 def cost_of(problem: Problem, chosen: Iterable[int], *, scattered: bool = False) -> Vector:

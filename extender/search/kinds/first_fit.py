@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from extender.search.cost import broken_budgets, is_free
 from extender.search.problem import Problem, Vector
-from extender.search.stop import Stop
+from extender.search.problem.cost import broken_budgets, is_free
+from extender.search.problem.stop import Stop
 
 Seats = tuple[tuple[int, int, int], ...]
 """(class, node, members), sorted."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from extender.search.core.packing import Packing
-from extender.search.packing import Counts, Pattern, TooWide, Ways
 from extender.search.problem import Problem
-from extender.search.room import Room
+from extender.search.seating.patterns import Counts, Pattern, TooWide, Ways
+from extender.search.seating.room import Room
 
 YES, NO, UNKNOWN = 1, 0, -1
 

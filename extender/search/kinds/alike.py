@@ -19,9 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.search.cost import cost_of
-from extender.search.first_fit import Seats, first_fit
-from extender.search.packing import TooWide
+from extender.search.kinds.first_fit import Seats, first_fit
 from extender.search.problem import (
     Blocker,
     Cap,
@@ -33,10 +31,12 @@ from extender.search.problem import (
     Spread,
     Vector,
 )
-from extender.search.reference import no_answer, promising, regions_of, scattered_seats
-from extender.search.single import is_wide
-from extender.search.stop import Flag, Stop, at_once
-from extender.search.verify import verify
+from extender.search.problem.cost import cost_of
+from extender.search.problem.refusals import no_answer
+from extender.search.problem.regions import is_wide, promising, regions_of, scattered_seats
+from extender.search.problem.stop import Flag, Stop, at_once
+from extender.search.problem.verify import verify
+from extender.search.seating.patterns import TooWide
 
 MOST_KINDS = 8
 """Classes that are solved as they are."""

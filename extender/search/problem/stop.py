@@ -10,7 +10,7 @@ from array import array
 from time import monotonic
 from typing import Protocol
 
-from extender.search.problem import Limits
+from extender.search.problem.types import Limits
 
 PAST = 1e-9
 """A moment that passed when the clock began."""

@@ -19,7 +19,8 @@ from itertools import chain, combinations, islice
 
 from msgspec import Struct
 
-from extender.search.packing import (
+from extender.search.problem.stop import Stop
+from extender.search.seating.patterns import (
     MOST_STEPS,
     WIDEST,
     Counts,
@@ -32,8 +33,7 @@ from extender.search.packing import (
     maximal,
     ways_down,
 )
-from extender.search.spread import Band
-from extender.search.stop import Stop
+from extender.search.seating.spread import Band
 
 MOST_COUNTED = 10
 """Classes under one lower limit: every set of them is asked for what it has to give."""

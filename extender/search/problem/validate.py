@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.model.errors import InvalidInput
-from extender.search.problem import MOST_MEMBERS, Problem, Vector
+from extender.search.problem.types import MOST_MEMBERS, Problem, Vector
 
 
 def validate(problem: Problem) -> None:

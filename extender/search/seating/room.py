@@ -14,11 +14,20 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from extender.search.domains import Chosen, Fold, Key, State
-from extender.search.packing import Counts, Pattern, Sum, Ways, endless, join, node_pattern, times
 from extender.search.problem import Cap, Problem, Spread
-from extender.search.spread import Band, Case, cases, most_cases
-from extender.search.stop import Stop
+from extender.search.problem.stop import Stop
+from extender.search.seating.fold import Chosen, Fold, Key, State
+from extender.search.seating.patterns import (
+    Counts,
+    Pattern,
+    Sum,
+    Ways,
+    endless,
+    join,
+    node_pattern,
+    times,
+)
+from extender.search.seating.spread import Band, Case, cases, most_cases
 
 
 class Cell(NamedTuple):
