@@ -4,7 +4,7 @@ Rooms, each importing only from those below it (pyproject.toml):
 
 ==============  ==================================================================================
 ``solver``      the entry: ``solve(problem)``; against a deadline, who is asked after whom
-``dispatch``    a table: which problem goes to which solver, and why
+``dispatcher``  a table: which problem goes to which solver, and why
 ``several``     exact, several classes and rules over several nodes: the core bounds, Python seats
 ``kinds``       many kinds of members taken for few: an answer and a bound
 ``highs``       a second opinion, where HiGHS is installed

@@ -1,6 +1,6 @@
 """The one entry of the search: check the problem, ask by the table, and against a deadline again.
 
-Who answers which problem stands in extender/search/dispatch.py. Here is what time makes of it:
+Who answers which problem stands in extender/search/dispatcher.py. Here is what time makes of it:
 a small problem is answered outright, and what the project's own search leaves open before a
 deadline HiGHS is asked, where it is installed.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from extender.search import census, highs
-from extender.search.dispatch import BACKEND, backend_for, by_table
+from extender.search.dispatcher import BACKEND, backend_for, by_table
 from extender.search.kinds import alike
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.problem.stop import Countdown, Flag, Stop, part_of

@@ -11,8 +11,8 @@ import pytest
 
 from extender.search import reference, solver
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.problem.refusals import no_answer
 from extender.search.problem.stop import Stop, part_of
+from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
 from extender.search.several import mixed
 from tests.search.build import COMPILED

@@ -2,7 +2,7 @@
 
 Takes nodes with the pods on them (``holders``), and is told again only of nodes that changed.
 Gives room now and with everybody gone, the priorities at which it opens, and the pods worth
-looking at (``offers``). Proves that the pods left out are never needed. This is the
+looking at (``node_offers``). Proves that the pods left out are never needed. This is the
 specification; ``core/census.pyx`` answers the same, compiled (``solver.open_census``).
 """
 
@@ -21,7 +21,15 @@ from extender.search.census.holders import (
     Releases,
     Seatings,
 )
-from extender.search.census.offers import Census, Offer, Offers, minus, offer_of, plus, seats_in
+from extender.search.census.node_offers import (
+    Census,
+    Offer,
+    Offers,
+    minus,
+    offer_of,
+    plus,
+    seats_in,
+)
 
 __all__ = [
     "ENDLESS",

@@ -13,9 +13,9 @@ from extender.search.core.branch_and_bound import BranchAndBound
 from extender.search.core.columns import Columns, Doubtful
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.problem.cost import cost_of
-from extender.search.problem.refusals import Nearest, Shortage, no_answer, refusal
-from extender.search.problem.regions import is_wide, promising, regions_of, scattered_seats
+from extender.search.problem.seat_regions import is_wide, promising, regions_of, scattered_seats
 from extender.search.problem.stop import Flag, Stop
+from extender.search.problem.unanswered import Nearest, Shortage, no_answer, refusal
 
 __all__ = ["Doubtful", "solve", "takes"]
 

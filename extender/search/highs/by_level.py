@@ -24,8 +24,8 @@ from msgspec import Struct
 from extender.search.highs.rows import Row, Rows, covers
 from extender.search.problem import Infeasible, Problem, Solution, Vector
 from extender.search.problem.cost import cost_of
-from extender.search.problem.refusals import no_answer
 from extender.search.problem.stop import Flag, Stop
+from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
 
 MOST_UNITS, MOST_SEATS = 6_000, 4_000

@@ -32,9 +32,9 @@ from extender.search.problem import (
     Vector,
 )
 from extender.search.problem.cost import cost_of
-from extender.search.problem.refusals import no_answer
-from extender.search.problem.regions import is_wide, promising, regions_of, scattered_seats
+from extender.search.problem.seat_regions import is_wide, promising, regions_of, scattered_seats
 from extender.search.problem.stop import Flag, Stop, at_once
+from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
 from extender.search.seating.patterns import TooWide
 

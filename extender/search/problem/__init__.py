@@ -3,8 +3,8 @@
 Takes nothing from the other rooms. Gives the types (``types``), the check of a problem
 (``validate``), the one definition of cost (``cost``), the check of an answer that shares no
 code with any solver (``verify``), the one way in which a search ends early (``stop``), where
-all seats may lie (``regions``) and a refusal in words (``refusals``). Proves, of every answer
-that ``verify`` accepts, that its members fit with its units gone.
+all seats may lie (``seat_regions``) and a refusal in words (``unanswered``). Proves, of every
+answer that ``verify`` accepts, that its members fit with its units gone.
 """
 
 from extender.search.problem.types import (

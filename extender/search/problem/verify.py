@@ -1,8 +1,9 @@
 """Check a Solution against its Problem, sharing no code with any solver.
 
-The planner calls this before it acts, so that a defect in a solver can refuse a
-gang but never evict a pod in vain. The check is linear in what the solution
-names; it does not judge whether a cheaper solution exists.
+Whatever rests on something other than the project's own proofs passes through here before it
+counts (HiGHS, kinds taken together), and so does every answer of every test. The planner tries
+the seats on kube-scheduler's predicates besides (gang/plan/trial.py). The check is linear in what
+the solution names; it does not judge whether a cheaper solution exists.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ from typing import TypeVar
 
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.problem.cost import cost_of
-from extender.search.problem.refusals import no_answer
-from extender.search.problem.regions import promising, regions_of, scattered_seats
+from extender.search.problem.seat_regions import promising, regions_of, scattered_seats
 from extender.search.problem.stop import Flag, OutOfTime, Stop
+from extender.search.problem.unanswered import no_answer
 from extender.search.reference.best_answer import BestAnswer
 from extender.search.reference.region import Region
 from extender.search.reference.shortages import infeasible

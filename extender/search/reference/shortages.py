@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.search.problem import Infeasible, Problem
-from extender.search.problem.refusals import Nearest, Shortage, refusal
+from extender.search.problem.unanswered import Nearest, Shortage, refusal
 from extender.search.seating.room import Room
 
 

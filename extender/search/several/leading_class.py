@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.problem.regions import is_wide
+from extender.search.problem.seat_regions import is_wide
 from extender.search.problem.stop import Flag, OutOfTime, Stop, part_of
 from extender.search.problem.validate import check_frame
 from extender.search.several.reductions import alone, joint

@@ -34,7 +34,7 @@ from extender.search.problem import (
     Vector,
 )
 from extender.search.problem.cost import add, broken_budgets, cost_of
-from extender.search.problem.regions import is_wide
+from extender.search.problem.seat_regions import is_wide
 from extender.search.problem.stop import Flag, OutOfTime, Stop, at_once
 from extender.search.reference.best_answer import BestAnswer, Found
 from extender.search.reference.region import Region

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from extender.search.core.columns import Columns
 from extender.search.core.multi_class_bound import MultiClassBound
 from extender.search.problem import MOST_MEMBERS, Cap, MemberClass, Problem, Vector
-from extender.search.problem.regions import is_wide
+from extender.search.problem.seat_regions import is_wide
 from extender.search.problem.stop import Stop
 from extender.search.several.reductions import alone, common_caps, largest
 
