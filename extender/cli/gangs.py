@@ -9,6 +9,7 @@ from typing import Any
 from extender.cli.live import ANSWERED, UNKNOWN, Server
 from extender.cli.live_command import add_live, answered, named, namespace_of
 from extender.cli.output import Part, Table, show
+from extender.gang.tell.leaving import leaving
 from extender.gang.tell.standing import standings
 
 
@@ -31,12 +32,11 @@ def run(args: argparse.Namespace) -> int:
     """Print the gangs and return the exit status."""
 
     async def work(server: Server) -> int:
-        gangs, held, decisions = await asyncio.gather(
-            server.rows("gangs"), server.rows("reservations"), server.rows("decisions")
-        )
+        pages = ("gangs", "reservations", "decisions", "evictions")
+        gangs, held, decisions, units = await asyncio.gather(*(server.rows(p) for p in pages))
         found = [
             standing
-            for standing in standings(gangs, held, decisions)
+            for standing in standings(gangs, held, decisions, leaving(held, units))
             if (args.gang is None or named(standing.gang, args.gang))
             and (args.namespace is None or namespace_of(standing.gang) == args.namespace)
             and not (args.waiting and standing.state == "running")
