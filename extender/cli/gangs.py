@@ -6,8 +6,15 @@ import argparse
 import asyncio
 from typing import Any
 
-from extender.cli.live import ANSWERED, UNKNOWN, Server
-from extender.cli.live_command import add_live, answered, named, namespace_of
+from extender.cli.live import Server
+from extender.cli.live_command import (
+    NOBODY,
+    add_live,
+    answered,
+    found_or_known,
+    named,
+    namespace_of,
+)
 from extender.cli.output import Part, Table, show
 from extender.gang.tell.leaving import leaving
 from extender.gang.tell.standing import standings
@@ -25,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("-n", "--namespace", help="only gangs of this namespace")
     parser.add_argument("--waiting", action="store_true", help="leave out gangs that run")
-    add_live(parser, one="there is no gang of this name")
+    add_live(parser, one=NOBODY)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,8 +64,9 @@ def run(args: argparse.Namespace) -> int:
                 for one in found
             ),
         )
-        parts: list[Part] = [table] if found else ["no gangs"]
+        about = f" {args.gang!r}: `why {args.gang}` tells what is remembered" if args.gang else ""
+        parts: list[Part] = [table] if found else [f"no gangs{about}"]
         show(parts, {"gangs": found}, args.output)
-        return UNKNOWN if args.gang is not None and not found else ANSWERED
+        return await found_or_known(server, args.gang, bool(found))
 
     return answered(args, work)

@@ -8,9 +8,10 @@ import sys
 from typing import Any
 
 from extender.cli.decisions import told
-from extender.cli.live import ANSWERED, UNKNOWN, Server
+from extender.cli.live import Server
 from extender.cli.live_command import add_live, answered, named, namespace_of
 from extender.cli.output import Part, show
+from extender.cli.statuses import NO, OK
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
 from extender.cli.why_pod import story_of_pod
 from extender.gang.tell.story import Facts, Story, story_of_gang
@@ -32,7 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("-n", "--namespace", help="namespace of the pod or gang")
     parser.add_argument("--short", action="store_true", help="without the decision's explanation")
-    add_live(parser, one="no pod or gang of this name is known")
+    add_live(
+        parser, one="no pod or gang of this name is known, and no decision that is kept names one"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
                 "there, or went before the decisions that are kept",
                 file=sys.stderr,
             )
-            return UNKNOWN
+            return NO
         parts = [part for story in found for part in _parts(story, args.short)]
         show(parts, {"stories": found}, args.output)
-        return ANSWERED
+        return OK
 
     return answered(args, work)
 
