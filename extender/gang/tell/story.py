@@ -120,6 +120,11 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         )
     if decision is not None and decision["outcome"] == "gave-up":
         return standing.why, NEXT_BY_CODE["penalty"]
+    if decision is not None and decision.get("verb") == "observe":
+        return (
+            standing.why,
+            "nothing: what is observed is left to kube-scheduler",
+        )
     if not gang["startsWhole"]:
         return standing.why, "`kubectl describe pod` says what kube-scheduler waits for"
     return standing.why, (
@@ -174,8 +179,9 @@ def _taken_from(gang: str, facts: Facts) -> list[str]:
     for decision in facts.decisions:
         taken = [victim for victim in decision["victims"] if victim["gang"] == gang]
         if taken and decision["outcome"] == "plan":
+            chosen = "would be chosen" if decision.get("verb") == "observe" else "were chosen"
             return [
-                f"{len(taken)} of its pods were chosen as victims for {decision['gang']}: "
+                f"{len(taken)} of its pods {chosen} as victims for {decision['gang']}: "
                 f"{taken[0]['reason']}"
             ]
     return []
