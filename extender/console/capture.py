@@ -80,7 +80,9 @@ class Capture(Struct, frozen=True, kw_only=True):
     days: tuple[Day, ...] = ()
     """The last month, oldest first."""
     counted_since: float = 0.0
-    """Wall clock before which ``days`` know nothing: the start of the process."""
+    """Wall clock before which ``days`` know nothing."""
+    days_last: bool = False
+    """They outlive the process."""
     replayable: frozenset[int] = frozenset()
     """Generations whose questions are kept whole, to be downloaded."""
     suspended: Mapping[str, str] = {}
