@@ -189,7 +189,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             traces.running(),
             replica.running(stop),
             grpc.running(stop, verbs, replica, cache, health, metrics, load, tokens),
-            told_in_a_map(client, namespace, settings, replica.leadership, status),
+            told_in_a_map(client, namespace, settings, replica.leadership, status, days),
         ):
             await server.serve(stop)
 

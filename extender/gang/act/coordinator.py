@@ -419,6 +419,7 @@ class Coordinator:
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
         if self.recovered and self._source.synced and not self.flights.evictions.waiting:
+            self.notices.round()
             self._conditions.round()
         await self._sweeper.round()
 

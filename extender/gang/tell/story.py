@@ -126,6 +126,11 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         )
     if decision is not None and decision["outcome"] == "gave-up":
         return standing.why, NEXT_BY_CODE["penalty"]
+    if decision is not None and decision.get("verb") == "observe":
+        return (
+            standing.why,
+            "nothing: what is observed is left to kube-scheduler",
+        )
     if not gang["startsWhole"]:
         return standing.why, "`kubectl describe pod` says what kube-scheduler waits for"
     return standing.why, (
@@ -187,8 +192,9 @@ def _some(pods: Sequence[Obj], *, seats: bool) -> str:
 def _taken_from(gang: str, facts: Facts) -> list[str]:
     """Return who evicted the gang's pods, from the newest plan that did."""
     for decision, taken in _taking(gang, facts):
+        chosen = "would be chosen" if decision.get("verb") == "observe" else "were chosen"
         return [
-            f"{len(taken)} of its pods were chosen as victims for {decision['gang']}: "
+            f"{len(taken)} of its pods {chosen} as victims for {decision['gang']}: "
             f"{taken[0]['reason']}"
         ]
     return []
