@@ -238,15 +238,15 @@ class Coordinator:
             self.flights.seat_given,
         )
         self.partly_bound = PartlyBound(
-            settings.seats.rollback == "delete",
-            evictor,
-            self.notices,
-            leadership,
-            clocks,
-            self._background,
-            self._present_gang,
-            self._decide,
-            lambda flight, why: self.flights.end(flight, Outcome.GAVE_UP, why, penal=True),
+            roll_back=settings.seats.rollback == "delete",
+            evictor=evictor,
+            notices=self.notices,
+            leadership=leadership,
+            clocks=clocks,
+            background=self._background,
+            gang_of=self._present_gang,
+            decide=self._decide,
+            give_up=lambda flight, why: self.flights.end(flight, Outcome.GAVE_UP, why, penal=True),
         )
         self.bindings = Bindings(
             settings.bind,
@@ -394,9 +394,9 @@ class Coordinator:
             except Exception:  # telling must never stand in the way of acting
                 log.exception("decision not told", gang=decision.gang)
 
-    def _flight_ended(self, flight: Flight, done: bool, penal: bool, why: str) -> None:
+    def _flight_ended(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:
         self.admission.ended(flight, done=done, why=why, seen=self.stale() is None)
-        self.bindings.ended(flight, done, why)
+        self.bindings.ended(flight, done=done, why=why)
         if done:
             self._waiting.succeeded(flight.key)
         elif penal:
@@ -438,6 +438,7 @@ class Coordinator:
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
         if self.recovered and self._source.synced and not self.flights.evictions.waiting:
+            self.notices.round()
             self._conditions.round()
         await self._sweeper.round()
 
