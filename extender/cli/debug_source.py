@@ -83,7 +83,7 @@ class DebugView:
         return {
             **coordinator.admission.describe(),
             "bookings": coordinator.bookings.describe(),
-            "evictedBefore": coordinator.evicted_before.describe(),
+            "evictedBefore": coordinator.eviction_history.describe(),
         }
 
     def gangs(self) -> Sequence[object]:

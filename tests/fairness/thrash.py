@@ -10,7 +10,7 @@ import random
 
 from msgspec.structs import replace
 
-from extender.gang.act.evicted_before import EvictedBefore
+from extender.gang.act.eviction_history import EvictionHistory
 from extender.gang.act.unit import Fate, Unit
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
@@ -59,7 +59,7 @@ class Thrash:
         ]
         self._made = 0
         self._ends = 0
-        self.before = EvictedBefore(
+        self.before = EvictionHistory(
             self.settings, None, lambda: NOW + self.now, self._resolver.unit_key
         )
         self._arrives(VICTIM, "low", 0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.evicted_before import MOST_OF_NAMESPACE, EvictedBefore
 from extender.gang.act.evicted_store import KEY, NAME
+from extender.gang.act.eviction_history import MOST_OF_NAMESPACE, EvictionHistory
 from extender.gang.act.unit import Fate, Unit
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.evicted_before import undisturbed
@@ -37,7 +37,7 @@ class Ledger:
         self.now = NOW
         self.plans = 0
         resolver = Resolver(Settings().groups)
-        self.before = EvictedBefore(settings, None, lambda: self.now, resolver.unit_key)
+        self.before = EvictionHistory(settings, None, lambda: self.now, resolver.unit_key)
 
     def evicts(self, *pods: Pod, priority: int = 100, by: str = "other", unit: str = "") -> None:
         """One plan evicts these pods, and they are gone."""
@@ -310,7 +310,7 @@ async def evicted_once(rig: Rig) -> None:
 
 
 def told_of(rig: Rig) -> list[dict[str, Any]]:
-    return rig.coordinator.evicted_before.describe()
+    return rig.coordinator.eviction_history.describe()
 
 
 async def written(rig: Rig) -> str:
@@ -394,8 +394,8 @@ async def test_a_single_pod_does_not_evict_who_is_spared_either() -> None:
             message="",
         )
         bare = rig.cached("bare")
-        rig.coordinator.evicted_before.taken([bare])
-        rig.coordinator.evicted_before.sent(
+        rig.coordinator.eviction_history.taken([bare])
+        rig.coordinator.eviction_history.sent(
             unit, Victim(bare.uid, "default", "bare", "n0", bare.priority)
         )
         await rig.remove("bare")

@@ -23,8 +23,8 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.bookings import Bookings
 from extender.gang.act.changes import Changes
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.evicted_before import EvictedBefore
 from extender.gang.act.evicted_store import EvictedStore
+from extender.gang.act.eviction_history import EvictionHistory
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.flights import Flights
@@ -188,7 +188,7 @@ class Coordinator:
             self.stale,
         )
         protection = settings.fairness.protection
-        self.evicted_before = before = EvictedBefore(
+        self.eviction_history = before = EvictionHistory(
             protection,
             None
             if evicted is None or not protection.enabled
@@ -416,7 +416,7 @@ class Coordinator:
             if key is not None:
                 self._waiting.grown(key)
         self._pending_gangs.observe(old, new)
-        self.evicted_before.observe(old, new)
+        self.eviction_history.observe(old, new)
         self.flights.observe(old, new)
         self.bookings.observe(old, new)
         self._refused_seats.observe(old, new)
@@ -487,7 +487,7 @@ class Coordinator:
             await asyncio.sleep(FRESH_SECONDS)
         await self.admission.recover()
         bound = self._snapshot().bound
-        await self.evicted_before.recover(pod for pods in bound.values() for pod in pods)
+        await self.eviction_history.recover(pod for pods in bound.values() for pod in pods)
         recovery = Recovery(
             self.flights, self._keeper, self._snapshot, self._gangs, self._clocks, self._decide
         )

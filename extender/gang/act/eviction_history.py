@@ -38,7 +38,7 @@ MOST_OF_NAMESPACE = 100
 """Names are a tenant's to make up: it forgets its own first."""
 
 
-class EvictedBefore:
+class EvictionHistory:
     """One event loop only. ``wall`` gives seconds; ``unit_key`` is what a pod goes with."""
 
     def __init__(
