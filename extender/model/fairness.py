@@ -31,8 +31,8 @@ class FairnessSettings(
     """A turn for everybody; docs/fairness.md."""
 
     booking: bool = False
-    """Whether a gang that has waited long enough gets a booked start. Off: whoever may make pods
-    of a priority may keep room idle for a gang of that priority (docs/fairness.md)."""
+    """Whether a gang that has waited long enough gets a booked start. Off: pods of no gang wait
+    for its turn then, and room may stand idle (docs/fairness.md)."""
     patience_seconds: float = 300.0
     """For how long a gang has to have waited: since it is complete, and no gate holds it."""
     booked_per_domain: int = 1
