@@ -8,9 +8,9 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
 from extender.cli.live import NoAnswer, Server, add_target, target_of
 from extender.cli.output import add_output, clean
-from extender.cli.statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 

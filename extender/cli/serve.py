@@ -33,12 +33,12 @@ from extender.cli import (
 )
 from extender.cli.console_source import console_source
 from extender.cli.debug_source import DebugView
+from extender.cli.exit_statuses import BAD_INPUT, OK, UNREACHED, statuses
 from extender.cli.grpc_side import GrpcSide
-from extender.cli.leaving import leave_behind
 from extender.cli.listener_rules import require_closed
+from extender.cli.process_end import leave_behind
 from extender.cli.replica import Replica
 from extender.cli.status_source import StatusSource, told_in_a_map
-from extender.cli.statuses import BAD_INPUT, OK, UNREACHED, statuses
 from extender.cli.traces import Traces
 from extender.console.console import Console
 from extender.gang.act.book import State

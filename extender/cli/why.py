@@ -8,10 +8,10 @@ import sys
 from typing import Any
 
 from extender.cli.decisions import told
+from extender.cli.exit_statuses import NO, OK
 from extender.cli.live import Server
 from extender.cli.live_command import add_live, answered, named, namespace_of
 from extender.cli.output import Part, show
-from extender.cli.statuses import NO, OK
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
 from extender.cli.why_pod import story_of_pod
 from extender.gang.tell.story import Facts, Story, story_of_gang

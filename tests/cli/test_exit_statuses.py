@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.cli import statuses
+from extender.cli import exit_statuses as statuses
 from extender.cli.main import COMMANDS, main, parser_of
 from extender.model.mode import ObserveSettings
 from tests.cli.live_bed import Live, free_port, serving
