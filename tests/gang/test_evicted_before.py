@@ -39,26 +39,29 @@ class Ledger:
         resolver = Resolver(Settings().groups)
         self.before = EvictionHistory(settings, None, lambda: self.now, resolver.unit_key)
 
+    def unit(self, *pods: Pod, priority: int = 100, by: str = "other", unit: str = "") -> Unit:
+        """What a new plan evicts together."""
+        self.plans += 1
+        return Unit(
+            plan_id=f"plan-{self.plans}",
+            preemptor=gang_key("high", by),
+            priority=priority,
+            name=unit or pods[0].uid,
+            whole=bool(unit),
+            size=len(pods),
+            beside=frozenset(),
+            victims={p.uid: Victim(p.uid, p.namespace, p.name, p.node, p.priority) for p in pods},
+            fates={p.uid: Fate.ACCEPTED for p in pods},
+            budgeted=frozenset(),
+            message="",
+        )
+
     def evicts(self, *pods: Pod, priority: int = 100, by: str = "other", unit: str = "") -> None:
         """One plan evicts these pods, and they are gone."""
-        self.plans += 1
-        victims = {p.uid: Victim(p.uid, p.namespace, p.name, p.node, p.priority) for p in pods}
         self.before.taken(pods)
+        made = self.unit(*pods, priority=priority, by=by, unit=unit)
         for each in pods:
-            made = Unit(
-                plan_id=f"plan-{self.plans}",
-                preemptor=gang_key("high", by),
-                priority=priority,
-                name=unit or each.uid,
-                whole=bool(unit),
-                size=len(pods),
-                beside=frozenset(),
-                victims=victims,
-                fates=dict.fromkeys(victims, Fate.ACCEPTED),
-                budgeted=frozenset(),
-                message="",
-            )
-            self.before.sent(made, victims[each.uid])
+            self.before.sent(made, made.victims[each.uid])
             self.before.observe(each, None)
 
     def runs(self, each: Pod) -> Pod:
@@ -123,6 +126,33 @@ def test_the_time_doubles_up_to_a_bound() -> None:
         ledger.now = until
     assert lasting == [100, 200, 350, 350]
     assert undisturbed(10**9, ON) == 350
+
+
+@pytest.mark.parametrize("slow", [0, 40])
+def test_it_may_run_again_before_the_answer_to_its_eviction(slow: int) -> None:
+    """The watch may be ahead of the answer, and a gang's pods need not go all at once."""
+    ledger = Ledger()
+    ledger.before.taken(GANG)
+    running = again(GANG, 1)
+    unit = ledger.unit(*GANG, unit=UNIT)
+    for old, new in zip(GANG, running, strict=True):
+        ledger.before.observe(old, None)
+        ledger.runs(new)
+        ledger.before.sent(unit, unit.victims[old.uid])
+        ledger.now += slow
+    assert ledger.names == {"low-0-1", "low-1-1"}
+    [told] = ledger.before.describe()
+    assert told["evicted"] == 1
+
+
+def test_who_is_still_to_be_evicted_does_not_run_again() -> None:
+    ledger = Ledger()
+    young = [replace(each, created=NOW) for each in GANG]
+    ledger.before.taken(young)
+    unit = ledger.unit(*young, unit=UNIT)
+    ledger.before.sent(unit, unit.victims[young[0].uid])
+    ledger.before.observe(young[1], replace(young[1], labels={"a": "b"}))
+    assert ledger.before.spared() == {}
 
 
 def test_all_is_forgotten_after_a_while() -> None:

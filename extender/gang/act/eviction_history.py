@@ -34,6 +34,10 @@ from extender.model.texts import rfc3339
 
 MOST = 1000
 """Lineages kept."""
+LATE_SECONDS = 120.0
+"""So long after a pod is gone the answer to its eviction may come."""
+AWAITED_SECONDS = 3600.0
+"""So long after it was begun an eviction may be accepted: budgets keep it waiting."""
 MOST_OF_NAMESPACE = 100
 """Names are a tenant's to make up: it forgets its own first."""
 
@@ -55,7 +59,14 @@ class EvictionHistory:
         self._unit_key = unit_key
         self._kept: dict[str, Evicted] = {}
         self._going: dict[str, Pod] = {}
-        """Pods that are about to be evicted, until they are gone."""
+        """Pods that are evicted, until a while after they are gone: that may be seen before the
+        answer to their eviction."""
+        self._left: dict[str, float] = {}
+        """When they were gone."""
+        self._awaited: dict[str, float] = {}
+        """Lineages of pods that are evicted, since when ..."""
+        self._early: dict[str, dict[str, Pod]] = {}
+        """... and pods of them that run again before that answer, by uid."""
         self._running: dict[str, dict[str, Pod]] = {}
         """Lineage -> uid -> pod that runs again."""
         self._spared: Mapping[str, Spared] = EMPTY
@@ -79,8 +90,26 @@ class EvictionHistory:
 
     def taken(self, pods: Iterable[Pod]) -> None:
         """These pods are about to be evicted."""
-        if self._settings.enabled:
-            self._going.update((pod.uid, pod) for pod in pods)
+        if not self._settings.enabled:
+            return
+        now = self._wall()
+        self._tidy(now)
+        for pod in pods:
+            self._going[pod.uid] = pod
+            for lineage in lineages(pod, self._unit_key(pod)):
+                self._awaited.pop(lineage, None)
+                self._awaited[lineage] = now
+
+    def _tidy(self, now: float) -> None:
+        """Forget what was long ago; the oldest stands first."""
+        while self._left and now - next(iter(self._left.values())) > LATE_SECONDS:
+            uid = next(iter(self._left))
+            del self._left[uid]
+            self._going.pop(uid, None)
+        while self._awaited and now - next(iter(self._awaited.values())) > AWAITED_SECONDS:
+            lineage = next(iter(self._awaited))
+            del self._awaited[lineage]
+            self._early.pop(lineage, None)
 
     def sent(self, unit: Unit, victim: Victim) -> None:
         """The API server has accepted an eviction."""
@@ -93,7 +122,9 @@ class EvictionHistory:
         self._kept[lineage] = counted(
             before, lineage, pod, unit.priority, unit.plan_id, self._wall(), self._settings
         )
-        self._running.pop(lineage, None)
+        there = {**self._running.pop(lineage, {}), **self._early.pop(lineage, {})}
+        for each in there.values():
+            self._runs(lineage, each)
         self._forget()
         self._write()
 
@@ -102,30 +133,37 @@ class EvictionHistory:
         if not self._kept and not self._going:
             return
         if old is not None and (new is None or new.finished or new.deleting):
-            if new is None or new.finished:
-                self._going.pop(old.uid, None)
+            if old.uid in self._going and (new is None or new.finished):
+                self._left.setdefault(old.uid, self._wall())
             for lineage in lineages(old, self._unit_key(old)):
+                self._early.get(lineage, {}).pop(old.uid, None)
                 if self._running.get(lineage, {}).pop(old.uid, None) is not None:
                     self._changed = True
         elif new is not None and new.node:
             self._look(new)
 
     def _look(self, pod: Pod) -> None:
-        if pod.uid in self._going or pod.finished:
-            return
         for lineage in lineages(pod, self._unit_key(pod)):
-            evicted = self._kept.get(lineage)
-            if evicted is None or not comes_after(evicted, pod):
-                continue
-            running = self._running.setdefault(lineage, {})
-            if running.get(pod.uid) is not pod:
-                running[pod.uid] = pod
-                self._changed = True
-            if not evicted.resumed:
-                at = max(evicted.at, pod.started or self._wall())
-                self._kept[lineage] = replace(evicted, resumed=at)
-                self._write()
-            return
+            if self._runs(lineage, pod):
+                return
+            if lineage in self._awaited and pod.uid not in self._going:
+                self._early.setdefault(lineage, {})[pod.uid] = pod
+
+    def _runs(self, lineage: str, pod: Pod) -> bool:
+        """Take note of a pod of the lineage if it runs after its eviction."""
+        evicted = self._kept.get(lineage)
+        gone = pod.uid in self._going or pod.finished
+        if evicted is None or gone or not comes_after(evicted, pod):
+            return False
+        running = self._running.setdefault(lineage, {})
+        if running.get(pod.uid) is not pod:
+            running[pod.uid] = pod
+            self._changed = True
+        if not evicted.resumed:
+            at = max(evicted.at, pod.started or self._wall())
+            self._kept[lineage] = replace(evicted, resumed=at)
+            self._write()
+        return True
 
     # -- who is spared --------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class Evicted(Struct, frozen=True):
     """Id of the last plan: with more pods of it no other time is counted."""
     amounts: dict[str, int] = {}
     """What it has evicted: no more is spared."""
+    began: float = 0.0
+    """When the first pod of the last plan was evicted."""
     resumed: float = 0.0
     """When the lineage ran again; 0: it does not yet."""
 
@@ -80,7 +82,8 @@ def counted(
         amounts = _with(before.amounts, pod.requests)
         return replace(before, at=now, amounts=amounts, resumed=0.0)
     times = 1 if before is None else before.times + 1
-    return Evicted(lineage, pod.namespace, times, priority, now, plan, _with({}, pod.requests), 0.0)
+    amounts = _with({}, pod.requests)
+    return Evicted(lineage, pod.namespace, times, priority, now, plan, amounts, began=now)
 
 
 def _with(amounts: Mapping[str, int], requests: Requests) -> dict[str, int]:
@@ -93,7 +96,7 @@ def _with(amounts: Mapping[str, int], requests: Requests) -> dict[str, int]:
 
 def comes_after(evicted: Evicted, pod: Pod) -> bool:
     """Whether a pod of the lineage runs and was made after the eviction."""
-    return bool(pod.node) and not pod.deleting and pod.created >= evicted.at - CLOCK_SECONDS
+    return bool(pod.node) and not pod.deleting and pod.created >= evicted.began - CLOCK_SECONDS
 
 
 def undisturbed(times: int, settings: ProtectionSettings) -> float:
