@@ -75,7 +75,7 @@ class RecordKeeper:
         older = [record.epoch for record in loaded.records]
         self._epoch = max(self._leadership.epoch, 1 + max(older, default=-1))
         mine = [await self._records.claim(record, self._epoch) for record in loaded.records]
-        return Loaded(mine, loaded.unreadable)
+        return Loaded(mine, loaded.unreadable, loaded.created)
 
     @property
     def signed(self) -> bool:
