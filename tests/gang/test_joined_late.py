@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from extender.gang.act.records import LABEL
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, Rig
 
@@ -106,4 +107,24 @@ async def test_a_waiting_member_stays(rig: Rig) -> None:
     await next_life(rig)
     await rig.start()
     await rig.until_names("busy", "low-late", "high-1")
+    await until_no_records(rig)
+
+
+async def test_it_goes_when_it_is_all_that_an_ended_plan_owes(rig: Rig) -> None:
+    """The record of an ended plan says who is owed, and of which unit."""
+    await touched(rig, *SURVIVORS, "low-late")
+    uid = rig.cached("low-late").uid
+    await rig.bind("low-late", "n3")
+    await rig.until(lambda: rig.coordinator.flights.evictions.takes(uid), "it has to go")
+    rig.server.faults.clear()
+    rig.server.faults.plan(Fault(10_000, "DELETE", f"low-late{REAL_DELETE}", status=503))
+    await rig.until_names("busy", "low-late", *HIGH)
+    await rig.remove("high-0")
+    await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
+    while [each["metadata"]["labels"][LABEL] for each in await rig.records()] != ["finishing"]:
+        await asyncio.sleep(0.01)
+    await rig.kill()
+    rig.server.faults.clear()
+    await rig.start()
+    await rig.until_names("busy", "high-1")
     await until_no_records(rig)
