@@ -87,7 +87,8 @@ def main() -> int:
         searched = range(args.first, args.first + args.seeds)
         seeds = [*chosen.seeds, *range(1, ELSEWHERE + 1)] if args.worth == "named" else searched
         enough = 1 if args.worth == "named" else args.enough or len(seeds)
-        found = worth(chosen, seeds, enough, args.size)
+        size = chosen.size if args.worth == "named" else args.size
+        found = worth(chosen, seeds, enough, size)
         print(f"{chosen.name}: found by {len(found)} of {len(seeds)} seeds at most")
         return 0 if found else 1
     if args.digests:
