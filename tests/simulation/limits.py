@@ -21,7 +21,7 @@ class SmallObjects:
 
 
 @contextmanager
-def small_objects(small: bool) -> Iterator[None]:
+def small_objects(*, small: bool) -> Iterator[None]:
     """Let the API server refuse larger objects, and the extender know it."""
     with ExitStack() as stack:
         if small:
@@ -31,7 +31,7 @@ def small_objects(small: bool) -> Iterator[None]:
 
 
 @contextmanager
-def few_sources(few: bool) -> Iterator[None]:
+def few_sources(*, few: bool) -> Iterator[None]:
     """Let the extender ask only for those groups that a simulation has objects of.
 
     Asking for the others (404 each) would be most of all requests of a small world.

@@ -183,8 +183,8 @@ class Simulation:
         loop = self.loop
         began = time.process_time()
         problem = ""
-        small = small_objects(self.script.small_objects)
-        few = few_sources(self.script.few_sources)
+        small = small_objects(small=self.script.small_objects)
+        few = few_sources(few=self.script.few_sources)
         with _logs(self.checks, self.story), small, few, unlisted():
             try:
                 loop.run_until_complete(self._play())
