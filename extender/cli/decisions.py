@@ -62,6 +62,7 @@ def _parts(found: list[dict[str, Any]], long: bool) -> list[Part]:
         return [line for decision in found for line in told(decision)]
     return [
         Table(
+            prose=True,
             columns=("TIME", "GANG", "ASKED BY", "OUTCOME", "VICTIMS", "MESSAGE"),
             rows=tuple(
                 (

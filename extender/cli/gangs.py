@@ -49,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
             and not (args.waiting and standing.state == "running")
         ]
         table = Table(
+            prose=True,
             columns=("GANG", "STATE", "PRIORITY", "BOUND", "MEMBERS", "SEATS", "VICTIMS", "WHY"),
             rows=tuple(
                 (

@@ -59,6 +59,7 @@ def _parts(plan: dict[str, Any]) -> list[Part]:
     if leaving:
         parts.append(
             Table(
+                prose=True,
                 columns=("WAITS FOR", "NODE", "PRIORITY", "WHY"),
                 rows=tuple(
                     (
