@@ -18,6 +18,7 @@ from extender.cli import config, documents
 from extender.cli.bind_rules import hold_findings
 from extender.cli.catalogue import broken
 from extender.cli.documents import Document
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.flag_rules import flag_findings
 from extender.cli.kubescheduler import (
@@ -43,7 +44,6 @@ from extender.cli.scheduler_rules import (
 )
 from extender.cli.serve_rules import as_served, serve_findings
 from extender.cli.status_rules import status_findings
-from extender.cli.statuses import BAD_INPUT, NO, OK, statuses
 from extender.model.errors import InvalidInput
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings

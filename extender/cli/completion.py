@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from extender.cli.statuses import OK, statuses
+from extender.cli.exit_statuses import OK, statuses
 
 SHELLS = ("bash", "zsh", "fish")
 FILES, NO_FILES = 0, 4

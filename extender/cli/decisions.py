@@ -49,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
             if (args.gang is None or named(decision["gang"], args.gang))
             and (args.outcome is None or decision["outcome"] == args.outcome)
         ][: args.limit]
-        show(_parts(found, args.long), {"decisions": found}, args.output)
-        return await found_or_known(server, args.gang, bool(found))
+        show(_parts(found, long=args.long), {"decisions": found}, args.output)
+        return await found_or_known(server, args.gang, found=bool(found))
 
     return answered(args, work)
 
 
-def _parts(found: list[dict[str, Any]], long: bool) -> list[Part]:
+def _parts(found: list[dict[str, Any]], *, long: bool) -> list[Part]:
     if not found:
         return ["no decisions"]
     if long:

@@ -68,6 +68,6 @@ def run(args: argparse.Namespace) -> int:
         about = f" {args.gang!r}: `why {args.gang}` tells what is remembered" if args.gang else ""
         parts: list[Part] = [table] if found else [f"no gangs{about}"]
         show(parts, {"gangs": found}, args.output)
-        return await found_or_known(server, args.gang, bool(found))
+        return await found_or_known(server, args.gang, found=bool(found))
 
     return answered(args, work)

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
 from extender.cli.live import NoAnswer, Server, add_target, target_of
 from extender.cli.output import add_output, clean
-from extender.cli.statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 
@@ -49,7 +49,7 @@ NOBODY = "nothing of this name is known: no gang, and no decision that is kept"
 """Status 1 of the commands that may be given a gang's name."""
 
 
-async def found_or_known(server: Server, name: str | None, found: bool) -> int:
+async def found_or_known(server: Server, name: str | None, *, found: bool) -> int:
     """Return OK, or NO after saying so when the server knows nothing of a name.
 
     A gang of which there is nothing to list now is known while a decision is kept.

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from extender import __version__
-from extender.cli.statuses import INTERRUPTED, OK
+from extender.cli.exit_statuses import INTERRUPTED, OK
 
 COMMANDS = (
     "serve",

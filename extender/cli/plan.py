@@ -14,6 +14,7 @@ from typing import Any
 
 from extender.cli import config, dump_files, manifest
 from extender.cli.dump_gaps import ASK, gaps, required
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
 from extender.cli.numbers import seconds
 from extender.cli.output import add_output, note, progress, show
 from extender.cli.plan_text import document, told
@@ -25,7 +26,6 @@ from extender.cli.question import (
     of_records,
     with_manifest,
 )
-from extender.cli.statuses import BAD_INPUT, NO, OK, statuses
 from extender.model.custom_groups import custom_annotations
 from extender.model.errors import InvalidInput
 from extender.model.metadata import keep_annotations

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
 from extender.cli.live import Declined, Server, add_target
 from extender.cli.live_command import answered
-from extender.cli.statuses import BAD_INPUT, NO, OK, statuses
 from extender.model.errors import InvalidInput
 from extender.observe.file import MOST_BYTES
 from extender.observe.markdown import markdown

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from extender.cli import config
+from extender.cli.exit_statuses import BAD_INPUT, INTERRUPTED, statuses
 from extender.cli.numbers import positive
-from extender.cli.statuses import BAD_INPUT, INTERRUPTED, statuses
 from extender.model.errors import InvalidInput
 from extender.sandbox.command import run_sandbox, scenario_names
 

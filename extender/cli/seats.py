@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
             "no seats are held" + (f" for {args.gang!r}" if args.gang else "")
         ]
         show(parts, {"reservations": found}, args.output)
-        return await found_or_known(server, args.gang, bool(found))
+        return await found_or_known(server, args.gang, found=bool(found))
 
     return answered(args, work)
 

@@ -33,12 +33,12 @@ from extender.cli import (
 )
 from extender.cli.console_source import console_source
 from extender.cli.debug_source import DebugView
+from extender.cli.exit_statuses import BAD_INPUT, OK, UNREACHED, statuses
 from extender.cli.grpc_side import GrpcSide
-from extender.cli.leaving import leave_behind
 from extender.cli.listener_rules import require_closed
+from extender.cli.process_end import leave_behind
 from extender.cli.replica import Replica
 from extender.cli.status_source import StatusSource, told_in_a_map
-from extender.cli.statuses import BAD_INPUT, OK, UNREACHED, statuses
 from extender.cli.traces import Traces
 from extender.console.console import Console
 from extender.gang.act.book import State
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             if (value := getattr(args, key)) is not None
         }
         settings = replace(settings, server=replace(settings.server, **overrides))
-        require_closed(settings.server, args.allow_open_port)
+        require_closed(settings.server, allowed=args.allow_open_port)
         configure_logs(settings.server.log_level)
         sys.setswitchinterval(SWITCH_SECONDS)
         if settings.bind.enabled:
@@ -189,7 +189,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             traces.running(),
             replica.running(stop),
             grpc.running(stop, verbs, replica, cache, health, metrics, load, tokens),
-            told_in_a_map(client, namespace, settings, replica.leadership, status),
+            told_in_a_map(client, namespace, settings, replica.leadership, status, days),
         ):
             await server.serve(stop)
 

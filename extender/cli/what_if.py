@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from extender.cli import manifest
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK
 from extender.cli.live import NoAnswer, Server
 from extender.cli.live_command import add_live, answered
 from extender.cli.numbers import seconds
 from extender.cli.output import note, progress, show
 from extender.cli.plan_text import compared, document, told
 from extender.cli.question import Question, answer, find_gang, of_dump, ordered, with_manifest
-from extender.cli.statuses import BAD_INPUT, NO, OK
 from extender.gang.plan.assemble import Dump
 from extender.model.errors import InvalidInput
 from extender.model.plan import Plan

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from extender.cli.decisions import told
+from extender.cli.exit_statuses import NO, OK
 from extender.cli.live import Server
 from extender.cli.live_command import add_live, answered, named, namespace_of
 from extender.cli.output import Part, show
-from extender.cli.statuses import NO, OK
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
 from extender.cli.why_pod import story_of_pod
 from extender.gang.tell.story import Facts, Story, story_of_gang
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return NO
-        parts = [part for story in found for part in _parts(story, args.short)]
+        parts = [part for story in found for part in _parts(story, short=args.short)]
         show(parts, {"stories": [_document(story) for story in found]}, args.output)
         return OK
 
@@ -91,7 +91,7 @@ def _document(story: Story) -> dict[str, object]:
     return {"pod": pod, "gang": story.gang, **asdict(story)}
 
 
-def _parts(story: Story, short: bool) -> list[Part]:
+def _parts(story: Story, *, short: bool) -> list[Part]:
     lines: list[Part] = [f"{story.subject}: {story.state}", f"  reason: {story.reason}"]
     lines += [f"          {line}" for line in story.also]
     if story.decision is not None:

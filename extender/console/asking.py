@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from extender.console.capture import Source
 from extender.gang.plan.what_if import find_gang
+from extender.gang.tell.what_ifs import WhatIf, WhatIfs
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.plan import Plan, Refusal
-from extender.verbs.what_ifs import WhatIf, WhatIfs
 
 MOST_MANIFEST = 1024 * 1024
 """Characters, as over gRPC."""

@@ -138,6 +138,10 @@ class Observer:
         for candidate in candidates.values():
             self._preemptions.asked(pod, candidate.uids)
 
+    def masks(self, gang: Gang, snapshot: Snapshot) -> Masks:
+        """Return which nodes are known to be refused to members by what is not modelled."""
+        return self._evidence.masks(gang, snapshot.nodes)
+
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of one pod event (None: it did not, or does not, exist)."""
         if not self._begun:
@@ -287,7 +291,7 @@ class Observer:
         message = f"{ends[told.outcome]} after {told.until - told.since:.0f} s. We: {ours}. "
         self._tell(case.told.gang, told.outcome, message + f"kube-scheduler: {theirs}")
 
-    def _gang_broken(self, preemptor: Pod | None, gang: Gang, half: bool) -> None:
+    def _gang_broken(self, preemptor: Pod | None, gang: Gang, *, half: bool) -> None:
         whom = "a pod not seen any more" if preemptor is None else preemptor.key
         rest = ", and left some of its members on their nodes" if half else ""
         message = f"a scheduler's preemption for {whom} took its quorum{rest}"

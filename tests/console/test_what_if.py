@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from extender.console import asking
+from extender.gang.tell.what_ifs import TooManyAsked
 from extender.model.cost_order import ORDERS
-from extender.verbs.what_ifs import TooManyAsked
 from tests.console.reading import Read
 from tests.console.site import Site, serving
 from tests.console.stage import Stage

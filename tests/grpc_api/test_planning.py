@@ -16,11 +16,11 @@ import grpc
 import pytest
 
 from extender.gang.act.planner_thread import THREADS
+from extender.gang.tell import what_ifs
 from extender.model.objects import GangKey
 from extender.model.plan import Code as RefusalCode
 from extender.model.plan import Refusal
 from extender.pb.podgroup.v1 import plan_pb2, types_pb2
-from extender.verbs import what_ifs
 from tests.gang.rig import Rig
 from tests.grpc_api.site import Callers, Site, calling, serving_rig
 from tests.grpc_api.test_calls import refused

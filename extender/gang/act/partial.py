@@ -33,6 +33,7 @@ class PartlyBound:
 
     def __init__(
         self,
+        *,
         roll_back: bool,
         evictor: Evictor,
         notices: Notices,

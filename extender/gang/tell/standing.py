@@ -99,6 +99,8 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
             why += f", {others} more terminate or are gated"
     elif decision is not None and decision["outcome"] == "refusal":
         state, why = "refused", f"{decision['code']}: {decision['message']}"
+    elif decision is not None and decision.get("verb") == "observe":
+        state, why = "pending", str(decision["message"])
     elif decision is not None and decision["outcome"] == "gave-up":
         state, why = "pending", f"its last plan was given up: {decision['message']}"
     else:

@@ -128,6 +128,11 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         )
     if decision is not None and decision["outcome"] == "gave-up":
         return standing.why, NEXT_BY_CODE["penalty"]
+    if decision is not None and decision.get("verb") == "observe":
+        return (
+            standing.why,
+            "nothing: what is observed is left to kube-scheduler",
+        )
     if not gang["startsWhole"]:
         return standing.why, "`kubectl describe pod` says what kube-scheduler waits for"
     return standing.why, (
@@ -155,7 +160,9 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     seats = flight["seats"]
     state = flight["state"]
     if state == "open":
-        reason = f"the room is there; {len(seats)} seats are not taken yet: {_some(seats, True)}"
+        reason = (
+            f"the room is there; {len(seats)} seats are not taken yet: {_some(seats, seats=True)}"
+        )
     elif state == "planned":
         reason = (
             f"a plan is made ({len(seats)} seats, {len(flight['victimsLeft'])} pods to evict) and "
@@ -166,7 +173,7 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     else:
         reason = (
             f"its {len(seats)} seats are held; {len(going)} pods have to go first: "
-            f"{_some(going, False)}"
+            f"{_some(going, seats=False)}"
         )
     errors = [
         f"{unit_name(unit['unit'], going)}: {unit['error']}"
@@ -176,7 +183,7 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     return reason + "".join(f"; {error}" for error in errors)
 
 
-def _some(pods: Sequence[Obj], seats: bool) -> str:
+def _some(pods: Sequence[Obj], *, seats: bool) -> str:
     named = [
         f"{pod['namespace']}/{pod['name']}" + (f" on {pod['node']}" if seats else "")
         for pod in sorted(pods, key=lambda pod: (pod["namespace"], pod["name"]))[:SHOWN]
@@ -187,8 +194,9 @@ def _some(pods: Sequence[Obj], seats: bool) -> str:
 def _taken_from(gang: str, facts: Facts) -> list[str]:
     """Return who evicted the gang's pods, from the newest plan that did."""
     for decision, taken in _taking(gang, facts):
+        chosen = "would be chosen" if decision.get("verb") == "observe" else "were chosen"
         return [
-            f"{len(taken)} of its pods were chosen as victims for {decision['gang']}: "
+            f"{len(taken)} of its pods {chosen} as victims for {decision['gang']}: "
             f"{taken[0]['reason']}"
         ]
     return []
