@@ -209,6 +209,22 @@ async def test_a_gang_that_is_refused_and_one_that_is_incomplete(live: Live) -> 
     assert "next: create the members that are missing" in out
 
 
+@pytest.mark.parametrize("command", ["gangs", "seats", "decisions"])
+async def test_namespaces_are_chosen_as_kubectl_does(live: Live, command: str) -> None:
+    await planned(live)
+    for words, listed in (
+        ([], True),
+        (["-A"], True),
+        (["--all-namespaces"], True),
+        (["-n", "team"], True),
+        (["-n", "elsewhere"], False),
+    ):
+        status, out, _ = await live.ask(command, *words)
+        assert status == 0
+        assert ("team/high" in out) is listed, (words, out)
+    assert (await live.ask(command, "-A", "-n", "team"))[0] == 2
+
+
 async def test_pods_of_no_gang_and_pods_that_run(live: Live) -> None:
     await pod(live.client, "alone", "", cpu="4")
     await pod(live.client, "gated", "", schedulingGates=[{"name": "example.com/wait"}])
