@@ -104,7 +104,13 @@ def compare(
             found = bed.attempt(state, who, quiet=quiet)
         except (RuntimeError, TimeoutError) as problem:
             # One attempt that cannot be made is told in its place; the others still count.
-            found = Outcome(damage(state, ()), 0, False, None, f"{NOT_MEASURED}: {problem}"[:300])
+            found = Outcome(
+                damage(state, ()),
+                0,
+                ran=False,
+                seconds=None,
+                problem=f"{NOT_MEASURED}: {problem}"[:300],
+            )
         print(
             f"  {who.order if isinstance(who, Ours) else who:15} {found.damage.pods:4} pods, "
             f"{found.damage.gangs} gangs, {found.members} of {len(state.members)} members run, "

@@ -233,7 +233,7 @@ def surroundings(nodes: int) -> dict[str, list[bytes]]:
 class Server:
     """Everything it will ever send, ready to be sent."""
 
-    def __init__(self, nodes: int, pods: int, events: int, waiting: bool = False) -> None:
+    def __init__(self, nodes: int, pods: int, events: int, *, waiting: bool = False) -> None:
         asked = [encode(json.loads(question(0))["Pod"])] if waiting else []
         self.objects: dict[str, list[bytes]] = {
             "/api/v1/pods": asked + [encode(pod(i, nodes, 1000 + i)) for i in range(pods)],
@@ -318,7 +318,7 @@ async def main() -> None:
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--waiting", action="store_true", help="verbs_bench's pod as well")
     options = parser.parse_args()
-    server = Server(options.nodes, options.pods, options.events, options.waiting)
+    server = Server(options.nodes, options.pods, options.events, waiting=options.waiting)
     app = web.Application()
     app.router.add_get("/{path:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)

@@ -75,7 +75,9 @@ def cluster(
                     started=NOW - rng.randrange(86_400),
                 )
             )
-    groups.append(GroupObject("core", "g-urgent", "default", "urgent", gang, True, 1000))
+    groups.append(
+        GroupObject("core", "g-urgent", "default", "urgent", gang, disrupt_all=True, priority=1000)
+    )
     made += [
         Pod(
             uid=f"u-{i:05}",
@@ -110,7 +112,11 @@ def _big(
             size = min(rng.choice((2, 4, 8, 16)), len(left))
             name = f"gang-{len(groups):05}"
             priority = rng.randrange(1, 4)
-            groups.append(GroupObject("core", name, "default", name, size, True, priority))
+            groups.append(
+                GroupObject(
+                    "core", name, "default", name, size, disrupt_all=True, priority=priority
+                )
+            )
             start = NOW - rng.randrange(86_400)
             for i in range(size):
                 yield _pod(f"{name}-{i}", left.pop(), MEMBER, priority, start, name)

@@ -117,7 +117,9 @@ class State(Struct, frozen=True):
         return assemble(
             chosen.member_key,
             nodes=map(_node_record, self.nodes),
-            pods=(_pod_record(pod, ages, shared) for pod in (*self.pods, *self.members)),
+            pods=(
+                _pod_record(pod, ages=ages, shared=shared) for pod in (*self.pods, *self.members)
+            ),
             groups=map(_group_record, (*self.groups, self.gang)),
             priority_classes=(PriorityClass(class_name(p), p) for p in self.priorities),
             now=NOW,
@@ -203,7 +205,7 @@ def _node_record(node: NodeState) -> Node:
     return Node(name=node.name, uid=node.name, labels=labels, allocatable=allocatable)
 
 
-def _pod_record(pod: PodState, ages: bool, shared: dict[Amounts, Requests]) -> Pod:
+def _pod_record(pod: PodState, *, ages: bool, shared: dict[Amounts, Requests]) -> Pod:
     started = NOW - pod.age if pod.node and ages else 0.0
     return Pod(
         uid=pod.name,

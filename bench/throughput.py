@@ -21,6 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -50,6 +51,8 @@ Way = Literal[
     "extender with prioritize",
     "extender for GPUs only",
     "plugin",
+    "none, a tenth of the nodes",
+    "extender, a tenth of the nodes",
     "none, every node",
     "extender, every node",
 ]
@@ -60,6 +63,13 @@ ENTRY: dict[Way, dict[str, Any]] = {
     "extender for GPUs only": {"managedResources": [{"name": GPU}]},
 }
 """Changes to the documented extender entry."""
+PERCENTAGE: dict[Way, int] = {
+    "none, a tenth of the nodes": 10,
+    "extender, a tenth of the nodes": 10,
+    "none, every node": 100,
+    "extender, every node": 100,
+}
+"""percentageOfNodesToScore; kube-scheduler's own default where a way is not named."""
 
 
 class Measured(Struct, frozen=True):
@@ -69,6 +79,8 @@ class Measured(Struct, frozen=True):
     """Pods per second."""
     cpu: dict[str, float]
     """Process -> milliseconds of CPU a pod, from the first binding seen to the last."""
+    kib: tuple[float, float] = (0.0, 0.0)
+    """KiB a pod that kube-scheduler asked the extender with, and that it was answered."""
 
 
 class Road:
@@ -84,6 +96,8 @@ class Road:
         self.bed.create(self.state.node_documents())
         self.bed.wait_nodes()
         self._baseline = Baseline(control_plane.client())
+        self._metrics = ""
+        """Where the extender of this way tells its metrics; nowhere without one."""
 
     def measure(self, way: Way, timeout: float) -> Measured:
         """Schedule all pods once. Raises TimeoutError."""
@@ -141,6 +155,7 @@ class Road:
         return Measured(
             rate=(len(bound) - 1) / (bound[-1] - bound[0]),
             cpu={name: (spent[name] - began[name]) * 1000 / max(1, pods) for name in spent},
+            kib=exchanged(self._metrics, len(wanted)) if self._metrics else (0.0, 0.0),
         )
 
     @contextlib.contextmanager
@@ -152,6 +167,7 @@ class Road:
         plane = self.control_plane
         with contextlib.ExitStack() as stack:
             config, extender = scheduler_config(), {}
+            self._metrics = ""
             program = ensure_plugin(MINOR) if way == "plugin" else None
             if not way.startswith("none"):
                 namespace = self.bed.client.namespace
@@ -166,14 +182,15 @@ class Road:
                         slack=GRACE,
                     )
                 )
+                self._metrics = f"{served.url}/metrics"
                 config = scheduler_config(served.url, **ENTRY.get(way, {}))
                 if way == "plugin":
                     config = plugin_config(served.grpc)
                 if binds:
                     config["extenders"].append({"urlPrefix": served.url, **BINDER})
                 extender = {"extender": served.pid}
-            if way.endswith("every node"):
-                config["percentageOfNodesToScore"] = 100
+            if way in PERCENTAGE:
+                config["percentageOfNodesToScore"] = PERCENTAGE[way]
             stack.callback(plane.stop_scheduler)
 
             def start() -> Mapping[str, int]:
@@ -192,6 +209,18 @@ def cpu_seconds(pids: Mapping[str, int]) -> dict[str, float]:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         found[name] = (int(fields[11]) + int(fields[12])) / tick
     return found
+
+
+def exchanged(url: str, pods: int) -> tuple[float, float]:
+    """KiB a pod of all calls' bodies, asked and answered, as the extender counts them."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    sums = dict.fromkeys(("in", "out"), 0.0)
+    for line in lines:
+        if line.startswith("podgroup_extender_body_bytes_total{"):
+            labels, _, value = line.rpartition(" ")
+            sums["in" if 'direction="in"' in labels else "out"] += float(value)
+    return sums["in"] / pods / 1024, sums["out"] / pods / 1024
 
 
 def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, Any]:
@@ -215,11 +244,16 @@ def run(options: argparse.Namespace, control_plane: ControlPlane) -> dict[str, A
         + (f" --gangs {options.gangs:g}" if options.gangs else "")
         + ("" if ways == WAYS else "".join(f" --way '{way}'" for way in ways)),
         "machine": machine(),
+        "load before": options.load,
         "gangs": options.gangs,
         "kubernetes": release(MINOR).version,
         "pods per second": {way: [round(one.rate, 1) for one in found[way]] for way in ways},
         "median": {way: round(middle[way], 1) for way in ways},
         "share of none": {way: round(middle[way] / middle["none"], 3) for way in ways},
+        "KiB a pod": {
+            way: [round(statistics.median(one.kib[i] for one in ones), 1) for i in (0, 1)]
+            for way, ones in found.items()
+        },
         "CPU ms a pod": {
             way: {
                 name: round(statistics.median(one.cpu[name] for one in ones), 2)
@@ -239,15 +273,15 @@ def table(done: dict[str, Any]) -> str:
     ]
     held = held if done["gangs"] else []
     lines = [
-        f"- Machine: {done['machine']}",
+        f"- Machine: {done['machine']}; load before the run {done['load before']}",
         f"- Kubernetes {done['kubernetes']}, kwok instead of kubelets, gates of kube-scheduler off",
         f"- Command: `{done['command']}`",
         "",
         *held,
         "Pods per second between the first and the last binding that a watch sees. `none` is a",
-        "stock kube-scheduler with its default sampling of nodes, and so is each way with the",
-        "extender; `every node` is percentageOfNodesToScore: 100. All ways share this machine's",
-        "cores with API server, etcd and kwok.",
+        "stock kube-scheduler with its default sampling of nodes, and so is each way that names no",
+        "nodes; `a tenth of the nodes` is percentageOfNodesToScore: 10 (a hundred nodes at least),",
+        "`every node` 100. All ways share this machine's cores with API server, etcd and kwok.",
         "",
         "| way | each round | median | share of none |",
         "| --- | --- | ---: | ---: |",
@@ -261,14 +295,18 @@ def table(done: dict[str, Any]) -> str:
     lines += [
         "",
         "Milliseconds of CPU a pod in that time, medians; `benchmark` is the watch that counts.",
+        "The last column is what the calls carried: KiB a pod, asked and answered.",
         "",
-        "| way | " + " | ".join(names) + " | all |",
-        "| --- |" + " ---: |" * (len(names) + 1),
+        "| way | " + " | ".join(names) + " | all | calls |",
+        "| --- |" + " ---: |" * (len(names) + 2),
     ]
     for way in done["median"]:
         spent = done["CPU ms a pod"][way]
         cells = [f"{spent[name]:.2f}" if name in spent else "" for name in names]
-        lines.append(f"| {way} | " + " | ".join(cells) + f" | {sum(spent.values()):.2f} |")
+        asked, answered = done["KiB a pod"][way]
+        calls = f"{asked:.1f} + {answered:.1f}" if asked else ""
+        cells += [f"{sum(spent.values()):.2f}", calls]
+        lines.append(f"| {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -299,6 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not 0 <= options.gangs <= 100:
         print("error: 0 to 100 percent of the pods are in gangs", file=sys.stderr)
         return 2
+    options.load = round(os.getloadavg()[0], 1)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="podgroup-bench-") as folder,

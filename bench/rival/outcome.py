@@ -129,5 +129,6 @@ def optimum(state: State, order: str = "default", only: Collection[str] | None =
     gang = resolver.resolve(state.key, snapshot)
     answer = Planner(settings, resolver).plan(GangQuestion(gang, snapshot, masks=masks))
     if isinstance(answer, Refusal):
-        return Optimum(damage(state, ()), False, answer.message)
-    return Optimum(damage(state, (victim.name for victim in answer.victims)), True, answer.proof)
+        return Optimum(damage(state, ()), possible=False, proof=answer.message)
+    gone = (victim.name for victim in answer.victims)
+    return Optimum(damage(state, gone), possible=True, proof=answer.proof)

@@ -65,7 +65,7 @@ class PodTable:
         names = self._by_name.get(namespace)
         return None if names is None else names.get(name)
 
-    def put(self, record: Pod, force: bool = False) -> None:
+    def put(self, record: Pod, *, force: bool = False) -> None:
         """Take an added or changed pod; one that has finished is as good as gone."""
         record = self.composites.placed(record)
         old = self.by_uid.get(record.uid)

@@ -34,7 +34,7 @@ CHUNK = 1000
 class Sink(Protocol[Kept]):
     """Where a reflector puts what it reads."""
 
-    def put(self, record: Kept, force: bool = False) -> None:
+    def put(self, record: Kept, *, force: bool = False) -> None:
         """Take an added or changed object; ``force``: even when it looks older."""
 
     def remove(self, record: Kept) -> None:
@@ -117,7 +117,7 @@ class Table(Generic[Key, Small]):
         """Return every object."""
         return self.rows.values()
 
-    def put(self, record: Small, force: bool = False) -> None:
+    def put(self, record: Small, *, force: bool = False) -> None:
         """Take an added or changed object."""
         key = self._key(record)
         old = self.rows.get(key)

@@ -129,7 +129,7 @@ def read(path: Path) -> list[Document]:
     return parse(text, str(path))
 
 
-def parse(text: str, source: str, aliases: bool = True) -> list[Document]:
+def parse(text: str, source: str, *, aliases: bool = True) -> list[Document]:
     """Every non-empty document of a text; ``source`` is what errors call it.
 
     Without ``aliases`` a text that uses them, or that would take long, is an error: for texts of

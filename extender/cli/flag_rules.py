@@ -119,7 +119,7 @@ def flag_findings(
     yield from _port(line)
     yield from _tls(line)
     for name in ENDS:
-        if flags.holds(line.flags, name, False) or flags.last(line.flags, name):
+        if flags.holds(line.flags, name, default=False) or flags.last(line.flags, name):
             yield broken("flag-ends", _place(line, name), "is given")
     if master := flags.last(line.flags, "master"):
         yield broken("flag-master", _place(line, "master"), f"is {master}")
@@ -134,7 +134,7 @@ def _place(line: CommandLine, name: str) -> str:
 def _election(line: CommandLine, configuration: Configuration | None) -> Iterator[Finding]:
     """One acts, and it is elected among its own."""
     election = (configuration or Configuration()).leader_election
-    elects = flags.holds(line.flags, "leader-elect", election.leader_elect is not False)
+    elects = flags.holds(line.flags, "leader-elect", default=election.leader_elect is not False)
     each = line.workload
     if not elects and (many := several(each.kind, each.spec)):
         severity: Severity = "warning" if each.kind == "Pod" else "error"

@@ -41,7 +41,7 @@ def parse(words: Sequence[str]) -> dict[str, list[str]]:
     return flags
 
 
-def holds(flags: dict[str, list[str]], name: str, default: bool) -> bool:
+def holds(flags: dict[str, list[str]], name: str, *, default: bool) -> bool:
     """Whether a truth value surely is true; the last one counts, and no value is true."""
     values = flags.get(name)
     return default if values is None else values[-1] in ("", *TRUE)

@@ -13,7 +13,7 @@ from extender.server.addresses import is_loopback
 from extender.server.rules import health_rules, is_open, verbs_rules
 
 
-def require_closed(server: ServerSettings, allowed: bool) -> None:
+def require_closed(server: ServerSettings, *, allowed: bool) -> None:
     """Raise InvalidInput when strangers could call the verbs and nobody said twice that they may.
 
     ``allowed`` is the command line's word, ``server.allow_open_port`` the configuration's.

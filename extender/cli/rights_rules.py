@@ -117,7 +117,9 @@ def rights_findings(
         found = roles.get((str(reference.get("kind", "")), role))
         if found is not None and id(found) not in done:
             done.add(id(found))
-            yield from _rules(found, kind == "ClusterRoleBinding", binds, observes)
+            yield from _rules(
+                found, everywhere=kind == "ClusterRoleBinding", binds=binds, observes=observes
+            )
     granted = [each for each in documents if id(each) in done and kind_of(each) == "ClusterRole"]
     if granted and not observes and not any(_grants(each, EVICTING) for each in granted):
         names = ", ".join(name_of(each.value) for each in granted)
@@ -163,7 +165,9 @@ def _grants(document: Document, wanted: Rights) -> bool:
     )
 
 
-def _rules(document: Document, everywhere: bool, binds: bool, observes: bool) -> Iterator[Finding]:
+def _rules(
+    document: Document, *, everywhere: bool, binds: bool, observes: bool
+) -> Iterator[Finding]:
     """A role grants nothing that is not used."""
     place = f"{document.source}: {kind_of(document)} {name_of(document.value)}"
     used = {**CLUSTER_RIGHTS, **OPTIONAL_RIGHTS} if everywhere else OWN_RIGHTS

@@ -109,9 +109,9 @@ class Console:
         elif page.startswith("static/"):
             await self._file(visit, page.removeprefix("static/"))
         else:
-            await self._made(visit, page, asks)
+            await self._made(visit, page, asks=asks)
 
-    async def _made(self, visit: Visit, page: str, asks: bool) -> None:
+    async def _made(self, visit: Visit, page: str, *, asks: bool) -> None:
         """Answer with a page, whatever becomes of making it."""
         status, more = 200, []
         kind = HTML

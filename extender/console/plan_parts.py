@@ -94,7 +94,7 @@ def plan_parts(
             return "gone"
         return "leaving" if victim.uid in sent else "still there"
 
-    nodes = _by_node(seats, victims, untaken, left is not None, fate)
+    nodes = _by_node(seats, victims, untaken, known=left is not None, fate=fate)
     units = _by_unit(victims, fate)
     spared = easiest_to_spare(seats, victims, proof)
     levels = [Level(c.level, words.level_words(c.level), c.value, c.bound) for c in costs]
@@ -117,6 +117,7 @@ def _by_node(
     seats: Sequence[Seat],
     victims: Sequence[Victim],
     untaken: Collection[str],
+    *,
     known: bool,
     fate: Callable[[Victim], str],
 ) -> list[NodePlan]:

@@ -83,7 +83,9 @@ def cluster(picture: Picture, query: Query) -> dict[str, Any]:
         "resource": resource,
         "label": label,
         "small": small,
-        "zones": [_zone(v, nodes, picture, resource, small) for v, nodes in zones[:MOST_ZONES]],
+        "zones": [
+            _zone(v, nodes, picture, resource, small=small) for v, nodes in zones[:MOST_ZONES]
+        ],
         "zone_count": len(zones),
         "legend": LEGEND,
         "nodes": len(picture.nodes),
@@ -129,7 +131,7 @@ def _table(picture: Picture, query: Query) -> Any:
 
 
 def _zone(
-    value: str, nodes: tuple[NodeUse, ...], picture: Picture, resource: str, small: bool
+    value: str, nodes: tuple[NodeUse, ...], picture: Picture, resource: str, *, small: bool
 ) -> Zone:
     columns = columns_for(len(nodes))
     places: dict[str, list[int]] = {}

@@ -125,7 +125,15 @@ def _story(
                 "waitsFor": [msgspec.to_builtins(victim) for victim in flight.waits],
             }
         )
-    units = [{"unit": unit.name, "plan": unit.plan, "error": unit.error} for unit in capture.units]
+    units = [
+        {
+            "unit": unit.name,
+            "preemptor": unit.preemptor,
+            "plan": unit.plan,
+            "error": unit.error,
+        }
+        for unit in capture.units
+    ]
     return story_of_gang(str(found.key), Facts([described(found)], flights, units, told))
 
 

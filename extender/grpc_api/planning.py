@@ -27,8 +27,8 @@ class PlanCalls:
     async def plan(self, data: bytes, call: Call) -> Answered:
         """Return what would be planned now."""
         asked = parsed(plan_pb2.PlanRequest, data)
-        if not asked.gang:
-            raise InvalidInput("is missing", "gang")
+        if not asked.gang and not asked.manifest:
+            raise InvalidInput("is missing, and no manifest adds one", "gang")
         if len(asked.manifest) > MOST_MANIFEST:
             raise InvalidInput(f"is longer than {MOST_MANIFEST} characters", "manifest")
         self._source.require_ready()

@@ -175,7 +175,7 @@ class SeatWatch:
             if changed or changed is None or silent >= heartbeat:
                 term, version = board.term, board.version
                 nodes = board.everything() if changed is None else changed
-                message = partial(self._encoded, term, version, changed is None, nodes)
+                message = partial(self._encoded, term, version, full=changed is None, nodes=nodes)
                 # Returns when the caller has room for it; the board goes on meanwhile.
                 await write(call, await made(len(nodes), message), None)
                 told = loop.time()
@@ -183,7 +183,7 @@ class SeatWatch:
             await board.waiters.wait(min(LOOK_SECONDS, heartbeat - silent))
 
     def _encoded(
-        self, term: str, version: int, full: bool, nodes: list[watch_pb2.NodeSeats]
+        self, term: str, version: int, *, full: bool, nodes: list[watch_pb2.NodeSeats]
     ) -> bytes:
         message = watch_pb2.WatchSeatsResponse(
             term=term,

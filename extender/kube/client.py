@@ -180,13 +180,17 @@ class KubeClient:
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """POST ``body`` to the collection at ``path``; Conflict when the name is taken."""
-        return json_of(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
+        return json_of(
+            await self.request("POST", path, params=dry_run_query(dry_run=dry_run), body=body)
+        )
 
     async def replace(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """PUT ``body``; Conflict when its metadata.resourceVersion is not the present one."""
-        return json_of(await self.request("PUT", path, params=dry_run_query(dry_run), body=body))
+        return json_of(
+            await self.request("PUT", path, params=dry_run_query(dry_run=dry_run), body=body)
+        )
 
     async def patch(
         self,
@@ -202,7 +206,7 @@ class KubeClient:
             await self.request(
                 "PATCH",
                 path,
-                params={**(params or {}), **dry_run_query(dry_run)},
+                params={**(params or {}), **dry_run_query(dry_run=dry_run)},
                 body=patch,
                 content_type=_PATCH_TYPES[kind],
             )
@@ -222,9 +226,9 @@ class KubeClient:
         Conflict when another object has the name (``uid``) or it has changed (``version``,
         its resourceVersion). ``grace`` None leaves the object's own grace period.
         """
-        options = _delete_options(uid, grace, dry_run, version)
+        options = _delete_options(uid, grace, dry_run=dry_run, version=version)
         return json_of(
-            await self.request("DELETE", path, params=dry_run_query(dry_run), body=options)
+            await self.request("DELETE", path, params=dry_run_query(dry_run=dry_run), body=options)
         )
 
     async def evict(
@@ -246,10 +250,12 @@ class KubeClient:
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": _delete_options(uid, grace, dry_run),
+            "deleteOptions": _delete_options(uid, grace, dry_run=dry_run),
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        return json_of(await self.request("POST", path, params=dry_run_query(dry_run), body=body))
+        return json_of(
+            await self.request("POST", path, params=dry_run_query(dry_run=dry_run), body=body)
+        )
 
     # -- the one place that talks ----------------------------------------------------------
 
@@ -323,13 +329,13 @@ def query_of(params: Params | None) -> dict[str, str]:
     }
 
 
-def dry_run_query(dry_run: bool) -> dict[str, str]:
+def dry_run_query(*, dry_run: bool) -> dict[str, str]:
     """Return the query that makes a request a dry run, or an empty one."""
     return {"dryRun": "All"} if dry_run else {}
 
 
 def _delete_options(
-    uid: str | None, grace: int | None, dry_run: bool, version: str | None = None
+    uid: str | None, grace: int | None, *, dry_run: bool, version: str | None = None
 ) -> dict[str, Any]:
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
     preconditions = {"uid": uid, "resourceVersion": version}

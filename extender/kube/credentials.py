@@ -64,7 +64,7 @@ class TokenFile:
 class _Configured:
     """The header as the kubernetes package computes it (static token, exec plugin, OIDC)."""
 
-    def __init__(self, configuration: Any, blocking: bool) -> None:
+    def __init__(self, configuration: Any, *, blocking: bool) -> None:
         self._configuration = configuration
         self._blocking = blocking
 
@@ -163,7 +163,7 @@ def _from_kubeconfig(path: str, context: str | None, server: str | None) -> Acce
             authorization = TokenFile(os.path.join(base, user["tokenFile"]))
         elif configuration.api_key.get("BearerToken"):
             blocking = "exec" in user or "auth-provider" in user
-            authorization = _Configured(configuration, blocking)
+            authorization = _Configured(configuration, blocking=blocking)
         elif "exec" in user and not configuration.cert_file:
             raise InvalidInput(f"kubeconfig {path}: the exec plugin gave no credentials")
     address = _checked(server or configuration.host)

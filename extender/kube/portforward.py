@@ -55,7 +55,7 @@ async def forwarded(access: Access, namespace: str, pod: str, port: int) -> Asyn
     # Only where it is needed: older aiohttp does not know it here.
     named: Any = {"server_hostname": access.server_hostname} if access.server_hostname else {}
     near, far = socket.socketpair()
-    far.setblocking(False)
+    far.setblocking(False)  # noqa: FBT003 - takes no keyword
     forward = Forward(near)
     try:
         async with aiohttp.ClientSession() as session:

@@ -85,7 +85,14 @@ def reduce_jobset(raw: RawJobSet) -> GroupObject:
     for place, job in enumerate(jobs):
         later = bool(job.depends_on) or (in_order and place > 0)
         where = f"spec.replicatedJobs[{place}]"
-        parts += _job_parts(job, later, exclusive, over.get(job.name, 0), meta, where)
+        parts += _job_parts(
+            job,
+            later=later,
+            exclusive=exclusive,
+            over=over.get(job.name, 0),
+            meta=meta,
+            where=where,
+        )
     return _owner("jobset", meta, tuple(parts))
 
 
@@ -252,7 +259,7 @@ if OWNER_SHAPES.keys() != OTHER_KINDS.keys():  # pragma: no cover
 
 
 def _job_parts(
-    job: RawReplicatedJob, later: bool, exclusive: bool, over: int, meta: RawMeta, where: str
+    job: RawReplicatedJob, *, later: bool, exclusive: bool, over: int, meta: RawMeta, where: str
 ) -> list[Part]:
     template = job.template
     spec = template.spec if template is not None else None

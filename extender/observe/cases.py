@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from cachetools import LRUCache, TTLCache
 
@@ -32,6 +33,13 @@ GONE_SECONDS = 10.0
 """Without members for so long a gang is gone; its controller may be making it anew."""
 
 
+class Broke(Protocol):
+    """Who is told that a gang lost so many members that it cannot go on as one."""
+
+    def __call__(self, preemptor: Pod | None, gang: Gang, *, half: bool) -> None:
+        """``half``: some of its members still run."""
+
+
 class Cases:
     """Opened by pod events, looked at by ``tick``. One event loop only.
 
@@ -48,7 +56,7 @@ class Cases:
         clocks: Clocks,
         schedulers: tuple[str, ...],
         closed: Callable[[Case], None],
-        broke: Callable[[Pod | None, Gang, bool], None],
+        broke: Broke,
     ) -> None:
         self._resolver = resolver
         self.gangs = KeptGangs(resolver)
@@ -220,7 +228,7 @@ class Cases:
             add_name(case.told.broke, str(key))
             if half:
                 add_name(case.told.half_broke, str(key))
-        self._broke(preemptor, first, half)
+        self._broke(preemptor, first, half=half)
 
     def _case_of(self, pod: Pod | None) -> Case | None:
         key = None if pod is None else self.gangs.member_key(pod)

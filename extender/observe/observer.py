@@ -291,7 +291,7 @@ class Observer:
         message = f"{ends[told.outcome]} after {told.until - told.since:.0f} s. We: {ours}. "
         self._tell(case.told.gang, told.outcome, message + f"kube-scheduler: {theirs}")
 
-    def _gang_broken(self, preemptor: Pod | None, gang: Gang, half: bool) -> None:
+    def _gang_broken(self, preemptor: Pod | None, gang: Gang, *, half: bool) -> None:
         whom = "a pod not seen any more" if preemptor is None else preemptor.key
         rest = ", and left some of its members on their nodes" if half else ""
         message = f"a scheduler's preemption for {whom} took its quorum{rest}"

@@ -137,7 +137,9 @@ class ApiServer:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
-        stream = _Stream(response, self.faults, route.resource, self.api.storage, bookmarks)
+        stream = _Stream(
+            response, self.faults, route.resource, self.api.storage, bookmarks=bookmarks
+        )
         self._streams.add(stream)
         try:
             async with asyncio.timeout(float(query.get("timeoutSeconds") or 1800)):
@@ -182,6 +184,7 @@ class _Stream:
         faults: Faults,
         resource: Resource,
         storage: Storage,
+        *,
         bookmarks: bool,
     ) -> None:
         self.version = 0

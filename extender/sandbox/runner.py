@@ -239,10 +239,10 @@ class Runner:
 
     # --- the extender's life -----------------------------------------------------------------
 
-    async def _do_kill_extender(self, _: bool) -> None:
+    async def _do_kill_extender(self, _: object) -> None:
         await self._hooks.kill_extender()
 
-    async def _do_start_extender(self, _: bool) -> None:
+    async def _do_start_extender(self, _: object) -> None:
         await self._hooks.start_extender()
 
     async def _do_kill_extender_after(self, after: Any) -> None:

@@ -98,6 +98,7 @@ async def respond(
     body: bytes,
     content_type: bytes = JSON,
     headers: Headers = (),
+    *,
     more: bool = False,
 ) -> None:
     """Send one whole answer; ``more`` keeps the exchange open although all was sent."""

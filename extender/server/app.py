@@ -369,14 +369,14 @@ class App:
         """Return when the caller has left. Its answer is held until then, and keeps nobody busy."""
         self._held += 1
         self._load.working -= 1
-        scope["state"][HOLDING](True)
+        scope["state"][HOLDING](now=True)
         try:
             while (await receive())["type"] != "http.disconnect":
                 pass
         finally:
             self._held -= 1
             self._load.working += 1
-            scope["state"][HOLDING](False)
+            scope["state"][HOLDING](now=False)
 
     def _request_id(self, scope: Scope) -> str:
         given = header(scope, b"x-request-id")

@@ -167,7 +167,7 @@ class Connections:
         self._places.pop(place, None)
         self._holding.discard(place)
 
-    def holding(self, place: Place, now: bool) -> None:
+    def holding(self, place: Place, *, now: bool) -> None:
         """Note whether its answer waits for other callers."""
         if now and place in self._places:
             self._holding.add(place)
@@ -192,7 +192,7 @@ class Connections:
         self.refused("connections")
         with contextlib.suppress(OSError):
             if not encrypted:
-                accepted.setblocking(False)
+                accepted.setblocking(False)  # noqa: FBT003 - takes no keyword
                 accepted.send(raw_answer(503, "too many connections"))
         accepted.close()
 

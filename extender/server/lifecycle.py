@@ -192,7 +192,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise InvalidInput(f"cannot listen on {host}:{port}: {error}", "server") from None
-    listener.setblocking(False)
+    listener.setblocking(False)  # noqa: FBT003 - takes no keyword
     return listener
 
 

@@ -152,7 +152,7 @@ class Metrics:
         anyway. A source that raises is left out of that scrape and logged.
         Raises ValueError when the name is taken.
         """
-        self.registry.register(Source(PREFIX + name, documentation, read, label, counter))
+        self.registry.register(Source(PREFIX + name, documentation, read, label, counter=counter))
 
     def certificate(self, use: str, expiry: Callable[[], float]) -> None:
         """Show when the certificate of one use ("server", "grpc") ends, asked at each scrape."""
@@ -185,6 +185,7 @@ class Source(Collector):
         documentation: str,
         read: Callable[[], Mapping[str, float]],
         label: str,
+        *,
         counter: bool,
     ) -> None:
         self._name = name

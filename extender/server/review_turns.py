@@ -48,23 +48,23 @@ class ReviewTurns:
     @asynccontextmanager
     async def turn(self, caller: Hashable, *, known: bool) -> AsyncIterator[None]:
         """Hold a place for the length of a block. Raises Crowded when too many wait."""
-        if self._free(caller, known):
+        if self._free(caller, known=known):
             self._busy[caller] = known
         else:
-            await self._wait(caller, known)
+            await self._wait(caller, known=known)
         try:
             yield
         finally:
             del self._busy[caller]
             self._next()
 
-    def _free(self, caller: Hashable, known: bool) -> bool:
+    def _free(self, caller: Hashable, *, known: bool) -> bool:
         if caller in self._busy or len(self._busy) >= self._at_once:
             return False
         strangers = sum(not each for each in self._busy.values())
         return known or strangers < self._at_once - KEPT_FREE
 
-    async def _wait(self, caller: Hashable, known: bool) -> None:
+    async def _wait(self, caller: Hashable, *, known: bool) -> None:
         lines = self._waiting[known]
         line = lines.get(caller, ())
         if len(line) >= MOST_OF_ONE:
@@ -86,9 +86,9 @@ class ReviewTurns:
                 self._next()
             raise
         finally:
-            self._forget(caller, known, future)
+            self._forget(caller, known=known, future=future)
 
-    def _forget(self, caller: Hashable, known: bool, future: asyncio.Future[None]) -> None:
+    def _forget(self, caller: Hashable, *, known: bool, future: asyncio.Future[None]) -> None:
         line = self._waiting[known].get(caller)
         if line is not None and future in line:
             line.remove(future)
@@ -102,7 +102,7 @@ class ReviewTurns:
                 line = lines[caller]
                 while line and line[0].done():
                     line.popleft()
-                if not line or not self._free(caller, known):
+                if not line or not self._free(caller, known=known):
                     continue
                 self._busy[caller] = known
                 line.popleft().set_result(None)

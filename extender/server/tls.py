@@ -106,7 +106,7 @@ class Certificates:
     ) -> None:
         connection.context = self._health
 
-    def _build(self, callers: bool = True) -> tuple[ssl.SSLContext, float]:
+    def _build(self, *, callers: bool = True) -> tuple[ssl.SSLContext, float]:
         """Return a context and when its certificate ends; ``callers``: ask for theirs."""
         settings = self._settings
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

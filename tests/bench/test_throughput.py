@@ -29,11 +29,13 @@ def test_the_table_has_every_way() -> None:
     done = {
         "command": "c",
         "machine": "m",
+        "load before": 0.5,
         "gangs": 10,
         "kubernetes": "v",
         "pods per second": rates,
         "median": dict.fromkeys(WAYS, 75.0),
         "share of none": dict.fromkeys(WAYS, 0.5),
+        "KiB a pod": {way: [0.0, 0.0] if way == "none" else [8.25, 2.0] for way in WAYS},
         "CPU ms a pod": {
             way: {"kube-scheduler": 1.5, **({} if way == "none" else {"extender": 0.25})}
             for way in WAYS
@@ -44,8 +46,8 @@ def test_the_table_has_every_way() -> None:
     assert "gangs" not in table(done | {"gangs": 0})
     for way in WAYS:
         assert f"| {way} | 100, 50 | 75 | 0.50 |" in text
-    assert "| none | 1.50 |  | 1.50 |" in text
-    assert "| extender | 1.50 | 0.25 | 1.75 |" in text
+    assert "| none | 1.50 |  | 1.50 |  |" in text
+    assert "| extender | 1.50 | 0.25 | 1.75 | 8.2 + 2.0 |" in text
 
 
 def test_cpu_time_of_a_process_grows_with_what_it_does() -> None:

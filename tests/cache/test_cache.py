@@ -22,7 +22,9 @@ Make = Callable[..., Cache]
 
 
 @pytest.mark.parametrize("watch_list", [True, False])
-async def test_everything_is_read_and_followed(api: FakeApi, make: Make, watch_list: bool) -> None:
+async def test_everything_is_read_and_followed(
+    api: FakeApi, make: Make, *, watch_list: bool
+) -> None:
     api.put(NODES, node("n1", zone="a"))
     api.put("/api/v1/namespaces", named("default"))
     api.put("/apis/scheduling.k8s.io/v1/priorityclasses", named("high", value=7))

@@ -74,7 +74,7 @@ async def test_a_quiet_watch_that_timed_out_counts_up_to_what_was_heard(
     assert min(clock.slept) >= 0.8, "never at once"
 
 
-def short(event: bool, orderly: bool) -> Callable[[web.Request], object]:
+def short(*, event: bool, orderly: bool) -> Callable[[web.Request], object]:
     """Return a script that accepts a watch of pods and ends it at once."""
 
     async def answer(request: web.Request) -> web.StreamResponse | None:
@@ -96,10 +96,10 @@ def short(event: bool, orderly: bool) -> Callable[[web.Request], object]:
 @pytest.mark.parametrize("orderly", [True, False])
 @pytest.mark.parametrize("event", [True, False])
 async def test_watches_that_open_and_end_at_once_back_off(
-    api: FakeApi, make: Make, clock: FastClock, event: bool, orderly: bool
+    api: FakeApi, make: Make, clock: FastClock, *, event: bool, orderly: bool
 ) -> None:
     cache = await started(make)
-    api.script = short(event, orderly)  # type: ignore[assignment]
+    api.script = short(event=event, orderly=orderly)  # type: ignore[assignment]
     clock.slept.clear()
     asked = api.count(PODS)
     api.end_watches(PODS)

@@ -46,7 +46,7 @@ async def test_a_malformed_event_is_counted_and_everything_read_again(
 
 @pytest.mark.parametrize("watch_list", [True, False])
 async def test_a_malformed_object_is_left_out_and_named(
-    api: FakeApi, make: Make, watch_list: bool
+    api: FakeApi, make: Make, *, watch_list: bool
 ) -> None:
     api.put(PODS, pod("fine"))
     api.put(PODS, pod("broken", cpu="1x"))
@@ -71,10 +71,10 @@ async def test_a_mistake_of_ours_ends_in_a_fresh_start_not_in_silence(
     put = cache.store.pods.put
     failures = [RuntimeError("a mistake on purpose")]
 
-    def mistaken(record: Pod, force: bool = False) -> None:
+    def mistaken(record: Pod, *, force: bool = False) -> None:
         if failures:
             raise failures.pop()
-        put(record, force)
+        put(record, force=force)
 
     monkeypatch.setattr(cache.store.pods, "put", mistaken)
     api.put(PODS, pod("a"))

@@ -15,7 +15,7 @@ from tests.cache.watched import PODS, Faults, Make, names, pods, started
 
 @pytest.mark.parametrize("watch_list", [True, False])
 async def test_410_on_the_watch_reads_everything_again(
-    api: FakeApi, make: Make, watch_list: bool
+    api: FakeApi, make: Make, *, watch_list: bool
 ) -> None:
     api.put(PODS, pod("stays"))
     api.put(PODS, pod("goes"))

@@ -19,7 +19,7 @@ SECONDS = 90.0
 
 @pytest.mark.real
 @pytest.mark.parametrize("watch_list", [True, False])
-async def test_the_cache_follows_a_real_api_server(cluster: Cluster, watch_list: bool) -> None:
+async def test_the_cache_follows_a_real_api_server(cluster: Cluster, *, watch_list: bool) -> None:
     nodes = await asyncio.to_thread(cluster.nodes, 2)
     await asyncio.to_thread(cluster.pod_group, "g", 2)
     await asyncio.to_thread(

@@ -143,7 +143,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.pods.remove(Pod(uid="stranger", namespace=namespace, name=name))
 
     @rule(name=NODES, amounts=st.dictionaries(RESOURCES, AMOUNTS), reborn=st.booleans())
-    def change_or_add_node(self, name: str, amounts: dict[str, int], reborn: bool) -> None:
+    def change_or_add_node(self, name: str, amounts: dict[str, int], *, reborn: bool) -> None:
         self.version += 1
         self.uids += 1
         held = self.nodes.get(name)

@@ -198,7 +198,7 @@ def test_a_quorum_is_enough() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "excused"), [(-1.0, True), (1.0, True), (-10.0, False)])
-def test_a_node_cordoned_while_members_are_bound_excuses(seconds: float, excused: bool) -> None:
+def test_a_node_cordoned_while_members_are_bound_excuses(seconds: float, *, excused: bool) -> None:
     made = Made(LOW)
     made.gang(LOW, "n0")
     made.history.disturb(made.at + seconds, "node cordoned: n1")
@@ -308,7 +308,7 @@ def test_the_last_pods_of_a_broken_unit_may_go_for_nobody() -> None:
 
 
 @pytest.mark.parametrize(("priority", "wrong"), [(9, True), (10, True), (11, False)])
-def test_a_pod_is_marked_only_for_somebody_more_urgent(priority: int, wrong: bool) -> None:
+def test_a_pod_is_marked_only_for_somebody_more_urgent(priority: int, *, wrong: bool) -> None:
     other = replace(HIGH, priority=priority)
     seen = PodSeen("u", "low-0", "low", 2000, LOW.priority, disrupted=told(other))
     assert bool(invariants.of_a_mark(seen)) is wrong

@@ -109,7 +109,7 @@ def test_a_pod_is_reduced() -> None:
         ({"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}, True),
     ],
 )
-def test_a_node_is_open_or_closed(spec: dict[str, Any], takes_pods: bool) -> None:
+def test_a_node_is_open_or_closed(spec: dict[str, Any], *, takes_pods: bool) -> None:
     node = {"spec": spec, "status": {"allocatable": {"cpu": "4"}}}
     assert node_room(node) == (4000, takes_pods)
 

@@ -87,7 +87,7 @@ async def test_a_harm_and_its_end(api: Api, harm: Harm, status: int, reached: in
 
 @pytest.mark.parametrize(("late", "status", "reached"), [(False, 0, 0), (True, 200, 1)])
 async def test_held_until_the_fault_is_over(
-    api: Api, late: bool, status: int, reached: int
+    api: Api, *, late: bool, status: int, reached: int
 ) -> None:
     rule = Rule("hold", lambda call: call.writes, late=late)
     api.proxy.impose(rule)

@@ -226,7 +226,7 @@ class Workload:
                 launch.jobs_made = True
             return
         for slot in launch.slots:
-            if slot.uid and not self._lost(slot, launch.eager):
+            if slot.uid and not self._lost(slot, eager=launch.eager):
                 continue
             if slot.uid:
                 slot.uid = ""
@@ -236,7 +236,7 @@ class Workload:
                 name = f"{name}-{slot.attempt}"
             self._fill(slot, groups.pod_object(spec, name))
 
-    def _lost(self, slot: Slot, eager: bool) -> bool:
+    def _lost(self, slot: Slot, *, eager: bool) -> bool:
         life = self._history.pods.get(slot.uid)
         if life is None:
             return time.time() - slot.made_at > UNSEEN_SECONDS

@@ -29,9 +29,9 @@ from extender.model.errors import InvalidInput
     ],
 )
 @pytest.mark.parametrize("aliases", [True, False])
-def test_values_that_are_none_are_bad_input(text: str, why: str, aliases: bool) -> None:
+def test_values_that_are_none_are_bad_input(text: str, why: str, *, aliases: bool) -> None:
     with pytest.raises(InvalidInput) as caught:
-        parse(text, "given", aliases)
+        parse(text, "given", aliases=aliases)
     assert str(caught.value).startswith(f"given:{why}")
 
 
@@ -63,7 +63,7 @@ def test_strangers_get_no_depth() -> None:
 def test_what_people_write_stays_as_it_was() -> None:
     text = "a: 1\nb: 0x10\nc: 1.5\nd: yes\ne: 2001-02-03\nf: {g: [1, 2]}\n"
     for aliases in (True, False):
-        (found,) = parse(text, "given", aliases)
+        (found,) = parse(text, "given", aliases=aliases)
         assert (found.value["a"], found.value["b"], found.value["c"]) == (1, 16, 1.5)
         assert found.value["d"] is True
         assert str(found.value["e"]) == "2001-02-03"

@@ -56,10 +56,10 @@ def test_findings(given: dict[str, Any], rules: list[str]) -> None:
     validate(Settings(server=server))
     assert [finding.rule for finding in listener_findings(server, "f")] == rules
     if "open-port" not in rules:
-        require_closed(server, False)
+        require_closed(server, allowed=False)
         return
     with pytest.raises(InvalidInput, match=r"server\.host"):
-        require_closed(server, False)
+        require_closed(server, allowed=False)
 
 
 def test_an_open_port_has_to_be_allowed_twice() -> None:
@@ -67,8 +67,8 @@ def test_an_open_port_has_to_be_allowed_twice() -> None:
     told = ServerSettings(host="0.0.0.0", allow_open_port=True)
     for server, allowed in ((shut, True), (told, False)):
         with pytest.raises(InvalidInput, match="allowOpenPort"):
-            require_closed(server, allowed)
-    require_closed(told, True)
+            require_closed(server, allowed=allowed)
+    require_closed(told, allowed=True)
 
 
 @pytest.mark.parametrize("words", [["--host", "0.0.0.0"], []])

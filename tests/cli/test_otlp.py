@@ -132,7 +132,7 @@ def test_a_receiver_that_takes_for_ever_costs_spans_and_nothing_else(
 
 
 @pytest.mark.parametrize("raises", [True, False])
-def test_a_receiver_that_refuses_is_told_once(raises: bool) -> None:
+def test_a_receiver_that_refuses_is_told_once(*, raises: bool) -> None:
     class Refusing(SpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             if raises:

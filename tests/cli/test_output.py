@@ -63,7 +63,7 @@ def test_progress_is_on_standard_error_of_a_terminal_only(
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_no_text_moves_the_cursor(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+def test_no_text_moves_the_cursor(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> None:
     monkeypatch.setattr(sys, "stdout", screen := Terminal() if terminal else io.StringIO())
     nasty = "a\x1b[2J\x07b\nc\x9b1m"
     show([nasty, Table(("X",), ((nasty,),))], {}, "table")

@@ -20,7 +20,7 @@ from tests.gang.world import gang_key, group, node, pod, snapshot
 Obj = dict[str, Any]
 
 
-def kubectl(high: bool = True) -> Obj:
+def kubectl(*, high: bool = True) -> Obj:
     """What kubectl prints for four full nodes, a low gang of four and a waiting high one."""
     items: list[Obj] = [
         {

@@ -53,7 +53,7 @@ class Stage:
         self.observed: Observed | None = None
         self.generation = 1
 
-    def node(self, name: str, zone: str, gpus: int = 8, closed: bool = False) -> None:
+    def node(self, name: str, zone: str, gpus: int = 8, *, closed: bool = False) -> None:
         labels = {ZONE: zone, RACK: name.rsplit("-", 1)[0], "kubernetes.io/hostname": name}
         amounts = (("cpu", 96_000), ("memory", 768 * GI), (GPU, gpus), ("pods", 110))
         self.nodes.append(

@@ -99,7 +99,7 @@ async def shown(page: Any, view: str) -> None:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 async def test_no_view_has_a_violation(
-    browser: Any, site: Site, pictures: Path, dark: bool
+    browser: Any, site: Site, pictures: Path, *, dark: bool
 ) -> None:
     found: dict[str, list[str]] = {}
     tone = "dark" if dark else "light"

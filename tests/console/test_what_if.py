@@ -117,6 +117,7 @@ async def test_planners_of_other_orders_do_not_pile_up(web: aiohttp.ClientSessio
 async def test_manifest(site: Site, web: aiohttp.ClientSession) -> None:
     text = await ask(web, site, gang="new", manifest=MANIFEST)
     assert "The answer 4 pods evicted in 1 unit, 2 seats" in text
+    assert "The answer 4 pods evicted in 1 unit, 2 seats" in await ask(web, site, manifest=MANIFEST)
     text = await ask(web, site, gang="new", manifest=MANIFEST, priority="1")
     assert "It would not run any more." in text
 

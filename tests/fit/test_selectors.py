@@ -52,7 +52,7 @@ LABELS = {"app": "web", "n": "5", "empty": "", "word": "x5"}
         ("app", "Like", ("web",), False),
     ],
 )
-def test_requirement(key: str, operator: str, values: tuple[str, ...], expected: bool) -> None:
+def test_requirement(key: str, operator: str, values: tuple[str, ...], *, expected: bool) -> None:
     assert requirement_matches(Requirement(key, operator, values), LABELS) is expected
 
 
@@ -118,6 +118,7 @@ NODE = node("n1", labels={"zone": "a", "gen": "3"})
 def test_node_term(
     labels: tuple[tuple[str, str, tuple[str, ...]], ...],
     fields: tuple[tuple[str, str, tuple[str, ...]], ...],
+    *,
     expected: bool,
 ) -> None:
     term = NodeSelectorTerm(

@@ -35,7 +35,7 @@ GPU = Taint("dedicated", "gpu", "NoSchedule")
         (Toleration("dedicated", "Lt", "1", "NoSchedule"), False),
     ],
 )
-def test_tolerations(toleration: Toleration, expected: bool) -> None:
+def test_tolerations(toleration: Toleration, *, expected: bool) -> None:
     assert tolerates(toleration, GPU) is expected
 
 

@@ -87,7 +87,7 @@ def test_terminating_pods_hold_their_room() -> None:
         (HostPort("10.0.0.1", "", 80), HostPort("10.0.0.1", "TCP", 80), False),
     ],
 )
-def test_host_ports(wanted: HostPort, taken: HostPort, free: bool) -> None:
+def test_host_ports(wanted: HostPort, taken: HostPort, *, free: bool) -> None:
     there = view([node("n")], [pod("a", "n", shape=PodShape(host_ports=(taken,)))])
     answer = there.why_not(pod("p", shape=PodShape(host_ports=(wanted,))), "n")
     assert (answer is None) is free
@@ -194,7 +194,7 @@ NO_TEAM = LabelSelector((Requirement("team", "DoesNotExist"),))
     ],
 )
 def test_namespaces_of_terms(
-    names: tuple[str, ...], chosen: LabelSelector | None, namespace: str, meets: bool
+    names: tuple[str, ...], chosen: LabelSelector | None, namespace: str, *, meets: bool
 ) -> None:
     rule = PodAffinityTerm(HOST, selector(app="x"), names, chosen)
     guard = PodShape(anti_affinity=(rule,))
@@ -227,7 +227,7 @@ def test_unknown_namespace_has_no_labels_only_for_those_there() -> None:
         ("nonsense", False),
     ],
 )
-def test_negative_namespace_selectors_leak_in_some_releases(version: str, leaks: bool) -> None:
+def test_negative_namespace_selectors_leak_in_some_releases(version: str, *, leaks: bool) -> None:
     """kubernetes/kubernetes issue 141526: an incoming pod's own terms only."""
     world = snapshot(
         ZONED,

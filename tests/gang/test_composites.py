@@ -191,7 +191,7 @@ async def test_a_tree_that_is_none_starts_nothing_and_evicts_nothing() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-async def test_a_unit_begun_is_finished_after_a_restart(whole: bool) -> None:
+async def test_a_unit_begun_is_finished_after_a_restart(*, whole: bool) -> None:
     """Evictions of the second pod of each group get no answer; then the extender is killed."""
     async with bed() as rig:
         await tree(rig, "low", "low", whole=whole, parts=not whole, bound=True)

@@ -120,7 +120,7 @@ class Bed:
 
 
 @pytest.mark.parametrize("budgeted", [True, False])
-async def test_a_rehearsal_is_a_dry_run_by_the_way_of_the_eviction(budgeted: bool) -> None:
+async def test_a_rehearsal_is_a_dry_run_by_the_way_of_the_eviction(*, budgeted: bool) -> None:
     bed = Bed(Api())
     await bed.rehearse(budgeted=budgeted)
     way = ("evict", "a b/p/1") if budgeted else ("delete", PATH)
@@ -168,7 +168,7 @@ async def test_an_answer_that_is_clear_is_the_pods_and_not_the_apis() -> None:
 
 @pytest.mark.parametrize("budgeted", [True, False])
 async def test_the_eviction_api_has_longer_to_answer(
-    budgeted: bool, monkeypatch: pytest.MonkeyPatch
+    *, budgeted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It tries by itself for some ten seconds; another dry run is over soon or not at all."""
     waited: list[float] = []
@@ -198,7 +198,7 @@ async def test_a_no_that_passes_in_time_is_no_refusal() -> None:
 
 
 @pytest.mark.parametrize("left", [True, False])
-async def test_a_conflict_of_a_pod_that_left_is_its_end(left: bool) -> None:
+async def test_a_conflict_of_a_pod_that_left_is_its_end(*, left: bool) -> None:
     """Another pod of the name has another uid; a webhook answers with a conflict as well."""
     pod = {"metadata": {"uid": "u2" if left else "u1"}}
     bed = Bed(Api(CONFLICT, pod=pod))
@@ -217,7 +217,7 @@ async def test_a_conflict_of_a_pod_that_cannot_be_read_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("budgeted", [True, False])
-async def test_an_eviction_is_marked_then_sent_once(budgeted: bool) -> None:
+async def test_an_eviction_is_marked_then_sent_once(*, budgeted: bool) -> None:
     bed = Bed(Api())
     assert await bed.remove(budgeted=budgeted, mark="for g") is Removal.ACCEPTED
     way = ("evict", "a b/p/1") if budgeted else ("delete", PATH)
@@ -314,7 +314,7 @@ def ends(seconds: float) -> str:
     ],
 )
 async def test_a_pod_leaves_when_it_ends_as_its_eviction_would_have_it(
-    meta: dict[str, str], leaves_so: bool
+    meta: dict[str, str], *, leaves_so: bool
 ) -> None:
     assert await Bed(Api(pod={"metadata": meta})).evictor.leaving(VICTIM) is leaves_so
 

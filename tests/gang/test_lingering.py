@@ -105,7 +105,7 @@ async def test_the_years_of_a_terminating_pod_end_with_its_eviction() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "goes"), [(20, True), (YEARS, False)])
-async def test_an_unclear_answer_about_it_is_no_yes(seconds: int, goes: bool) -> None:
+async def test_an_unclear_answer_about_it_is_no_yes(seconds: int, *, goes: bool) -> None:
     """It terminates already; only an end as soon as its eviction's says that this arrived."""
 
     class Client:

@@ -35,7 +35,7 @@ async def lose_an_answer(rig: Rig) -> Unit:
 
 @pytest.mark.parametrize("looks", [True, False])
 async def test_a_pod_gone_by_a_request_without_an_answer_has_gone_by_our_hand(
-    rig: Rig, looks: bool
+    rig: Rig, *, looks: bool
 ) -> None:
     """Sent again, by the HTTP client or by us, the DELETE is answered with 404."""
     if not looks:

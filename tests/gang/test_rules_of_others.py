@@ -125,7 +125,7 @@ def test_static_pods_and_those_of_daemon_sets_stay() -> None:
     [(True, True, True), (False, True, False), (True, False, False)],
 )
 def test_a_pod_that_is_not_ready_may_go_where_its_budget_says_so(
-    unready_free: bool, unready: bool, goes: bool
+    *, unready_free: bool, unready: bool, goes: bool
 ) -> None:
     low = replace(pod("low", on="n0", labels={"a": "yes"}), unready=unready)
     state = snapshot(

@@ -375,7 +375,7 @@ async def test_seats_of_a_gang_that_is_being_seated_are_not_taken_over(rig: Rig)
 
 @pytest.mark.parametrize("delete", [False, True])
 async def test_seats_do_not_open_on_a_node_that_was_closed_meanwhile(
-    rig: Rig, delete: bool
+    rig: Rig, *, delete: bool
 ) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])

@@ -103,7 +103,7 @@ async def test_who_takes_the_place_of_some_waits_until_the_others_are_gone() -> 
 
 
 @pytest.mark.parametrize(("starts_whole", "enough"), [(True, 2), (False, 3)])
-def test_how_many_make_a_gang_whole_again(starts_whole: bool, enough: int) -> None:
+def test_how_many_make_a_gang_whole_again(*, starts_whole: bool, enough: int) -> None:
     """One that starts one by one has no quorum: a single newcomer made it whole (seed 11789)."""
     stayed, *came = (pod(f"low-{i}", on="n0") for i in range(3))
     for count in (2, 3):

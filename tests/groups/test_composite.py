@@ -73,7 +73,7 @@ def test_a_gang_of_groups_starts_and_goes_whole() -> None:
     ],
 )
 def test_the_highest_that_says_all_is_the_unit(
-    root: bool, middle: bool, leaf: bool, unit: str
+    *, root: bool, middle: bool, leaf: bool, unit: str
 ) -> None:
     state = snapshot(
         pods("a", "b", "c", bound=6),

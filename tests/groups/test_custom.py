@@ -86,7 +86,7 @@ def test_a_value_that_is_no_name_names_no_gang(value: str) -> None:
 
 
 @pytest.mark.parametrize("long", [False, True], ids=["few annotations", "many"])
-def test_its_annotations_survive_decoding(long: bool) -> None:
+def test_its_annotations_survive_decoding(*, long: bool) -> None:
     group = CustomGroup(name="ours", annotation="y.example/run", size_annotation="y.example/pods")
     annotations = {"y.example/run": "r", "y.example/pods": "2", "z": "z" * LARGE * long}
     document = {"metadata": {"name": "a", "annotations": annotations}, "spec": {}}

@@ -206,7 +206,7 @@ class TestUnknownSize:
         ],
         ids=["jobset", "skypilot", "indexed-job"],
     )
-    def test_all_pods_count(self, pods: list[Pod], starts_whole: bool, what: str) -> None:
+    def test_all_pods_count(self, pods: list[Pod], *, starts_whole: bool, what: str) -> None:
         gang = only(pods)
         assert (gang.min_count, gang.size_known, gang.unit) == (2, False, UNIT_ALL)
         assert gang.starts_whole is starts_whole

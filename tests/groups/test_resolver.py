@@ -106,6 +106,7 @@ class TestPriority:
         group: GroupObject,
         priorities: tuple[int, ...],
         expected: tuple[int, int],
+        *,
         noted: bool,
     ) -> None:
         state = self.state(group, priorities, PriorityClass(name="mid", value=20))

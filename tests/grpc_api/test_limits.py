@@ -220,7 +220,7 @@ async def test_verbs_of_both_transports_take_turns() -> None:
 
 
 @pytest.mark.parametrize("flagged", [False, True])
-async def test_nothing_is_unpacked(flagged: bool) -> None:
+async def test_nothing_is_unpacked(*, flagged: bool) -> None:
     """A MiB of packed zeros is a GiB, which the library makes before it looks at the size."""
     asked = QUESTION.SerializeToString() + b"\xfa\x01\x80\x80\x80\x02" + b" " * (4 << 20)
     packed = gzip.compress(asked)

@@ -164,7 +164,7 @@ async def test_unusable_files_are_an_error_at_start(tmp_path: Path) -> None:
         ("unix:///run/x/s", "unix:/run/x/s", True),
     ],
 )
-def test_addresses(text: str, target: str, local: bool) -> None:
+def test_addresses(text: str, target: str, *, local: bool) -> None:
     assert (parse(text).target, parse(text).local) == (target, local)
 
 

@@ -51,7 +51,7 @@ class Shared:
 
 @asynccontextmanager
 async def shared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, debug: bool | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, debug: bool | None
 ) -> AsyncIterator[Shared]:
     """The test listens on loopback; what it serves is ruled as elsewhere."""
     files = Files(tmp_path, ask_clients=True)
@@ -77,7 +77,7 @@ async def asked(callers: Callers, method: str, token: str = "") -> tuple[grpc.St
 async def test_pages_need_a_token_that_may_read_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    async with shared(tmp_path, monkeypatch, True) as one:
+    async with shared(tmp_path, monkeypatch, debug=True) as one:
         async with one.caller("kube-scheduler.local") as callers:
             code, text = await asked(callers, method)
             assert code is Code.UNAUTHENTICATED
@@ -96,7 +96,7 @@ async def test_pages_need_a_token_that_may_read_them(
 async def test_pages_are_off_elsewhere_unless_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    async with shared(tmp_path, monkeypatch, None) as one:
+    async with shared(tmp_path, monkeypatch, debug=None) as one:
         async with one.caller("kube-scheduler.local") as callers:
             code, text = await asked(callers, method, "admin")
             assert code is Code.UNIMPLEMENTED
@@ -108,7 +108,7 @@ async def test_verbs_and_the_mirror_need_a_name_and_no_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seats = "/podgroup.v1.WatchService/WatchSeats"
-    async with shared(tmp_path, monkeypatch, True) as one:
+    async with shared(tmp_path, monkeypatch, debug=True) as one:
         async with one.caller("kube-scheduler.local") as callers:
             assert (await callers.extender.Filter(QUESTION)).unchanged
             assert (await asked(callers, seats))[0] is Code.INVALID_ARGUMENT
@@ -124,11 +124,11 @@ async def test_reflection_needs_what_the_debug_index_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caller = "kube-scheduler.local"
-    async with shared(tmp_path, monkeypatch, True) as one, one.caller(caller) as callers:
+    async with shared(tmp_path, monkeypatch, debug=True) as one, one.caller(caller) as callers:
         assert (await refused(_reflect(callers)))[0] is Code.UNAUTHENTICATED
         assert (await refused(_reflect(callers, "scraper")))[0] is Code.PERMISSION_DENIED
         assert await _reflect(callers, "admin")
-    async with shared(tmp_path, monkeypatch, None) as one, one.caller(caller) as callers:
+    async with shared(tmp_path, monkeypatch, debug=None) as one, one.caller(caller) as callers:
         assert (await refused(_reflect(callers, "admin")))[0] is Code.UNIMPLEMENTED
 
 
@@ -143,7 +143,7 @@ async def test_health_is_for_everybody_with_a_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
-        shared(tmp_path, monkeypatch, None) as one,
+        shared(tmp_path, monkeypatch, debug=None) as one,
         one.caller("somebody.local") as callers,
     ):
         stub: Any = health_pb2_grpc.HealthStub(callers.channel)
@@ -171,7 +171,7 @@ async def test_turned_off_they_are_off_on_loopback_too(method: str) -> None:
         ("10.1.2.3:1", True, "token"),
     ],
 )
-def test_rules(listen: str, debug: bool | None, shown: str) -> None:
+def test_rules(listen: str, *, debug: bool | None, shown: str) -> None:
     settings = Settings(grpc=GrpcSettings(listen=listen), server=ServerSettings(debug=debug))
     assert rules_of(settings).debug == shown
 
@@ -188,7 +188,7 @@ async def test_tokens_that_wait_for_their_review_take_no_place_of_a_verb(
         return addresses.setdefault(peer, f"10.0.0.{len(addresses)}")
 
     monkeypatch.setattr("extender.grpc_api.rights.host_of", host_of)
-    async with shared(tmp_path, monkeypatch, True) as one, AsyncExitStack() as stack:
+    async with shared(tmp_path, monkeypatch, debug=True) as one, AsyncExitStack() as stack:
         one.api.gate = asyncio.Event()
         verbs = await stack.enter_async_context(one.caller("kube-scheduler.local"))
         assert (await verbs.extender.Filter(QUESTION)).unchanged

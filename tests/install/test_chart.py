@@ -13,7 +13,17 @@ import pytest
 import yaml
 
 from extender import __version__
-from tests.install.charts import CHART, DIGEST, MODES, NEWEST, Helm, findings, host_file, named
+from tests.install.charts import (
+    CHART,
+    DIGEST,
+    MODES,
+    NEWEST,
+    Helm,
+    findings,
+    host_file,
+    lay_out,
+    named,
+)
 from tools import manifests
 
 PINNED = {
@@ -41,6 +51,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "extraArgs": ["--v=2", "--tls-min-version=VersionTLS13"],
             "image": {"digest": DIGEST},
         }
+    },
+    "a tenth of the nodes": {
+        "scheduler": {"percentageOfNodesToScore": 10, "image": {"digest": DIGEST}}
     },
     "settings": {"config": {"plan": {"costOrder": "fewest-pods"}, "seats": {"bindSeconds": 90}}},
     "monitoring": {
@@ -119,6 +132,8 @@ def test_a_changed_manifest_is_noticed(
         ({"image": {"repository": "x@sha256:abc"}}, "repository"),
         ({"priorityClassName": "low"}, "priorityClassName"),
         ({"scheduler": {"name": "default-scheduler"}}, "name"),
+        ({"scheduler": {"percentageOfNodesToScore": 101}}, "percentageOfNodesToScore"),
+        ({"scheduler": {"percentageOfNodesToScore": "10"}}, "percentageOfNodesToScore"),
         *(
             ({"scheduler": {"extraArgs": [word]}}, "extraArgs")
             for word in (
@@ -186,7 +201,7 @@ def test_scheduler_is_of_the_clusters_version(helm: Helm) -> None:
     ],
 )
 def test_no_gate_is_given_that_the_scheduler_does_not_know(
-    helm: Helm, cluster: str, tag: str, given: bool
+    helm: Helm, cluster: str, tag: str, *, given: bool
 ) -> None:
     """One that is unknown keeps kube-scheduler from starting: extender/cli/release_rules.py."""
     values = {"scheduler": {"image": {"tag": tag}}} if tag else {}
@@ -194,6 +209,23 @@ def test_no_gate_is_given_that_the_scheduler_does_not_know(
         done = helm.template({"mode": mode, **values}, "--kube-version", cluster)
         assert done.returncode == 0, done.stderr
         assert ("GenericWorkload=false" in done.stdout) is given
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_kube_scheduler_looks_at_as_many_nodes_as_asked(
+    helm: Helm, mode: str, tmp_path: Path
+) -> None:
+    def asked(**scheduler: Any) -> Any:
+        values = {"mode": mode, "scheduler": {"image": {"digest": DIGEST}, **scheduler}}
+        objects = helm.objects({**PINNED, **values})
+        lay_out(objects, mode, tmp_path)
+        configuration = yaml.safe_load((tmp_path / "kube-scheduler-config.yaml").read_text())
+        return configuration.get("percentageOfNodesToScore")
+
+    # Nothing said is kube-scheduler's own rule.
+    assert asked() is None
+    assert asked(percentageOfNodesToScore=0) is None
+    assert asked(percentageOfNodesToScore=10) == 10
 
 
 def test_a_changed_configuration_rolls_the_pods_out(helm: Helm) -> None:

@@ -155,7 +155,7 @@ async def test_requests_a_second() -> None:
     loop = asyncio.get_running_loop()
     gate = Gate(ApiSettings(connections=8, requests_per_second=200))
 
-    async def one(urgent: bool, done: list[bool]) -> None:
+    async def one(*, urgent: bool, done: list[bool]) -> None:
         if urgent:
             async with gate.place("DELETE", "/x"):
                 done.append(True)
@@ -166,13 +166,15 @@ async def test_requests_a_second() -> None:
 
     done: list[bool] = []
     began = loop.time()
-    await asyncio.gather(*(one(False, done) for _ in range(200)))  # a second's worth at once
+    await asyncio.gather(
+        *(one(urgent=False, done=done) for _ in range(200))
+    )  # a second's worth at once
     async with AsyncExitStack() as held:  # until all of them wait, however long that takes
         for _ in range(8):
             await held.enter_async_context(gate.place("POST", "/held"))
-        hints = [asyncio.create_task(one(False, done)) for _ in range(20)]
+        hints = [asyncio.create_task(one(urgent=False, done=done)) for _ in range(20)]
         await asyncio.sleep(0)
-        urgent = [asyncio.create_task(one(True, done)) for _ in range(20)]
+        urgent = [asyncio.create_task(one(urgent=True, done=done)) for _ in range(20)]
         await asyncio.sleep(0)
         assert gate.waiting() == {"act": 20.0, "hint": 20.0}
     await asyncio.gather(*hints, *urgent)

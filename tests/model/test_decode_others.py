@@ -51,9 +51,9 @@ def test_node() -> None:
         "u",
         {"kubernetes.io/hostname": "n1"},
         (Taint("k", "", "NoExecute"), Taint("l", "v", "NoSchedule")),
-        True,
-        (("cpu", 7910), ("memory", 1024), ("pods", 110)),
-        7,
+        unschedulable=True,
+        allocatable=(("cpu", 7910), ("memory", 1024), ("pods", 110)),
+        version=7,
     )
 
 
@@ -77,7 +77,9 @@ def test_priority_class() -> None:
         "globalDefault": True,
         "preemptionPolicy": "Never",
     }
-    assert decode_priority_class(document) == PriorityClass("high", 100000, True, False, "u", 3)
+    assert decode_priority_class(document) == PriorityClass(
+        "high", 100000, global_default=True, preempts=False, uid="u", version=3
+    )
     del document["value"]
     with pytest.raises(InvalidInput, match=r"PriorityClass high: .*value"):
         decode_priority_class(document)
@@ -155,7 +157,7 @@ def core(**spec: Any) -> GroupObject:
         (None, False),
     ],
 )
-def test_all_spellings_of_disruption_mode(mode: Any, whole: bool) -> None:
+def test_all_spellings_of_disruption_mode(mode: Any, *, whole: bool) -> None:
     assert core(disruptionMode=mode).disrupt_all is whole
 
 

@@ -50,7 +50,7 @@ PODS = st.fixed_dictionaries(
 class Deaf:
     """Hears nothing, or breaks down at each question."""
 
-    def __init__(self, breaks: bool) -> None:
+    def __init__(self, *, breaks: bool) -> None:
         self._breaks = breaks
 
     def offered(self, told: Pod, nodes: Iterable[str]) -> None:
@@ -62,8 +62,8 @@ class Deaf:
             raise RuntimeError("a defect of the observer")
 
 
-async def _run(verb: str, body: bytes, breaks: bool) -> Any:
-    verbs = ObserveVerbs(Deaf(breaks))
+async def _run(verb: str, body: bytes, *, breaks: bool) -> Any:
+    verbs = ObserveVerbs(Deaf(breaks=breaks))
     if verb == "preempt":
         return json.loads(encode_preempt_result(await verbs.preempt(decode_preempt_args(body))))
     args = decode_filter_args(body)
@@ -72,37 +72,39 @@ async def _run(verb: str, body: bytes, breaks: bool) -> Any:
     return json.loads(encode_priorities(await verbs.prioritize(args)))
 
 
-def _answer(verb: str, question: dict[str, Any], breaks: bool) -> Any:
+def _answer(verb: str, question: dict[str, Any], *, breaks: bool) -> Any:
     """The answer, which must be there without waiting for anything."""
-    running = _run(verb, json.dumps(question).encode(), breaks)
+    running = _run(verb, json.dumps(question).encode(), breaks=breaks)
     with capture_logs(), pytest.raises(StopIteration) as answered:
         running.send(None)
     return answered.value.value
 
 
 @settings(deadline=None)
-@given(PODS, st.lists(NAMES, unique=True, max_size=8), st.booleans())
+@given(pod=PODS, names=st.lists(NAMES, unique=True, max_size=8), breaks=st.booleans())
 def test_filter_passes_every_name_on_in_its_order(
-    pod: dict[str, Any], names: list[str], breaks: bool
+    pod: dict[str, Any], names: list[str], *, breaks: bool
 ) -> None:
     question = {"Pod": pod, "Nodes": None, "NodeNames": names}
-    assert _answer("filter", question, breaks) == {
+    assert _answer("filter", question, breaks=breaks) == {
         "Nodes": None,
         "NodeNames": names,
         "FailedNodes": {},
         "FailedAndUnresolvableNodes": {},
         "Error": "",
     }
-    assert _answer("prioritize", question, breaks) == []
+    assert _answer("prioritize", question, breaks=breaks) == []
 
 
 @settings(deadline=None)
-@given(PODS, st.lists(NAMES, unique=True, max_size=4), st.booleans())
+@given(pod=PODS, names=st.lists(NAMES, unique=True, max_size=4), breaks=st.booleans())
 def test_filter_passes_whole_nodes_on_as_they_came(
-    pod: dict[str, Any], names: list[str], breaks: bool
+    pod: dict[str, Any], names: list[str], *, breaks: bool
 ) -> None:
     items = [{"metadata": {"name": name}, "spec": {"x": name}} for name in names]
-    answer = _answer("filter", {"Pod": pod, "Nodes": {"items": items}, "NodeNames": None}, breaks)
+    answer = _answer(
+        "filter", {"Pod": pod, "Nodes": {"items": items}, "NodeNames": None}, breaks=breaks
+    )
     assert answer["Nodes"]["items"] == items
     assert not answer["FailedNodes"]
     assert not answer["FailedAndUnresolvableNodes"]
@@ -111,24 +113,26 @@ def test_filter_passes_whole_nodes_on_as_they_came(
 
 @settings(deadline=None)
 @given(
-    PODS,
-    st.dictionaries(NAMES, st.tuples(st.lists(UIDS, max_size=4), st.integers(0, 9)), max_size=5),
-    st.booleans(),
+    pod=PODS,
+    candidates=st.dictionaries(
+        NAMES, st.tuples(st.lists(UIDS, max_size=4), st.integers(0, 9)), max_size=5
+    ),
+    breaks=st.booleans(),
 )
 def test_preempt_passes_every_candidate_on(
-    pod: dict[str, Any], candidates: dict[str, tuple[list[str], int]], breaks: bool
+    pod: dict[str, Any], candidates: dict[str, tuple[list[str], int]], *, breaks: bool
 ) -> None:
     meta = {
         node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations}
         for node, (uids, violations) in candidates.items()
     }
     question = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": meta}
-    assert _answer("preempt", question, breaks) == {"NodeNameToMetaVictims": meta}
+    assert _answer("preempt", question, breaks=breaks) == {"NodeNameToMetaVictims": meta}
 
 
 async def test_bind_binds_nothing() -> None:
     async def gone() -> None:
         raise AssertionError("nothing is held, so nobody is waited for")
 
-    result = await ObserveVerbs(Deaf(False)).bind(BindArgs("p", "ns", "u", "n"), gone)
+    result = await ObserveVerbs(Deaf(breaks=False)).bind(BindArgs("p", "ns", "u", "n"), gone)
     assert "bindVerb" in result.error

@@ -64,7 +64,7 @@ def test_a_directory_that_is_no_database_says_nothing(tmp_path: Path) -> None:
         ([{"introduced": "0"}, {"fixed": "1.10"}], True),
     ],
 )
-def test_ranges_are_read_as_osv_means_them(events: list[dict[str, str]], affected: bool) -> None:
+def test_ranges_are_read_as_osv_means_them(events: list[dict[str, str]], *, affected: bool) -> None:
     entry = {"ranges": [{"type": "GIT", "events": []}, {"type": "ECOSYSTEM", "events": events}]}
     assert is_affected(entry, "1.5") is affected
 

@@ -100,7 +100,7 @@ def test_base_image_is_chosen_once_and_not_latest() -> None:
     ],
 )
 def test_base_without_digest_is_refused_unless_that_is_meant(
-    image: str, allow: str, builds: bool
+    image: str, allow: str, *, builds: bool
 ) -> None:
     first_run = next(rest for word, rest in instructions() if word == "RUN")
     done = subprocess.run(

@@ -139,7 +139,7 @@ def test_renewal_answered_after_the_deadline_does_not_revive_the_term() -> None:
 
 
 @pytest.mark.parametrize("watches", [True, False])
-def test_hand_over_is_at_once_when_released(watches: bool) -> None:
+def test_hand_over_is_at_once_when_released(*, watches: bool) -> None:
     async def story() -> None:
         server = LeaseServer()
         one, two = replica("one", server), replica("two", server)

@@ -45,7 +45,7 @@ async def test_priority_then_age() -> None:
         ("Extender", "own", True),
     ],
 )
-async def test_what_wakes_whom(plugin: str, event: Event, wakes: bool) -> None:
+async def test_what_wakes_whom(plugin: str, event: Event, *, wakes: bool) -> None:
     queue = SchedulingQueue(Clock())
     queue.add("p", 1, 0.0)
     queue.park(await queue.pop(), frozenset({plugin}))

@@ -27,7 +27,7 @@ LABELS = {"app": "x", "tier": "1"}
         ({"matchExpressions": [{"key": "app", "operator": "Odd"}]}, False),
     ],
 )
-def test_a_selector_object(selector: dict[str, Any] | None, hit: bool) -> None:
+def test_a_selector_object(selector: dict[str, Any] | None, *, hit: bool) -> None:
     assert selects(selector, LABELS) is hit
 
 

@@ -26,7 +26,7 @@ class Model:
     def __init__(self, problem: Problem, *, seconds: float = 60.0) -> None:
         self.problem = problem
         self.highs = highspy.Highs()
-        self.highs.setOptionValue("output_flag", False)
+        self.highs.setOptionValue("output_flag", False)  # noqa: FBT003 - takes no keyword
         self.highs.setOptionValue("mip_rel_gap", 0.0)
         self.highs.setOptionValue("mip_abs_gap", 0.0)
         self.highs.setOptionValue("mip_feasibility_tolerance", 1e-7)

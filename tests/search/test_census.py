@@ -107,7 +107,7 @@ def test_what_does_not_fit_into_the_compiled_census_is_refused_and_changes_nothi
     question = Question((0,), ((1,),), 10, -1)
     census.put(0, ((0, 4),), ())
     before = census.offers(question, array("i", [0]), {}).total_room()
-    pod = Holder(0, -1, False, False, ((0, LARGEST + 1),), None)
+    pod = Holder(0, -1, whole=False, covered=False, requests=((0, LARGEST + 1),), subject=None)
     for has, holders in ((((0, LARGEST + 1),), []), (((0, 1),), [pod])):
         with pytest.raises(OverflowError):
             census.put(0, has, holders)

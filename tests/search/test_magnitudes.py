@@ -18,7 +18,7 @@ from extender.search import census as plain
 from extender.search import solver
 from extender.search.census import FREE, LARGEST, STAYS, Holder, Question, Seatings
 from extender.search.problem import MOST_MEMBERS, Budget, Infeasible, MemberClass, Problem, Unit
-from extender.search.verify import verify
+from extender.search.problem.verify import verify
 from tests.search.build import WORK
 from tests.search.generate import small
 from tests.search.oracle_brute import brute
@@ -40,10 +40,10 @@ def nodes(draw: st.DrawFn) -> tuple[tuple[tuple[int, int], ...], list[Holder]]:
         Holder(
             draw(st.sampled_from((FREE, 0, 1, STAYS))),
             -1,
-            False,
-            draw(st.booleans()),
-            tuple((r, draw(AMOUNTS)) for r in range(2)),
-            f"pod-{i}",
+            whole=False,
+            covered=draw(st.booleans()),
+            requests=tuple((r, draw(AMOUNTS)) for r in range(2)),
+            subject=f"pod-{i}",
         )
         for i in range(draw(st.integers(0, 4)))
     ]

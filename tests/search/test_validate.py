@@ -56,7 +56,9 @@ def spread(**changes: object) -> Problem:
         (replace(GOOD, units=(replace(UNIT, budgets=((0, 1),)),)), "budget 0"),
         (
             replace(
-                GOOD, units=(replace(UNIT, budgets=((0, 0),)),), budgets=(Budget("b", 1, True),)
+                GOOD,
+                units=(replace(UNIT, budgets=((0, 0),)),),
+                budgets=(Budget("b", 1, hard=True),),
             ),
             "takes 0 pods",
         ),
@@ -64,7 +66,7 @@ def spread(**changes: object) -> Problem:
             replace(
                 GOOD,
                 units=(replace(UNIT, budgets=((0, 1), (0, 1))),),
-                budgets=(Budget("b", 1, True),),
+                budgets=(Budget("b", 1, hard=True),),
             ),
             "twice",
         ),
@@ -77,8 +79,8 @@ def spread(**changes: object) -> Problem:
         (spread(most=(0, -1)), "negative"),
         (spread(max_skew=0), "max_skew"),
         (replace(GOOD, gangs=(ElasticGang(-1, (0,) * 5),)), "surplus"),
-        (replace(GOOD, budgets=(Budget("b", 1, False, 9),)), "level 9"),
-        (replace(GOOD, budgets=(Budget("b", -1, True),)), "allowed"),
+        (replace(GOOD, budgets=(Budget("b", 1, hard=False, level=9),)), "level 9"),
+        (replace(GOOD, budgets=(Budget("b", -1, hard=True),)), "allowed"),
         (replace(GOOD, blockers=(Blocker(1, 0, ()),)), "no class"),
         (replace(GOOD, blockers=(Blocker(0, 9, ()),)), "no node"),
         (replace(GOOD, blockers=(Blocker(0, 0, (7,)),)), "unit 7"),

@@ -135,6 +135,7 @@ class Running:
         settings: ServerSettings,
         certificate_check_seconds: float,
         tokens: Tokens | None,
+        *,
         binds: bool,
     ) -> None:
         self.verbs = Echo()
@@ -168,11 +169,12 @@ async def running(
     settings: ServerSettings | None = None,
     certificate_check_seconds: float = 5.0,
     tokens: Tokens | None = None,
+    *,
     binds: bool = False,
 ) -> AsyncIterator[Running]:
     """Run a server for the length of a block; errors of the server come out of it."""
     settings = settings or ServerSettings(port=0, drain_seconds=5.0)
-    one = Running(settings, certificate_check_seconds, tokens, binds)
+    one = Running(settings, certificate_check_seconds, tokens, binds=binds)
     serving = asyncio.create_task(one.server.serve(one.stop))
     started = asyncio.create_task(one.server.started.wait())
     try:

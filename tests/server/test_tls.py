@@ -26,7 +26,7 @@ from tests.wire.documents import dump, filter_by_name
 class Files:
     """Certificate files, replaced the way a mounted Secret is."""
 
-    def __init__(self, folder: Path, ask_clients: bool = False) -> None:
+    def __init__(self, folder: Path, *, ask_clients: bool = False) -> None:
         self.authority = trustme.CA()
         self.cert = folder / "tls.crt"
         self.key = folder / "tls.key"

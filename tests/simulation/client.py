@@ -170,14 +170,16 @@ class SimClient:
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """See KubeApi."""
-        answer: dict[str, Any] = await self._send("POST", path, dry_run_query(dry_run), body)
+        answer: dict[str, Any] = await self._send(
+            "POST", path, dry_run_query(dry_run=dry_run), body
+        )
         return answer
 
     async def replace(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """See KubeApi."""
-        answer: dict[str, Any] = await self._send("PUT", path, dry_run_query(dry_run), body)
+        answer: dict[str, Any] = await self._send("PUT", path, dry_run_query(dry_run=dry_run), body)
         return answer
 
     async def patch(
@@ -190,7 +192,7 @@ class SimClient:
         dry_run: bool = False,
     ) -> dict[str, Any]:
         """See KubeApi."""
-        query = {**query_of(params), **dry_run_query(dry_run)}
+        query = {**query_of(params), **dry_run_query(dry_run=dry_run)}
         answer: dict[str, Any] = await self._send("PATCH", path, query, patch, _PATCHES[kind])
         return answer
 
@@ -205,7 +207,9 @@ class SimClient:
     ) -> dict[str, Any]:
         """See KubeApi."""
         options = _options(uid, version, grace)
-        answer: dict[str, Any] = await self._send("DELETE", path, dry_run_query(dry_run), options)
+        answer: dict[str, Any] = await self._send(
+            "DELETE", path, dry_run_query(dry_run=dry_run), options
+        )
         return answer
 
     async def evict(
@@ -224,7 +228,9 @@ class SimClient:
             "deleteOptions": _options(uid, None, grace),
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
-        answer: dict[str, Any] = await self._send("POST", path, dry_run_query(dry_run), body)
+        answer: dict[str, Any] = await self._send(
+            "POST", path, dry_run_query(dry_run=dry_run), body
+        )
         return answer
 
     async def batches(

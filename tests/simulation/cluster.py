@@ -49,7 +49,9 @@ class Cluster:
         """Create a work's group and pods."""
         self.works[work.name] = work
         if work.gang:
-            group = dialects.group_of(work.dialect, work.name, work.quorum, work.whole, work.cls)
+            group = dialects.group_of(
+                work.dialect, work.name, work.quorum, whole=work.whole, cls=work.cls
+            )
             if group is not None:
                 resource = PLUGIN_POD_GROUPS if work.dialect == dialects.PLUGIN else POD_GROUPS
                 self._api.create(resource, "default", group)

@@ -33,14 +33,14 @@ def drawn(chance: Chance, quorum: int) -> str:
     return chance.pick("dialect", STARTING_WHOLE if quorum else ONE_BY_ONE)
 
 
-def whole(dialect: str, drawn: bool, configured: bool) -> bool:
+def whole(dialect: str, *, drawn: bool, configured: bool) -> bool:
     """Return whether a gang goes whole: as its group says, its dialect or the configuration."""
     if dialect in SIZELESS or dialect in STATED:
         return True
     return configured if dialect in CONFIGURED else drawn
 
 
-def group_of(dialect: str, name: str, quorum: int, whole: bool, cls: str) -> Obj | None:
+def group_of(dialect: str, name: str, quorum: int, *, whole: bool, cls: str) -> Obj | None:
     """Return the PodGroup of a gang, None where there is no such object."""
     meta: Obj = {"name": name}
     if dialect == PLUGIN:

@@ -207,14 +207,14 @@ class Doings:
                 self._api.delete(PODS, "default", each.name, uid=each.uid)
 
     def _cordon(self, happening: Happening) -> None:
-        self.mark(self.node(happening), True)
+        self.mark(self.node(happening), closed=True)
 
     def _uncordon(self, happening: Happening) -> None:
         sim = self._sim
         for name in sorted(sim.state.sizes.keys() - sim.state.nodes.keys()):
-            self.mark(name, False)
+            self.mark(name, closed=False)
 
-    def mark(self, name: str, closed: bool) -> None:
+    def mark(self, name: str, *, closed: bool) -> None:
         """Cordon a node, or take that back."""
         if not name:
             return

@@ -65,7 +65,9 @@ class Edits:
         self._api.delete(resource, "default", work.name)
 
     def _make_group(self, work: Work) -> None:
-        group = dialects.group_of(work.dialect, work.name, work.quorum, work.whole, work.cls)
+        group = dialects.group_of(
+            work.dialect, work.name, work.quorum, whole=work.whole, cls=work.cls
+        )
         if group is not None and work.name in self._sim.state.works:
             resource = PLUGIN_POD_GROUPS if work.dialect == dialects.PLUGIN else POD_GROUPS
             self._api.create(resource, "default", group)
@@ -188,9 +190,9 @@ class Edits:
         for turn in range(FLICKERS):
             sim.loop.call_later(turn * happening.number, self._flick, name, turn % 2 == 0)
 
-    def _flick(self, name: str, closed: bool) -> None:
+    def _flick(self, name: str, *, closed: bool) -> None:
         if name in self._sim.state.sizes:
-            self._sim.doings.mark(name, closed)
+            self._sim.doings.mark(name, closed=closed)
 
     def shrink(self, happening: Happening) -> None:
         """A node reports less for a while, as when devices fail."""

@@ -18,7 +18,7 @@ class SmallObjects:
 
 
 @contextmanager
-def small_objects(small: bool) -> Iterator[None]:
+def small_objects(*, small: bool) -> Iterator[None]:
     """Let the API server refuse larger objects, and the extender know it."""
     with ExitStack() as stack:
         if small:

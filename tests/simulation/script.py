@@ -148,7 +148,7 @@ class _Writer:
         self._count += 1
         return f"{prefix}{self._count}"
 
-    def _work(self, classes: tuple[str, ...], gang: bool, most: int) -> Work:
+    def _work(self, classes: tuple[str, ...], *, gang: bool, most: int) -> Work:
         chance = self._chance
         size = chance.number("size", 2, most) if gang else 1
         quorum = size
@@ -167,7 +167,7 @@ class _Writer:
             gang=gang,
             quorum=quorum if gang else 0,
             dialect=dialect,
-            whole=dialects.whole(dialect, chance.hit("whole", 0.8), self._whole),
+            whole=dialects.whole(dialect, drawn=chance.hit("whole", 0.8), configured=self._whole),
             again=chance.hit("again", 0.7),
             grace=chance.pick("grace", (0, 0, 1, 3, 6)),
             held=chance.hit("held", 0.04),
@@ -179,7 +179,7 @@ class _Writer:
         found = []
         for _ in range(chance.number("running", 1, most)):
             gang = chance.hit("running-gang", 0.75)
-            work = self._work(("low", "low", "mid", "high"), gang, min(len(nodes), 4))
+            work = self._work(("low", "low", "mid", "high"), gang=gang, most=min(len(nodes), 4))
             on = []
             left = dict(free)
             for _ in range(work.size):
@@ -199,11 +199,11 @@ class _Writer:
         found = []
         at = chance.between("first", 0.5, 3.0)
         for _ in range(chance.number("arrivals", 1, most)):
-            work = self._work(("mid", "high", "high", "top"), True, 4 if most > 2 else 3)
+            work = self._work(("mid", "high", "high", "top"), gang=True, most=4 if most > 2 else 3)
             found.append(Happening(at=at, kind="arrive", work=work))
             at += chance.draw("apart") ** 3 * 12.0
         for _ in range(chance.number("singles", 0, most)):
-            work = self._work(("low", "mid", "high", "top"), False, 1)
+            work = self._work(("low", "mid", "high", "top"), gang=False, most=1)
             at = chance.between("single", 0.5, 10.0)
             found.append(Happening(at=at, kind="arrive", work=work))
         return found

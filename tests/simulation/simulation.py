@@ -185,7 +185,7 @@ class Simulation:
         loop = self.loop
         began = time.process_time()
         problem = ""
-        small = small_objects(self.script.small_objects)
+        small = small_objects(small=self.script.small_objects)
         with _logs(self.checks, self.story), small, unlisted():
             try:
                 loop.run_until_complete(self._play())

@@ -64,7 +64,7 @@ def test_a_machine_with_everything_lacks_nothing() -> None:
         ({"caches_free": 2 * GIB}, "disk: 2.0 GiB free for Go's caches, about 10 GiB", False),
     ],
 )
-def test_what_is_missing_is_named(changes: dict[str, Any], words: str, needed: bool) -> None:
+def test_what_is_missing_is_named(changes: dict[str, Any], words: str, *, needed: bool) -> None:
     report, plain, ci = told(**changes)
     assert words in report
     assert report.count("missing  ") == report.count("repair: ") == 1

@@ -119,7 +119,7 @@ def test_texts_are_cut_at_a_whole_letter() -> None:
         ("x" * LONG, False),
     ],
 )
-def test_what_is_a_label_key(text: str, fine: bool) -> None:
+def test_what_is_a_label_key(text: str, *, fine: bool) -> None:
     why = label_key_problem(text)
     assert bool(why) is not fine
     assert len(why) < 120

@@ -80,7 +80,7 @@ async def test_answer_of_an_earlier_term_is_not_given_in_the_next() -> None:
 
 
 @pytest.mark.parametrize("leads", [True, False])
-async def test_what_breaks_off_with_the_term_is_no_error_of_its_own(leads: bool) -> None:
+async def test_what_breaks_off_with_the_term_is_no_error_of_its_own(*, leads: bool) -> None:
     leader = Leader()
 
     def break_off() -> None:

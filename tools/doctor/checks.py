@@ -45,78 +45,88 @@ def _python(machine: Machine) -> Finding:
     version = ".".join(map(str, machine.python))
     oldest = ".".join(map(str, OLDEST_PYTHON))
     if machine.python >= OLDEST_PYTHON:
-        return Finding(f"Python {version} ({machine.python_path})", True, True)
+        return Finding(f"Python {version} ({machine.python_path})", fine=True, needed=True)
     return Finding(
         f"Python {oldest} or newer: this is {version} ({machine.python_path})",
-        False,
-        True,
-        "nothing of this project runs",
-        f"install Python {oldest} or newer, or name one: PYTHON=/path/to/python ./run doctor",
+        fine=False,
+        needed=True,
+        lost="nothing of this project runs",
+        repair=f"install Python {oldest} or newer, or name one: "
+        "PYTHON=/path/to/python ./run doctor",
     )
 
 
 def _venv(machine: Machine) -> Finding:
     if machine.makes_venvs:
-        return Finding("venv and ensurepip, which make .venv", True, True)
+        return Finding("venv and ensurepip, which make .venv", fine=True, needed=True)
     if machine.has_pip:
-        return Finding("pip, which makes .venv in place of the missing ensurepip", True, True)
+        return Finding(
+            "pip, which makes .venv in place of the missing ensurepip", fine=True, needed=True
+        )
     return Finding(
         "ensurepip (or pip): this Python cannot make .venv",
-        False,
-        True,
-        "./run cannot install anything",
-        "on Debian and Ubuntu install the package python3-venv; else set PYTHON to another Python",
+        fine=False,
+        needed=True,
+        lost="./run cannot install anything",
+        repair="on Debian and Ubuntu install the package python3-venv; else set PYTHON to another "
+        "Python",
     )
 
 
 def _registry(machine: Machine) -> Finding:
     fault = machine.registry_fault
     if fault == "":
-        return Finding("a package registry that answers pip", True, True)
+        return Finding("a package registry that answers pip", fine=True, needed=True)
     if machine.installed:
         why = "not reached now, and not needed: .venv is installed"
-        return Finding(f"package registry: {why}", True, True)
+        return Finding(f"package registry: {why}", fine=True, needed=True)
     if fault is None:
-        return Finding("package registry: not asked, there is no pip to ask with", True, True)
+        return Finding(
+            "package registry: not asked, there is no pip to ask with", fine=True, needed=True
+        )
     return Finding(
         f"a package registry that answers pip: {fault}",
-        False,
-        True,
-        "./run cannot install anything",
-        "let this machine reach the registry, or tell pip of a proxy or a mirror (pip config, "
-        "PIP_INDEX_URL, HTTPS_PROXY)",
+        fine=False,
+        needed=True,
+        lost="./run cannot install anything",
+        repair="let this machine reach the registry, or tell pip of a proxy or a mirror "
+        "(pip config, PIP_INDEX_URL, HTTPS_PROXY)",
     )
 
 
 def _disk(machine: Machine) -> Finding:
     return _space(
-        "in this checkout", machine.checkout_free, CHECKOUT_BYTES, True, "installing into .venv"
+        "in this checkout",
+        machine.checkout_free,
+        CHECKOUT_BYTES,
+        needed=True,
+        what="installing into .venv",
     )
 
 
 def _compiler(machine: Machine) -> Finding:
     if not machine.compiler_fault:
-        return Finding("a C++ compiler with Python's headers", True, False)
+        return Finding("a C++ compiler with Python's headers", fine=True, needed=False)
     return Finding(
         f"a C++ compiler with Python's headers: {machine.compiler_fault}",
-        False,
-        False,
-        "the search runs in plain Python (right, but many times slower), and its compiled part "
-        "cannot be tested",
-        "install a C++ compiler and Python's headers (Debian: g++ and python3-dev)",
+        fine=False,
+        needed=False,
+        lost="the search runs in plain Python (right, but many times slower), and its compiled "
+        "part cannot be tested",
+        repair="install a C++ compiler and Python's headers (Debian: g++ and python3-dev)",
     )
 
 
 def _programs(machine: Machine) -> Finding:
     missing = [name for name, there in (("git", machine.git), ("bash", machine.bash)) if not there]
     if not missing:
-        return Finding("git and bash", True, False)
+        return Finding("git and bash", fine=True, needed=False)
     return Finding(
         " and ".join(missing),
-        False,
-        False,
-        "git: commits and their hooks; bash: .ci/run",
-        "install " + " and ".join(missing),
+        fine=False,
+        needed=False,
+        lost="git: commits and their hooks; bash: .ci/run",
+        repair="install " + " and ".join(missing),
     )
 
 
@@ -125,37 +135,37 @@ def _go(machine: Machine) -> Finding:
     if machine.system != "linux":
         return Finding(
             "Linux, which the real control plane runs on",
-            False,
-            False,
-            "./run test-real and ./run nightly",
-            "use a Linux machine for these two",
+            fine=False,
+            needed=False,
+            lost="./run test-real and ./run nightly",
+            repair="use a Linux machine for these two",
         )
     if machine.go is not None and machine.go >= OLDEST_GO:
-        return Finding(f"Go {'.'.join(map(str, machine.go))}", True, False)
+        return Finding(f"Go {'.'.join(map(str, machine.go))}", fine=True, needed=False)
     found = "" if machine.go is None else f": this is {'.'.join(map(str, machine.go))}"
     return Finding(
         f"Go {oldest} or newer{found}",
-        False,
-        False,
-        "./run test-real and ./run nightly, which build etcd and Kubernetes from source",
-        "install Go from https://go.dev/dl/ and put it on PATH",
+        fine=False,
+        needed=False,
+        lost="./run test-real and ./run nightly, which build etcd and Kubernetes from source",
+        repair="install Go from https://go.dev/dl/ and put it on PATH",
     )
 
 
 def _caches(machine: Machine) -> Finding:
     if machine.control_plane_built:
-        return Finding("a control plane that was built before", True, False)
+        return Finding("a control plane that was built before", fine=True, needed=False)
     what = "building the control plane for ./run test-real"
-    return _space("for Go's caches", machine.caches_free, CACHES_BYTES, False, what)
+    return _space("for Go's caches", machine.caches_free, CACHES_BYTES, needed=False, what=what)
 
 
-def _space(where: str, free: int, wanted: int, needed: bool, what: str) -> Finding:
+def _space(where: str, free: int, wanted: int, *, needed: bool, what: str) -> Finding:
     if free >= wanted:
-        return Finding(f"{free / GIB:.1f} GiB free {where}", True, needed)
+        return Finding(f"{free / GIB:.1f} GiB free {where}", fine=True, needed=needed)
     return Finding(
         f"disk: {free / GIB:.1f} GiB free {where}, about {wanted / GIB:.0f} GiB are needed",
-        False,
-        needed,
-        what,
-        "make room there",
+        fine=False,
+        needed=needed,
+        lost=what,
+        repair="make room there",
     )

@@ -104,6 +104,7 @@ leaderElection:
   leaderElect: true
   resourceName: podgroup-scheduler
   resourceNamespace: {{ .Release.Namespace }}
+{{- include "scheduler.sampling" . }}
 profiles:
   - schedulerName: {{ .Values.scheduler.name }}
 {{- else -}}
@@ -120,6 +121,7 @@ clientConnection:
   kubeconfig: /etc/kubernetes/scheduler.conf
 leaderElection:
   leaderElect: true
+{{- include "scheduler.sampling" . }}
 profiles:
   - schedulerName: default-scheduler
 {{- end }}
@@ -177,6 +179,12 @@ extenders:
     # one that is held keeps nobody waiting.
     httpTimeout: {{ .Values.bindBarrier.httpTimeoutSeconds }}s
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "scheduler.sampling" }}
+{{- with .Values.scheduler.percentageOfNodesToScore }}
+percentageOfNodesToScore: {{ . }}
 {{- end }}
 {{- end }}
 

@@ -120,7 +120,7 @@ class Binder:
                 )
             try:
                 with while_wanted(allowed):
-                    await answered(self._post(binding, dry_run), REQUEST_SECONDS)
+                    await answered(self._post(binding, dry_run=dry_run), REQUEST_SECONDS)
                 return Ended(binding, Ending.BOUND)
             except CalledOff:
                 continue
@@ -142,7 +142,7 @@ class Binder:
             await self._sleep(wait * (1 + self._rng.random() / 2))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _post(self, binding: Binding, dry_run: bool) -> None:
+    async def _post(self, binding: Binding, *, dry_run: bool) -> None:
         path = f"/api/v1/namespaces/{quote(binding.namespace)}/pods/{quote(binding.name)}/binding"
         body = {
             "apiVersion": "v1",

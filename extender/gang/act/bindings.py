@@ -238,7 +238,7 @@ class Bindings:
         if flight.over:
             self._opened.discard(flight.id)
 
-    def ended(self, flight: Flight, done: bool, why: str) -> None:
+    def ended(self, flight: Flight, *, done: bool, why: str) -> None:
         """A plan has ended, with all its members bound (``done``) or not."""
         if done:
             self._partly.done(flight)

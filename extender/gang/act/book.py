@@ -238,7 +238,7 @@ class Book:
         flight.answered.discard(uid)
         flight.presumed.discard(uid)
         self.version += 1
-        self._settle_firmness(flight, was)
+        self._settle_firmness(flight, was=was)
 
     def answered(self, flight: Flight, uid: str, now: float) -> None:
         """A member was given its seat at ``now`` (monotonic): its gang's seats are firm."""
@@ -246,7 +246,7 @@ class Book:
         flight.answered.add(uid)
         flight.presumed.discard(uid)  # it has asked, so it was not on its way from a life before
         flight.answered_at = now
-        self._settle_firmness(flight, was)
+        self._settle_firmness(flight, was=was)
 
     def keep_away(self, flight: Flight, since: float) -> None:
         """Keep more urgent pods of no gang off its seats since then (monotonic); 0: no longer."""
@@ -262,9 +262,9 @@ class Book:
         gone = set(uids)
         flight.answered -= gone
         flight.presumed -= gone
-        self._settle_firmness(flight, was)
+        self._settle_firmness(flight, was=was)
 
-    def _settle_firmness(self, flight: Flight, was: bool) -> None:
+    def _settle_firmness(self, flight: Flight, *, was: bool) -> None:
         if flight.binding is not was:
             self.version += 1  # what others were told of these seats does not stand
             for node in flight.seats.values():
@@ -303,7 +303,7 @@ class Book:
         return set(self._by_node) | self.booked.nodes()
 
     def book_room(self, claims: Mapping[str, tuple[Claim, ...]]) -> None:
-        """Take what booked starts keep of each node now."""
+        """Take what booked starts keep of these nodes now; of the others it stays as it was."""
         changed = self.booked.put(claims)
         if changed:
             self.version += 1  # what others were told of these nodes does not stand

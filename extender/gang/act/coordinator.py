@@ -210,6 +210,7 @@ class Coordinator:
             partial(self._note, verb=Verb.LOOP, seconds=0.0),
             self._apart.failed,
             partial(self._heartbeats.beat, PLANNING),
+            lambda namespace: self.admission.acts_for(namespace, self._snapshot()),
         )
         self._turns.booked = self.bookings.holds_against
         self._refused_seats = refused = RefusedSeats(
@@ -221,15 +222,15 @@ class Coordinator:
             self.flights.seat_given,
         )
         self.partly_bound = PartlyBound(
-            settings.seats.rollback == "delete",
-            evictor,
-            self.notices,
-            leadership,
-            clocks,
-            self._background,
-            self._present_gang,
-            self._decide,
-            lambda flight, why: self.flights.end(flight, Outcome.GAVE_UP, why, penal=True),
+            roll_back=settings.seats.rollback == "delete",
+            evictor=evictor,
+            notices=self.notices,
+            leadership=leadership,
+            clocks=clocks,
+            background=self._background,
+            gang_of=self._present_gang,
+            decide=self._decide,
+            give_up=lambda flight, why: self.flights.end(flight, Outcome.GAVE_UP, why, penal=True),
         )
         self.bindings = Bindings(
             settings.bind,
@@ -377,9 +378,9 @@ class Coordinator:
             except Exception:  # telling must never stand in the way of acting
                 log.exception("decision not told", gang=decision.gang)
 
-    def _flight_ended(self, flight: Flight, done: bool, penal: bool, why: str) -> None:
+    def _flight_ended(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:
         self.admission.ended(flight, done=done, why=why, seen=self.stale() is None)
-        self.bindings.ended(flight, done, why)
+        self.bindings.ended(flight, done=done, why=why)
         if done:
             self._waiting.succeeded(flight.key)
         elif penal:
@@ -415,6 +416,7 @@ class Coordinator:
         if self.recovered and self._source.synced:
             self.bindings.tick()
             self.flights.tick()
+            self.bookings.tick()
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""

@@ -117,7 +117,7 @@ class Evictor:
                     async with self._rehearsals:
                         budget = victim.uid in budgeted
                         seconds = REQUEST_SECONDS if budget else REHEARSAL_SECONDS
-                        await self._remove(victim, budget, seconds, dry_run=True)
+                        await self._remove(victim, budgeted=budget, seconds=seconds, dry_run=True)
                 except NotFound:
                     return
                 except ApiError as error:
@@ -160,7 +160,9 @@ class Evictor:
             asking()
             try:
                 with while_wanted(allowed):
-                    await self._remove(victim, budgeted, REQUEST_SECONDS, dry_run=False)
+                    await self._remove(
+                        victim, budgeted=budgeted, seconds=REQUEST_SECONDS, dry_run=False
+                    )
             except CalledOff:
                 return None
             except NotFound:
@@ -250,7 +252,7 @@ class Evictor:
         self._ended("refused")
 
     async def _remove(
-        self, victim: Victim, budgeted: bool, seconds: float, *, dry_run: bool
+        self, victim: Victim, *, budgeted: bool, seconds: float, dry_run: bool
     ) -> None:
         grace, uid = victim.grace, victim.uid
         if budgeted:

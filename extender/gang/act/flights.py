@@ -35,7 +35,7 @@ from extender.gang.act.evictor import EvictionRefused, Evictor
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.leadership import Leadership
-from extender.gang.act.lifetimes import Lifetimes
+from extender.gang.act.lifetimes import Ending, Lifetimes
 from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
 from extender.gang.act.record import Record
@@ -66,7 +66,7 @@ PRESUMED_SECONDS = 5.0
 class Flights:
     """Acts on the plans in ``book``.
 
-    ``ended(flight, done, penal, why)`` is told of each end; ``replan(flight, why)`` is asked for
+    ``ended`` is told of each end; ``replan(flight, why)`` is asked for
     another plan when one does not hold any more. ``stale()`` says why nothing can be decided now.
     """
 
@@ -85,7 +85,7 @@ class Flights:
         background: Background,
         offers: Offers,
         decide: Callable[[Decision], None],
-        ended: Callable[[Flight, bool, bool, str], None],
+        ended: Ending,
         replan: Callable[[Flight, str], None],
         stale: Callable[[], str | None],
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from extender.gang.act.book import Book, Flight, State, seats_of
 from extender.gang.act.clocks import Clocks
@@ -17,10 +18,17 @@ from extender.model.objects import GangKey
 from extender.model.snapshot import Snapshot
 
 
+class Ending(Protocol):
+    """Who is told that a flight has ended."""
+
+    def __call__(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:
+        """``done``: all members are bound. ``penal``: its gang waits longer for its next plan."""
+
+
 class Lifetimes:
     """Takes flights into the book and out of it.
 
-    ``ended(flight, done, penal, why)`` is told of each end. ``snapshot`` is the cluster as it is.
+    ``ended`` is told of each end. ``snapshot`` is the cluster as it is.
     """
 
     def __init__(
@@ -33,7 +41,7 @@ class Lifetimes:
         offers: Offers,
         clocks: Clocks,
         decide: Callable[[Decision], None],
-        ended: Callable[[Flight, bool, bool, str], None],
+        ended: Ending,
     ) -> None:
         self._book = book
         self._snapshot = snapshot
@@ -122,7 +130,7 @@ class Lifetimes:
                 seconds=self._clocks.monotonic() - flight.started,
             )
         )
-        self._ended(flight, outcome is Outcome.DONE, penal, why)
+        self._ended(flight, done=outcome is Outcome.DONE, penal=penal, why=why)
         sampled = self._notices.calls.needs_nominations()
         if sampled or flight.plan.victims or flight.plan.waits_for:
             self._notices.nominations.clear([flight.pods[seat.uid] for seat in held])

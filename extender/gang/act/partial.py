@@ -33,6 +33,7 @@ class PartlyBound:
 
     def __init__(
         self,
+        *,
         roll_back: bool,
         evictor: Evictor,
         notices: Notices,
@@ -163,4 +164,5 @@ def _victim(pod: Pod, node: str, why: str) -> Victim:
         priority=pod.priority,
         grace=pod.grace,
         reason=why,
+        owner=pod.controller,
     )

@@ -170,7 +170,7 @@ class Preemptability:
         try:
             gang = None if key is None else self.of_gang(key, now)
             if self.aside.kept and self.aside.why(pod):
-                return Leave(STAYS, inf, gang, False)
+                return Leave(STAYS, inf, gang, whole=False)
             if pod.deleting:
                 if self.protections.leaves(pod, now):
                     return self._leaving(pod, gang, now)
@@ -178,18 +178,18 @@ class Preemptability:
             if gang is None:
                 shields = self._shields(pod, budgets=budgets)
                 if not shields:
-                    return Leave(pod.priority, inf, None, False)  # most pods
+                    return Leave(pod.priority, inf, None, whole=False)  # most pods
                 priority, until = self._alone(pod, shields)
-                return Leave(priority, until, None, False)
+                return Leave(priority, until, None, whole=False)
             if gang.whole is not None and pod.uid in gang.together:
-                return Leave(gang.whole.priority, gang.until, gang, True)
+                return Leave(gang.whole.priority, gang.until, gang, whole=True)
             started = oldest_start(gang.gang) if gang.gang.goes_whole else None
             shields = self._shields(pod, started, budgets)
             priority, until = self._alone(pod, shields, gang.floor)
-            return Leave(priority, min(until, gang.until), gang, False)
+            return Leave(priority, min(until, gang.until), gang, whole=False)
         except Exception as error:  # a mistake of ours about this pod
             self.aside.put((pod,), error)
-            return Leave(STAYS, inf, None, False)
+            return Leave(STAYS, inf, None, whole=False)
 
     def why_stays(self, pod: Pod, key: GangKey | None, preemptor: Gang, now: float) -> str:
         """Return in words why the pod does not go for this preemptor; "" when it goes."""
@@ -229,7 +229,7 @@ class Preemptability:
         )
         until = min((moment for moment in moments if moment >= now), default=inf)
         counts = not self._not_counted_on(pod) and leaves_in_time(pod, now, self._plan, self._seats)
-        return Leave(FREE if counts else STAYS, until, gang, False)
+        return Leave(FREE if counts else STAYS, until, gang, whole=False)
 
     def _not_counted_on(self, pod: Pod) -> str:
         """Return why a terminating pod is not waited for, "" when that was not in vain yet."""
@@ -241,7 +241,9 @@ class Preemptability:
         priority, until = self._alone(pod, self._shields(pod), FREE if gang is None else gang.floor)
         entitled = min(pod.grace, self._longest) + self._seats.victim_slack_seconds
         ends = pod.deleting - max(self._plan.patience_seconds, entitled)
-        return Leave(priority, min(until, ends, inf if gang is None else gang.until), gang, False)
+        return Leave(
+            priority, min(until, ends, inf if gang is None else gang.until), gang, whole=False
+        )
 
     def _shields(
         self, pod: Pod, started: float | None = None, budgets: int | None = None

@@ -66,7 +66,7 @@ class CostLevels:
         nodes, now = self._snapshot.nodes, self._snapshot.now
         found = []
         for unit, toll in zip(units, tolls, strict=True):
-            vector = self._counted(unit.priority, len(unit.pods), unit.breaks_gang).copy()
+            vector = self._counted(unit.priority, len(unit.pods), breaks=unit.breaks_gang).copy()
             if gpus is not None:
                 vector[gpus] = toll.gpus
             if grace is not None:
@@ -78,7 +78,7 @@ class CostLevels:
             found.append(tuple(vector))
         return found
 
-    def _counted(self, priority: int, pods: int, breaks: bool) -> list[int]:
+    def _counted(self, priority: int, pods: int, *, breaks: bool) -> list[int]:
         """What so many pods of a priority cost, whoever they are; not to be changed."""
         kind = (priority, pods, breaks)
         vector = self._counts.get(kind)

@@ -144,5 +144,5 @@ def explain_refusal(
         message=texts.cut(message, MOST_LINE),
         details=tuple(texts.cut(line, MOST_LINE) for line in (*gang.notes, *stays)),
         generation=snapshot.generation,
-        ways=ways_out(gang, built, answer, [why for _, why in stayers], struck),
+        ways=ways_out(gang, built, answer, [why for _, why in stayers], struck=struck),
     )

@@ -20,7 +20,7 @@ MOST_TEXT = 512
 
 
 def ways_out(
-    gang: Gang, built: Built, answer: Infeasible, stays: Sequence[str], struck: bool
+    gang: Gang, built: Built, answer: Infeasible, stays: Sequence[str], *, struck: bool
 ) -> tuple[Way, ...]:
     """Return what would change the refusal, each by itself.
 

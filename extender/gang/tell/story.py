@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from extender.gang.tell.leaving import after_eviction, leaving
 from extender.gang.tell.standing import Standing, standings
 
 Obj = Mapping[str, Any]
@@ -87,9 +88,12 @@ def story_of_gang(gang: str, facts: Facts) -> Story | None:
     found = [one for one in facts.gangs if one["gang"] == gang]
     if not found:
         return None
-    standing = standings(found, facts.reservations, facts.decisions)[0]
+    robbers = leaving(facts.reservations, facts.evictions)
+    standing = standings(found, facts.reservations, facts.decisions, robbers)[0]
     reason, follows = _reason(standing, found[0], facts)
     decision = facts.last(gang)
+    if standing.state == "leaving":
+        decision = facts.last(robbers[gang], "plan")
     if standing.state in NEXT_BY_STATE and facts.flight(gang) is not None:
         decision = facts.last(gang, "plan") or decision
     also = list(found[0]["notes"])
@@ -109,6 +113,8 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         beyond = standing.pending
         more = f"; {beyond} members beyond the quorum wait for kube-scheduler" if beyond else ""
         return standing.why + more, NEXT_BY_CODE["not-needed"]
+    if standing.state == "leaving":
+        return standing.why, _after(standing.gang, facts)
     if standing.state == "incomplete":
         return standing.why, NEXT_BY_CODE["incomplete"]
     decision = facts.last(standing.gang)
@@ -133,6 +139,13 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
     )
 
 
+def _after(gang: str, facts: Facts) -> str:
+    """Return what comes when the pods of a gang that is leaving have gone."""
+    victims = next((found for _, found in _taking(gang, facts)), [])
+    came = after_eviction(victims or [{"owner": None}, {"owner": None}])
+    return f"nothing: they have their grace period; then {came}"
+
+
 def _ways(decision: Obj) -> str:
     """Return what would change a refusal; a server of another version does not say."""
     ways = [way["text"] for way in decision.get("ways", ())]
@@ -145,7 +158,9 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     seats = flight["seats"]
     state = flight["state"]
     if state == "open":
-        reason = f"the room is there; {len(seats)} seats are not taken yet: {_some(seats, True)}"
+        reason = (
+            f"the room is there; {len(seats)} seats are not taken yet: {_some(seats, seats=True)}"
+        )
     elif state == "planned":
         reason = (
             f"a plan is made ({len(seats)} seats, {len(flight['victimsLeft'])} pods to evict) and "
@@ -156,7 +171,7 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     else:
         reason = (
             f"its {len(seats)} seats are held; {len(leaving)} pods have to go first: "
-            f"{_some(leaving, False)}"
+            f"{_some(leaving, seats=False)}"
         )
     errors = [
         f"{unit['unit']}: {unit['error']}"
@@ -166,7 +181,7 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     return reason + "".join(f"; {error}" for error in errors)
 
 
-def _some(pods: Sequence[Obj], seats: bool) -> str:
+def _some(pods: Sequence[Obj], *, seats: bool) -> str:
     named = [
         f"{pod['namespace']}/{pod['name']}" + (f" on {pod['node']}" if seats else "")
         for pod in sorted(pods, key=lambda pod: (pod["namespace"], pod["name"]))[:SHOWN]
@@ -176,12 +191,18 @@ def _some(pods: Sequence[Obj], seats: bool) -> str:
 
 def _taken_from(gang: str, facts: Facts) -> list[str]:
     """Return who evicted the gang's pods, from the newest plan that did."""
+    for decision, taken in _taking(gang, facts):
+        chosen = "would be chosen" if decision.get("verb") == "observe" else "were chosen"
+        return [
+            f"{len(taken)} of its pods {chosen} as victims for {decision['gang']}: "
+            f"{taken[0]['reason']}"
+        ]
+    return []
+
+
+def _taking(gang: str, facts: Facts) -> Iterator[tuple[Obj, list[Obj]]]:
+    """Yield the plans that named members as victims, newest first, with those victims."""
     for decision in facts.decisions:
         taken = [victim for victim in decision["victims"] if victim["gang"] == gang]
         if taken and decision["outcome"] == "plan":
-            chosen = "would be chosen" if decision.get("verb") == "observe" else "were chosen"
-            return [
-                f"{len(taken)} of its pods {chosen} as victims for {decision['gang']}: "
-                f"{taken[0]['reason']}"
-            ]
-    return []
+            yield decision, taken
