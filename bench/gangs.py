@@ -18,7 +18,7 @@ from time import monotonic
 
 from extender.search import highs, solver
 from extender.search.problem import Infeasible, Problem, Solution
-from extender.search.verify import verify
+from extender.search.problem.verify import verify
 from tests.search.gangs import leader_and_workers, three_kinds
 
 

@@ -40,8 +40,8 @@ from extender.groups.resolver import Resolver
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.search.problem import Infeasible, Limits, Problem
+from extender.search.problem.verify import verify
 from extender.search.solver import backend_for, solve
-from extender.search.verify import verify
 from tests.gang.everything import everything
 from tests.search.generate import medium, medium_mixed, small, tied
 from tests.search.oracle_brute import brute

@@ -17,7 +17,7 @@ from functools import partial
 from bench.search_inputs import clique, five_cases, mix, overlaps, ties
 from extender.search import reference, solver
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.verify import verify
+from extender.search.problem.verify import verify
 
 Make = Callable[[], Problem]
 HEAD = (

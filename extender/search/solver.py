@@ -1,8 +1,8 @@
-"""The one entry of the search: check the problem, pick the solver that can take it.
+"""The one entry of the search: check the problem, ask by the table, and against a deadline again.
 
-The compiled core answers where it was built and covers the problem's rules
-(see extender/search/compiled.py); everything else is answered by the plain
-search, which is the specification of both.
+Who answers which problem stands in extender/search/dispatcher.py. Here is what time makes of it:
+a small problem is answered outright, and what the project's own search leaves open before a
+deadline HiGHS is asked, where it is installed.
 """
 
 from __future__ import annotations
@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from extender.search import alike, census, highs, reference
-from extender.search.packing import TooWide
+from extender.search import census, highs
+from extender.search.dispatcher import BACKEND, backend_for, by_table
+from extender.search.kinds import alike
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.spread import settled
-from extender.search.stop import Countdown, Flag, OutOfTime, Stop, part_of
-from extender.search.validate import check_frame, check_units
+from extender.search.problem.stop import Countdown, Flag, Stop, part_of
+from extender.search.problem.validate import check_frame
+from extender.search.seating.spread import settled
+from extender.search.several import leading_class
 
 if TYPE_CHECKING:
     from extender.search.core.census import Census as CompiledCensus
 
-try:
-    from extender.search import compiled, mixed
-except ImportError:
-    BACKEND = "reference"
-else:
-    BACKEND = "compiled"
-"""Which solver is there: "compiled", or "reference" where no extension was built."""
+__all__ = ["BACKEND", "backend_for", "open_census", "search", "solve", "solve_led"]
 
 FEW_NODES, FEW_UNITS, FEW_MEMBERS = 8, 16, 32
 """A problem of so many is small: whatever its rules, it is answered in milliseconds."""
@@ -78,6 +74,18 @@ def search(
     return _own(settled(problem), limits, deadline=deadline, cancel=cancel)
 
 
+def solve_led(
+    problem: Problem,
+    lead: int,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | None:
+    """As leading_class.solve: the optimum of all classes, where one of them (or JOINT) decides."""
+    return leading_class.solve(problem, lead, search, limits, deadline=deadline, cancel=cancel)
+
+
 def _proved(found: Solution | Infeasible) -> bool:
     return found.optimal if isinstance(found, Solution) else found.proved
 
@@ -105,12 +113,12 @@ def _own(
     first: Solution | None = None
     hurried = deadline is not None or cancel is not None
     if hurried and _is_small(problem) and (cancel is None or cancel[0] < 2):
-        found = _within(problem, limits, cancel=Countdown(ASKS))
+        found = by_table(problem, limits, cancel=Countdown(ASKS))
         if isinstance(found, Solution):
             first = found
         if _proved(found):
             return found
-    found = _within(problem, limits, deadline=deadline, cancel=cancel)
+    found = by_table(problem, limits, deadline=deadline, cancel=cancel)
     if first is not None and (isinstance(found, Infeasible) or first.cost < found.cost):
         return first
     return found
@@ -124,60 +132,6 @@ def _is_small(problem: Problem) -> bool:
         and not alike.many(problem)
         and problem.need <= FEW_MEMBERS
     )
-
-
-def _within(
-    problem: Problem,
-    limits: Limits | None,
-    *,
-    deadline: float | None = None,
-    cancel: Flag | None = None,
-) -> Solution | Infeasible:
-    """As ``solve``, of a settled problem."""
-    try:
-        if not alike.many(problem):
-            try:
-                found = _exact(problem, limits, deadline=deadline, cancel=cancel)
-            except TooWide:
-                pass
-            else:
-                if isinstance(found, Solution) or found.proved or len(problem.classes) == 1:
-                    return found
-        return alike.solve(problem, _exact, limits, deadline=deadline, cancel=cancel)
-    except OutOfTime:
-        text = "the search was stopped before it found an answer: its time was up"
-        return Infeasible(proved=False, reasons=(text,))
-
-
-def _exact(
-    problem: Problem,
-    limits: Limits | None = None,
-    *,
-    deadline: float | None = None,
-    cancel: Flag | None = None,
-) -> Solution | Infeasible:
-    """As ``solve``, class by class. Raises TooWide where they have too many ways, OutOfTime
-    where not even a first answer is waited for."""
-    if BACKEND == "compiled":
-        core = compiled.solve if compiled.takes(problem) else mixed.solve
-        try:
-            return core(problem, limits, deadline=deadline, cancel=cancel)
-        except compiled.Doubtful:
-            # A malformed unit, which the next line names, or numbers too wide for int64 fields.
-            pass
-    check_units(problem)
-    return reference.solve(problem, limits, deadline=deadline, cancel=cancel)
-
-
-def backend_for(problem: Problem) -> str:
-    """Which solver answers this problem, for the metric that says so.
-
-    "compiled" (the core alone), "mixed" (the core bounds, Python decides) or
-    "reference".
-    """
-    if BACKEND == "reference":
-        return BACKEND
-    return "compiled" if compiled.takes(settled(problem)) else "mixed"
 
 
 def open_census() -> census.Census | CompiledCensus:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import hard, quality, report
-from extender.search.validate import validate
+from extender.search.problem.validate import validate
 
 
 @pytest.mark.oracle

@@ -16,7 +16,7 @@ from extender.groups.resolver import Resolver
 from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
-from extender.search.stop import Countdown
+from extender.search.problem.stop import Countdown
 from tests.gang.world import gang_key, group, node, pod, snapshot
 
 HIGH = 100

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from extender.search import solver
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Spread
-from extender.search.verify import verify
+from extender.search.problem.verify import verify
 from tests.search.build import COMPILED, cluster, cost, gang, single
 from tests.search.generate import medium_mixed
 

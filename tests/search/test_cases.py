@@ -20,7 +20,7 @@ from extender.search.problem import (
     Solution,
     Unit,
 )
-from extender.search.verify import verify
+from extender.search.problem.verify import verify
 from tests.search.build import COMPILED, WORK, cluster, gang, single
 from tests.search.generate import medium
 

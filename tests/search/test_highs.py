@@ -14,10 +14,11 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from extender.search import highs, solver
+from extender.search import solver
+from extender.search.highs import by_level as highs
+from extender.search.highs.rows import covers
 from extender.search.problem import Infeasible, Limits, MemberClass, Problem, Solution, Unit
-from extender.search.rows import covers
-from extender.search.verify import verify
+from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, three_kinds
 from tests.search.generate import kinds, small

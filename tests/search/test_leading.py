@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from extender.search.leading import JOINT, leads, single_problem, solve
 from extender.search.problem import Blocker, Problem, Unit
-from extender.search.verify import verify
+from extender.search.problem.verify import verify
+from extender.search.several.leading_class import JOINT, leads, single_problem
+from extender.search.solver import solve_led
 from tests.search.generate import small
 from tests.search.oracle_brute import brute, minimal
 
@@ -59,7 +60,7 @@ def thinned(problem: Problem, lead: int) -> Problem:
 def test_an_answer_is_the_optimum() -> None:
     answers = {"joint": 0, "class": 0}
     for asked in questions():
-        answer = solve(asked.problem, asked.lead)
+        answer = solve_led(asked.problem, asked.lead)
         if answer is not None:
             answers["joint" if asked.lead == JOINT else "class"] += 1
             assert verify(asked.problem, answer) == (), asked
@@ -73,7 +74,7 @@ def test_units_that_only_others_could_use_may_be_missing() -> None:
     for asked in questions():
         less = thinned(asked.problem, asked.lead)
         if len(less.units) < len(asked.problem.units):
-            answer = solve(less, asked.lead)
+            answer = solve_led(less, asked.lead)
             if answer is not None:
                 thinner += 1
                 assert answer.cost == brute(asked.problem), asked

@@ -18,7 +18,7 @@ from extender.search import census as plain
 from extender.search import solver
 from extender.search.census import FREE, LARGEST, STAYS, Holder, Question, Seatings
 from extender.search.problem import MOST_MEMBERS, Budget, Infeasible, MemberClass, Problem, Unit
-from extender.search.verify import verify
+from extender.search.problem.verify import verify
 from tests.search.build import WORK
 from tests.search.generate import small
 from tests.search.oracle_brute import brute

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.search import alike, solver
-from extender.search.packing import TooWide, Ways, maximal, node_pattern
+from extender.search import dispatcher, solver
+from extender.search.kinds import alike
 from extender.search.problem import (
     Blocker,
     Budget,
@@ -28,9 +28,10 @@ from extender.search.problem import (
     Unit,
     Vector,
 )
-from extender.search.room import Room
-from extender.search.stop import Countdown
-from extender.search.verify import verify
+from extender.search.problem.stop import Countdown
+from extender.search.problem.verify import verify
+from extender.search.seating.patterns import TooWide, Ways, maximal, node_pattern
+from extender.search.seating.room import Room
 from tests.search.build import COMPILED
 from tests.search.gangs import three_kinds
 from tests.search.generate import small
@@ -192,14 +193,14 @@ def test_without_a_clock_the_work_is_bounded_and_the_answer_the_same() -> None:
 def test_the_exact_search_is_asked_about_few_kinds_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the members are: of many kinds it has no end that anybody would see."""
     asked: list[int] = []
-    exact = solver._exact
+    exact = dispatcher.exact
 
     def counted(problem: Problem, *more: Any, **others: Any) -> Solution | Infeasible:
         asked.append(len(problem.classes))
         assert asked[-1] <= alike.MOST_KINDS
         return exact(problem, *more, **others)
 
-    monkeypatch.setattr(solver, "_exact", counted)
+    monkeypatch.setattr(dispatcher, "exact", counted)
     solver.solve(cluster(10, distinct(12)), cancel=Countdown(20_000))
     assert asked
 
@@ -255,7 +256,7 @@ def test_kinds_taken_together_bound_the_exact_answer() -> None:
         if len(problem.classes) < 2:
             continue
         exact = solver.solve(problem)
-        about = alike.solve(problem, solver._exact)
+        about = alike.solve(problem, dispatcher.exact)
         if isinstance(exact, Infeasible):
             assert not isinstance(about, Solution) or not exact.proved, f"seed {seed}"
             continue

@@ -12,8 +12,8 @@ import pytest
 
 from extender.search import solver
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.stop import Countdown
-from extender.search.verify import verify
+from extender.search.problem.stop import Countdown
+from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, one_kind, three_kinds
 from tests.search.generate import kinds, medium, medium_mixed, small, tied

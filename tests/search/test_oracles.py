@@ -15,8 +15,8 @@ import pytest
 from bench.hard import budgets
 from extender.search import reference, solver
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
-from extender.search.validate import validate
-from extender.search.verify import verify
+from extender.search.problem.validate import validate
+from extender.search.problem.verify import verify
 from tests.search.build import COMPILED, WORK
 from tests.search.generate import kinds, medium, medium_mixed, small, tied
 from tests.search.oracle_brute import brute, minimal

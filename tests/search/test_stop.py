@@ -9,10 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from extender.search import mixed, reference, solver
+from extender.search import reference, solver
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.stop import Stop, part_of
-from extender.search.verify import verify
+from extender.search.problem.stop import Stop, part_of
+from extender.search.problem.unanswered import no_answer
+from extender.search.problem.verify import verify
+from extender.search.several import mixed
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, one_kind, three_kinds
 from tests.search.generate import kinds, medium, medium_mixed, small, tied
@@ -120,7 +122,7 @@ def test_a_cut_search_without_an_answer_says_what_cut_it() -> None:
     """Hard budgets that nothing keeps within, so far as was looked."""
     problem = medium(4)
     stop = Stop(Limits(branch_nodes=0))
-    refusal = reference.no_answer(problem, (0, 0, 3, 0, 0, 0), stop, unproved=True)
+    refusal = no_answer(problem, (0, 0, 3, 0, 0, 0), stop, unproved=True)
     assert not refusal.proved
     assert refusal.reasons == (
         "the search was cut before it found an answer: its work was used up; "

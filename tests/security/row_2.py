@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "many kinds of members are taken for few",
-        "extender/search/alike.py",
+        "extender/search/kinds/alike.py",
         "return len(problem.classes) > MOST_KINDS",
         "return False",
         "tests/search/test_many_kinds.py::test_the_exact_search_is_asked_about_few_kinds_only",
@@ -94,7 +94,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "a first answer is not worked for after the time",
-        "extender/search/reference.py",
+        "extender/search/reference/region.py",
         "if self.hurries and stop.hurried and len(problem.classes) > 1:",
         "if False:",
         "tests/search/test_many_kinds.py::"

@@ -42,7 +42,6 @@ from extender.model.plan import Hold
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.search.census import FREE, STAYS, Offers, Question, Releases, Seatings, plus
-from extender.search.leading import JOINT, leads
 from extender.search.problem import (
     Budget,
     Cap,
@@ -53,8 +52,9 @@ from extender.search.problem import (
     Unit,
     Vector,
 )
-from extender.search.single import least_request
-from extender.search.stop import Stop
+from extender.search.problem.stop import Stop
+from extender.search.several.leading_class import JOINT, leads
+from extender.search.several.reductions import least_request
 
 if TYPE_CHECKING:
     from extender.search.core.census import Offers as CompiledOffers
@@ -270,7 +270,7 @@ class Build:
 
     def leading(self) -> Iterator[tuple[int, Built]]:
         """Yield classes that may decide the cost for all, each with a problem in which units
-        that are of no use to it are missing (extender.search.leading)."""
+        that are of no use to it are missing (extender.search.several.leading_class)."""
         requests = self._requests
         if len(requests) < 2 or self._need < len(self._pending) or self._keys or self._wish:
             return

@@ -43,10 +43,9 @@ from extender.model.plan import Code, Cost, Hold, Plan, Proof, Refusal, Seat, Vi
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import cut
-from extender.search import leading
 from extender.search.problem import Infeasible, Limits, Solution, Vector
-from extender.search.solver import solve
-from extender.search.stop import Flag, OutOfTime, Stop
+from extender.search.problem.stop import Flag, OutOfTime, Stop
+from extender.search.solver import solve, solve_led
 
 Text = TypeVar("Text")
 UNTOLD = "the reasons cannot be told; please report this"
@@ -163,7 +162,7 @@ class Planner:
             if isinstance(answer, Infeasible) and answer.proved:
                 return built, answer
         for cls, built in draft.leading():
-            led = leading.solve(
+            led = solve_led(
                 built.problem, cls, self._limits, deadline=stop.deadline or None, cancel=stop.cancel
             )
             if led is not None:
@@ -366,4 +365,5 @@ def as_victim(pod: Pod, reason: str, grace: int, gang: str = "", unit: str = "")
         grace=grace,
         reason=reason,
         unit=unit,
+        owner=pod.controller,
     )

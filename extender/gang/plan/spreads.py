@@ -21,7 +21,7 @@ from extender.model.objects import GangKey
 from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Spread
-from extender.search.spread import bands
+from extender.search.seating.spread import bands
 
 
 class Spreading:

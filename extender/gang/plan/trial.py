@@ -15,7 +15,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Solution
-from extender.search.stop import Stop
+from extender.search.problem.stop import Stop
 
 
 class Trial(Struct, frozen=True):

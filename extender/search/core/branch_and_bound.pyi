@@ -1,7 +1,7 @@
 from collections.abc import Iterable, Sequence
 
 from extender.search.core.columns import Columns
-from extender.search.stop import Flag
+from extender.search.problem.stop import Flag
 
 class BranchAndBound:
     possible: bool

@@ -1,7 +1,7 @@
 from collections.abc import Iterable, Sequence
 
-from extender.search.packing import Counts, Pattern
-from extender.search.stop import Flag
+from extender.search.problem.stop import Flag
+from extender.search.seating.patterns import Counts, Pattern
 
 class Packing:
     def __init__(self, counts: Sequence[int], least: Sequence[int], need: int) -> None: ...

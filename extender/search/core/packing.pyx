@@ -1,7 +1,7 @@
 # distutils: language = c++
 """Whether members of several classes find seats on nodes that are full in different ways.
 
-A node's pattern is the set of maximal vectors of members that it seats (packing.py). Nodes
+A node's pattern is the set of maximal vectors of members that it seats (seating/patterns.py). Nodes
 of one pattern are a group. Weights decide most questions: what a weighted sum of members
 cannot reach has no seats, and taking the best vector of every node for what is still
 missing often seats everybody. The rest is dynamic programming over the members seated of

@@ -9,8 +9,8 @@ from itertools import combinations, product
 from msgspec.structs import replace
 
 from extender.search.core.columns import Columns
-from extender.search.cost import cost_of
 from extender.search.problem import ElasticGang, MemberClass, Problem, Unit, Vector
+from extender.search.problem.cost import cost_of
 from tests.search.core.doors import couplers
 
 

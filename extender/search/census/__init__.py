@@ -1,0 +1,55 @@
+"""From the cluster to a problem: who holds what, and what nodes offer to a kind of member.
+
+Takes nodes with the pods on them (``holders``), and is told again only of nodes that changed.
+Gives room now and with everybody gone, the priorities at which it opens, and the pods worth
+looking at (``node_offers``). Proves that the pods left out are never needed. This is the
+specification; ``core/census.pyx`` answers the same, compiled (``solver.open_census``).
+"""
+
+from extender.search.census.holders import (
+    ENDLESS,
+    FREE,
+    LARGEST,
+    LEAST,
+    MOST_STEPS,
+    SHUT,
+    STAYS,
+    Amounts,
+    Gathered,
+    Holder,
+    Question,
+    Releases,
+    Seatings,
+)
+from extender.search.census.node_offers import (
+    Census,
+    Offer,
+    Offers,
+    minus,
+    offer_of,
+    plus,
+    seats_in,
+)
+
+__all__ = [
+    "ENDLESS",
+    "FREE",
+    "LARGEST",
+    "LEAST",
+    "MOST_STEPS",
+    "SHUT",
+    "STAYS",
+    "Amounts",
+    "Census",
+    "Gathered",
+    "Holder",
+    "Offer",
+    "Offers",
+    "Question",
+    "Releases",
+    "Seatings",
+    "minus",
+    "offer_of",
+    "plus",
+    "seats_in",
+]

@@ -1,0 +1,163 @@
+"""Which kind of problem goes to which solver, and why: a table, and what follows it.
+
+A line answers a problem when it is the first that takes it. Where its solver finds that the
+problem is not one for it after all, the table says as well who is asked instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from extender.search import reference
+from extender.search.kinds import alike
+from extender.search.problem import Infeasible, Limits, Problem, Solution
+from extender.search.problem.stop import Flag, OutOfTime
+from extender.search.problem.validate import check_units
+from extender.search.seating.patterns import TooWide
+from extender.search.seating.spread import settled
+
+try:
+    from extender.search.core import one_class
+    from extender.search.core.columns import Doubtful
+    from extender.search.several import mixed
+except ImportError:
+    BACKEND = "reference"
+else:
+    BACKEND = "compiled"
+"""Which solver is there: "compiled", or "reference" where no extension was built."""
+
+Solve = Callable[..., Solution | Infeasible]
+"""A settled problem, its limits, deadline= and cancel=."""
+
+
+class Line(Struct, frozen=True):
+    """One kind of problem."""
+
+    name: str
+    takes: Callable[[Problem], bool]
+    solve: Solve
+    why: str
+    """Why these problems, and why this solver."""
+    otherwise: Mapping[type[Exception], str] = {}
+    """What the solver raises where the problem is not for it: the line that answers instead."""
+    in_doubt: str = ""
+    """The line that answers where this one refuses without proof what has several classes."""
+
+
+def _any(_: Problem) -> bool:
+    return True
+
+
+def _plain(problem: Problem, *limits: Limits | None, **end: Any) -> Solution | Infeasible:
+    """The reference, of units that nobody has looked at. Raises InvalidInput, TooWide."""
+    check_units(problem)
+    return reference.solve(problem, *limits, **end)
+
+
+def _many(problem: Problem, *limits: Limits | None, **end: Any) -> Solution | Infeasible:
+    return alike.solve(problem, exact, *limits, **end)
+
+
+REFERENCE = Line(
+    "reference",
+    _any,
+    _plain,
+    "the core was not built, or a number is beyond its int64 fields: Python's have no end",
+    otherwise={TooWide: "alike"},
+    in_doubt="alike",
+)
+TABLE: tuple[Line, ...] = (
+    Line(
+        "alike",
+        alike.many,
+        _many,
+        "classes share nodes in ways that multiply; near ones are taken for one",
+    ),
+    REFERENCE,
+)
+if BACKEND == "compiled":
+    TABLE = (
+        TABLE[0],
+        Line(
+            "compiled",
+            one_class.takes,
+            one_class.solve,
+            "one class, no rule over several nodes: exact, without the interpreter's lock",
+            otherwise={Doubtful: "reference"},
+        ),
+        Line(
+            "mixed",
+            _any,
+            mixed.solve,
+            "what remains: the core bounds, Python seats the members",
+            otherwise={Doubtful: "reference", TooWide: "alike"},
+            in_doubt="alike",
+        ),
+        REFERENCE,
+    )
+"""From the top, the first line that takes a (settled) problem answers it."""
+
+EXACT = tuple(line for line in TABLE if line.name != "alike")
+"""Whose answers prove what they say unless they are cut."""
+
+
+def line_of(problem: Problem, lines: tuple[Line, ...] = TABLE) -> Line:
+    """Who answers this settled problem first."""
+    return next(line for line in lines if line.takes(problem))
+
+
+def by_table(
+    problem: Problem,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | Infeasible:
+    """As solver.solve, of a settled problem whose frame was checked, by the project's own
+    solvers. Raises InvalidInput for a malformed unit."""
+    try:
+        return _follow(problem, TABLE, limits, deadline=deadline, cancel=cancel)
+    except OutOfTime:
+        text = "the search was stopped before it found an answer: its time was up"
+        return Infeasible(proved=False, reasons=(text,))
+
+
+def exact(
+    problem: Problem,
+    limits: Limits | None = None,
+    *,
+    deadline: float | None = None,
+    cancel: Flag | None = None,
+) -> Solution | Infeasible:
+    """As ``by_table``, class by class. Raises TooWide where they have too many ways, OutOfTime
+    where not even a first answer is waited for."""
+    return _follow(problem, EXACT, limits, deadline=deadline, cancel=cancel)
+
+
+def _follow(
+    problem: Problem, lines: tuple[Line, ...], limits: Limits | None, **end: Any
+) -> Solution | Infeasible:
+    named = {line.name: line for line in lines}
+    line = line_of(problem, lines)
+    while True:
+        try:
+            found = line.solve(problem, limits, **end)
+        except tuple(line.otherwise) as other:
+            following = named.get(line.otherwise[type(other)])
+            if following is None:
+                raise
+        else:
+            if isinstance(found, Solution) or found.proved or len(problem.classes) == 1:
+                return found
+            if line.in_doubt not in named:
+                return found
+            following = named[line.in_doubt]
+        line = following
+
+
+def backend_for(problem: Problem) -> str:
+    """Which exact solver answers this problem: the name of its line."""
+    return line_of(settled(problem), EXACT).name

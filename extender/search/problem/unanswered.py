@@ -1,0 +1,128 @@
+"""Why a gang cannot fit even with every allowed victim gone, for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from extender.model.quantity import format_resource
+from extender.search.problem.stop import Stop
+from extender.search.problem.types import Infeasible, Problem, Vector
+
+
+class Shortage(Struct, frozen=True):
+    """One class on the nodes of a region, with every unit chosen, each node on its own."""
+
+    allowed: int
+    """Nodes the class may use."""
+    seats: int
+    """Members that the resources of these nodes would seat."""
+    lacking: tuple[tuple[int, int, int], ...] = ()
+    """(resource, nodes where it is what one more member lacks, the least lack)."""
+
+
+class Nearest(Struct, frozen=True):
+    """What a region offers at best."""
+
+    counts: tuple[int, ...]
+    """(C,) members seated."""
+    shortages: tuple[Shortage, ...]
+    """(C,)"""
+    region: tuple[int, ...]
+
+
+def refusal(
+    problem: Problem, offers: Sequence[Nearest], *, proved: bool, more: Sequence[str] = ()
+) -> Infeasible:
+    """The refusal in words, ``more`` at its end.
+
+    With several regions the one that comes nearest speaks.
+    """
+    if not offers:
+        return Infeasible(
+            proved=True,
+            reasons=("no node lies in any topology domain, and one is required",),
+            short=_missing(problem, (0,) * len(problem.classes)),
+        )
+    best = max(offers, key=lambda offer: (min(sum(offer.counts), problem.need), offer.counts))
+    short = _missing(problem, best.counts)
+    reasons = [
+        f"with every evictable pod gone {min(sum(best.counts), problem.need)} of "
+        f"{max(problem.need, sum(c.least for c in problem.classes))} seats are found"
+        + (" in the best topology domain" if problem.domain is not None else "")
+    ]
+    reasons += [_class_reason(problem, best.shortages[cls], cls, members) for cls, members in short]
+    reasons += _cap_reasons(problem, best.region)
+    reasons += more
+    return Infeasible(proved=proved, reasons=tuple(reasons), short=short)
+
+
+def _missing(problem: Problem, best: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """(class, members short): first what each role must have, then the rest of need."""
+    short = [max(0, cls.least - have) for cls, have in zip(problem.classes, best, strict=True)]
+    left = problem.need - sum(best) - sum(short)
+    for index, cls in enumerate(problem.classes):
+        more = max(0, min(left, cls.count - best[index] - short[index]))
+        short[index] += more
+        left -= more
+    return tuple((index, members) for index, members in enumerate(short) if members)
+
+
+def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) -> str:
+    rule = problem.classes[cls]
+    if not shortage.allowed:
+        return f"{rule.name}: {members} short; no node is allowed for it"
+    parts = [
+        f"{problem.resources[r]} is what {nodes} of them lack for one more "
+        f"(a member asks {format_resource(problem.resources[r], rule.request[r])}, "
+        f"the nearest lacks {format_resource(problem.resources[r], least)})"
+        for r, nodes, least in shortage.lacking
+    ]
+    text = (
+        f"{rule.name}: {members} short; {shortage.allowed} nodes allowed, "
+        f"room for {shortage.seats} there"
+    )
+    return "; ".join([text, *parts])
+
+
+def _cap_reasons(problem: Problem, region: Sequence[int]) -> list[str]:
+    reasons = []
+    for cap in problem.caps:
+        domains = {cap.domain[n] for n in region if cap.domain[n] >= 0}
+        free = any(
+            cap.domain[n] < 0 and problem.classes[c].allowed[n] for n in region for c in cap.classes
+        )
+        wanted = max(
+            0,
+            problem.need
+            - sum(cls.count for c, cls in enumerate(problem.classes) if c not in cap.classes),
+        )
+        if not free and cap.limit * len(domains) < wanted:
+            names = ", ".join(problem.classes[c].name for c in cap.classes)
+            reasons.append(
+                f"at most {cap.limit} of {names} in each of {len(domains)} domains "
+                f"(anti-affinity, host ports or spread), {wanted} are needed"
+            )
+    return reasons
+
+
+def no_answer(problem: Problem, bound: Vector | None, stop: Stop, *, unproved: bool) -> Infeasible:
+    """With everybody gone there is room, but no answer was found: the hard budgets do not
+    let enough units go, or the search was cut."""
+    names = ", ".join(budget.name for budget in problem.budgets if budget.hard)
+    if not unproved:
+        text = f"room can be made only by exceeding a disruption budget ({names})"
+        return Infeasible(proved=True, reasons=(text,))
+    within = f" within the disruption budgets ({names})" if names else ""
+    least = ", ".join(
+        f"{level} {amount}"
+        for level, amount in zip(problem.levels, bound or (), strict=False)
+        if amount
+    )
+    text = (
+        f"the search was cut before it found an answer{within}: "
+        f"{stop.why() or 'what is left was too wide'}; "
+        f"any answer costs at least {least or 'nothing'}"
+    )
+    return Infeasible(proved=False, reasons=(text,))

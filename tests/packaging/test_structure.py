@@ -1,0 +1,111 @@
+"""What the pages on the structure rest on: files that are there, and names that tell them apart."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "extender"
+
+SAME_NAME = {
+    "admission": "who may: gangs at the planner; objects at the sandbox's API server",
+    "api": "the API: its paths; the sandbox's one of it",
+    "asked": "compiled: what the census is asked; verbs: which pod is asked about",
+    "bind": "the verb, and its JSON",
+    "calls": "requests to the API server; gRPC's methods",
+    "columns": "of the cache's rows; of the core's problem",
+    "credentials": "ours towards the API server; gRPC's towards us",
+    "decisions": "what was decided: kept, shown by the command line, sent by gRPC",
+    "errors": "of the API; of the program",
+    "expectations": "what is expected of evictions; of a scenario",
+    "explain": "plans in words; gRPC's method that hands them out",
+    "filter": "the verb, and its JSON",
+    "gangs": "the command; what planning keeps of gangs",
+    "manifest": "the command; objects made from one",
+    "objects": "the records; the sandbox's JSON",
+    "observer": "observe mode's; the sandbox's, of events",
+    "plan": "the record; the command",
+    "pods": "of the cache; in JSON",
+    "preempt": "the verb, and its JSON",
+    "question": "the planner's; the command line's way to one",
+    "reading": "of gRPC's messages; of the verbs' JSON",
+    "resources": "of the API: as the cache and as the sandbox know them",
+    "rules": "of the sandbox's scenarios; of who may see what",
+    "seats": "the command; gRPC's stream",
+    "selectors": "as kube-scheduler reads them; as the API server does",
+    "source": "where snapshots come from, for acting and for gRPC",
+    "status": "a gang's, told; an object's, in the sandbox",
+    "turns": "of gangs at the planner; of verbs on the event loop",
+    "verbs": "the verbs; by gRPC; in observe mode",
+    "what_if": "the question; the command",
+}
+"""Files of one basename that are different things, or the same thing in two layers, and what."""
+
+
+def basenames() -> dict[str, set[Path]]:
+    """Basename -> its files, without their endings; generated ones aside."""
+    found: dict[str, set[Path]] = defaultdict(set)
+    for ending in ("py", "pyx"):
+        for path in PACKAGE.rglob(f"*.{ending}"):
+            if "pb" not in path.parts and not path.stem.startswith("__"):
+                found[path.stem].add(path.relative_to(PACKAGE).with_suffix(""))
+    return found
+
+
+def test_no_two_files_have_one_name_without_a_reason() -> None:
+    twice = {name for name, paths in basenames().items() if len(paths) > 1}
+    assert twice == set(SAME_NAME)
+
+
+def test_inside_the_search_every_name_is_one_files() -> None:
+    """A newcomer who is told a file's name there finds one."""
+    inside = defaultdict(list)
+    for name, paths in basenames().items():
+        for path in paths:
+            if path.parts[0] == "search":
+                inside[name].append(path)
+    assert {name: paths for name, paths in inside.items() if len(paths) > 1} == {}
+
+
+def walk() -> list[tuple[str, str]]:
+    """(file, what to look for there) of the way of one call, in its order."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    section = text.split("## One filter call, file by file")[1].split("\n## ")[0]
+    return re.findall(r"^\| `([\w/]+\.pyx?)` \| `(\w+)` \|", section, re.M)
+
+
+def test_the_way_of_a_call_names_each_file_once() -> None:
+    files = [file for file, _ in walk()]
+    assert len(files) > 20
+    assert len(files) == len(set(files))
+
+
+@pytest.mark.parametrize(("file", "name"), walk())
+def test_the_way_of_a_call_can_be_walked(file: str, name: str) -> None:
+    source = (PACKAGE / file).read_text()
+    made = rf"^\s*(?:async def|def|class|cdef \w+|cdef class) {name}\b|^{name}\b"
+    assert re.search(made, source, re.M), f"{file}: {name}"
+
+
+def test_the_map_of_the_search_names_every_file() -> None:
+    """And none that is not there."""
+    text = (ROOT / "docs" / "search.md").read_text()
+    named = set(re.findall(r"`(?:[\w/]+/)?(\w+\.(?:pyx|pxd|py))`", text))
+    here = {
+        path.name
+        for ending in ("py", "pyx", "pxd")
+        for path in (PACKAGE / "search").rglob(f"*.{ending}")
+        if path.stem != "__init__"
+    }
+    elsewhere = {
+        path.name
+        for folder in (PACKAGE / "gang", PACKAGE / "cli", PACKAGE / "model", ROOT / "tests")
+        for path in folder.rglob("*.py*")
+    }
+    assert named - here - elsewhere == {"setup.py"}
+    modules = {path.name for path in (PACKAGE / "search").rglob("*.py") if path.stem != "__init__"}
+    assert modules - named == set()
