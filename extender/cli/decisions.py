@@ -9,10 +9,11 @@ from extender.cli.live import Server
 from extender.cli.live_command import (
     NOBODY,
     add_live,
+    add_scope,
     answered,
     found_or_known,
     moment,
-    named,
+    wanted,
 )
 from extender.cli.numbers import at_least_one
 from extender.cli.output import Part, Table, show
@@ -29,6 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "process leads.",
     )
     parser.add_argument("gang", nargs="?", metavar="GANG", help="only about this gang")
+    add_scope(parser)
     parser.add_argument(
         "--limit", type=at_least_one, default=20, help="at most so many (default: 20)"
     )
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         found = [
             decision
             for decision in await server.rows("decisions")
-            if (args.gang is None or named(decision["gang"], args.gang))
+            if wanted(decision["gang"], args)
             and (args.outcome is None or decision["outcome"] == args.outcome)
         ][: args.limit]
         show(_parts(found, long=args.long), {"decisions": found}, args.output)
@@ -62,6 +64,7 @@ def _parts(found: list[dict[str, Any]], *, long: bool) -> list[Part]:
         return [line for decision in found for line in told(decision)]
     return [
         Table(
+            prose=True,
             columns=("TIME", "GANG", "ASKED BY", "OUTCOME", "VICTIMS", "MESSAGE"),
             rows=tuple(
                 (

@@ -22,6 +22,27 @@ def add_live(parser: argparse.ArgumentParser, *, one: str) -> None:
     parser.epilog = statuses(one, server=True)
 
 
+def add_scope(parser: argparse.ArgumentParser) -> None:
+    """Register ``-n`` and ``-A`` as kubectl has them; every namespace is what is listed anyway."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("-n", "--namespace", help="only gangs of this namespace (default: all)")
+    group.add_argument(
+        "-A",
+        "--all-namespaces",
+        action="store_const",
+        const=None,
+        dest="namespace",
+        help="gangs of every namespace, which is the default here",
+    )
+
+
+def wanted(gang: str, args: argparse.Namespace) -> bool:
+    """Whether a gang, by its key as text, is the one and of the namespace that were asked for."""
+    return (args.gang is None or named(gang, args.gang)) and (
+        args.namespace is None or namespace_of(gang) == args.namespace
+    )
+
+
 def answered(args: argparse.Namespace, work: Callable[[Server], Awaitable[int]]) -> int:
     """Run ``work`` on the server that the options name and return the exit status."""
 

@@ -40,7 +40,7 @@ function morph(old, fresh) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
-  if (old.dataset?.keep !== undefined) return;
+  if (old.dataset?.keep !== undefined || old.isEqualNode(fresh)) return;
   for (const { name, value } of fresh.attributes) {
     if (old.getAttribute(name) !== value && !(name === "open" && old.nodeName === "DETAILS")) old.setAttribute(name, value);
   }
