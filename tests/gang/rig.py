@@ -273,7 +273,11 @@ class Rig:
             node: Candidate(tuple(self.cached(victim).uid for victim in found))
             for node, found in victims.items()
         }
-        return await self.verbs.preempt(PreemptArgs(pod, candidates))
+        answer = await self.verbs.preempt(PreemptArgs(pod, candidates))
+        assert isinstance(answer, PreemptResult), (
+            "no answer is not the answer that there is no node"
+        )
+        return answer
 
     def outcomes(self, gang: str) -> list[str]:
         """Outcomes (refusals as their code) of a core PodGroup's decisions, oldest first."""
