@@ -18,6 +18,7 @@ from extender.cli import config, documents
 from extender.cli.bind_rules import hold_findings
 from extender.cli.catalogue import broken
 from extender.cli.documents import Document
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
 from extender.cli.findings import Finding, by_severity, render
 from extender.cli.flag_rules import flag_findings
 from extender.cli.kubescheduler import (
@@ -47,8 +48,6 @@ from extender.model.errors import InvalidInput
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
 
-FINE, UNSAFE, BAD_INPUT = 0, 1, 2
-
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Register the command and its options."""
@@ -58,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="Validate this program's configuration and a KubeSchedulerConfiguration, and "
         "say what is unsafe, why, and how to repair it. A file may be a manifest with a ConfigMap "
         "that carries the configuration.",
-        epilog="Exit status: 0 no errors, 1 errors, 2 bad input.",
+        epilog=statuses("at least one error was found", ok="no errors"),
     )
     parser.add_argument("--config", type=Path, help="this program's configuration (YAML)")
     parser.add_argument(
@@ -113,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
         for missing in unchecked:
             print(f"not checked: {missing}")
         print(", ".join(f"{count} {severity}s" for severity, count in counts.items()))
-    return UNSAFE if counts["error"] else FINE
+    return NO if counts["error"] else OK
 
 
 def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from extender.cli.exit_statuses import OK, statuses
+
 SHELLS = ("bash", "zsh", "fish")
 FILES, NO_FILES = 0, 4
 """Directives of cobra: offer files too, or nothing else."""
@@ -27,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "bash); zsh: save it as _podgroup-extender in a directory of $fpath; fish: save it as "
         "~/.config/fish/completions/podgroup-extender.fish. kubectl calls kubectl_complete-gang "
         "by itself.",
-        epilog="Exit status: 0 printed, 2 bad input or the package shtab is not installed.",
+        epilog=statuses(ok="printed"),
     )
     parser.add_argument("shell", choices=SHELLS)
 
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             if action.type is Path or action.metavar == "FILE":
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, shell=args.shell))
-    return 0
+    return OK
 
 
 def kubectl_complete(arguments: Sequence[str] | None = None) -> int:

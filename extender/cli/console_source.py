@@ -78,6 +78,7 @@ class _View:
             decisions=tuple(coordinator.decisions),
             days=tuple(self._days.until(wall)),
             counted_since=self._days.since,
+            days_last=self._days.lasting,
             replayable=frozenset(coordinator.decisions.generations()),
             suspended={
                 str(held.gang): f"{held.why}, until {_clock(held.until)}"

@@ -36,6 +36,7 @@ def _described(pod: Pod, gang: GangKey | None) -> dict[str, Any]:
         "name": pod.name,
         "uid": pod.uid,
         "gang": str(gang) if gang is not None else "",
+        "owner": pod.controller,
         "node": pod.node,
         "nominated": pod.nominated,
         "priority": pod.priority,

@@ -5,10 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from extender.cli.live import ANSWERED, UNKNOWN, Server
-from extender.cli.live_command import add_live, answered, moment, named
+from extender.cli.live import Server
+from extender.cli.live_command import (
+    NOBODY,
+    add_live,
+    answered,
+    found_or_known,
+    moment,
+    named,
+)
+from extender.cli.numbers import at_least_one
 from extender.cli.output import Part, Table, show
-from extender.model.errors import InvalidInput
 
 OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken", "in-part", "observed")
 
@@ -22,20 +29,20 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "process leads.",
     )
     parser.add_argument("gang", nargs="?", metavar="GANG", help="only about this gang")
-    parser.add_argument("--limit", type=int, default=20, help="at most so many (default: 20)")
+    parser.add_argument(
+        "--limit", type=at_least_one, default=20, help="at most so many (default: 20)"
+    )
     parser.add_argument("--outcome", choices=OUTCOMES, help="only of this kind")
     parser.add_argument(
         "--long", action="store_true", help="with the explanation, the victims and the cost"
     )
-    add_live(parser, one="nothing is kept about this gang")
+    add_live(parser, one=NOBODY)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the decisions and return the exit status."""
 
     async def work(server: Server) -> int:
-        if args.limit < 1:
-            raise InvalidInput("--limit must be 1 or more")
         found = [
             decision
             for decision in await server.rows("decisions")
@@ -43,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             and (args.outcome is None or decision["outcome"] == args.outcome)
         ][: args.limit]
         show(_parts(found, long=args.long), {"decisions": found}, args.output)
-        return UNKNOWN if args.gang is not None and not found else ANSWERED
+        return await found_or_known(server, args.gang, found=bool(found))
 
     return answered(args, work)
 

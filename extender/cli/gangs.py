@@ -6,9 +6,17 @@ import argparse
 import asyncio
 from typing import Any
 
-from extender.cli.live import ANSWERED, UNKNOWN, Server
-from extender.cli.live_command import add_live, answered, named, namespace_of
+from extender.cli.live import Server
+from extender.cli.live_command import (
+    NOBODY,
+    add_live,
+    answered,
+    found_or_known,
+    named,
+    namespace_of,
+)
 from extender.cli.output import Part, Table, show
+from extender.gang.tell.leaving import leaving
 from extender.gang.tell.standing import standings
 
 
@@ -24,19 +32,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("-n", "--namespace", help="only gangs of this namespace")
     parser.add_argument("--waiting", action="store_true", help="leave out gangs that run")
-    add_live(parser, one="there is no gang of this name")
+    add_live(parser, one=NOBODY)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the gangs and return the exit status."""
 
     async def work(server: Server) -> int:
-        gangs, held, decisions = await asyncio.gather(
-            server.rows("gangs"), server.rows("reservations"), server.rows("decisions")
-        )
+        pages = ("gangs", "reservations", "decisions", "evictions")
+        gangs, held, decisions, units = await asyncio.gather(*(server.rows(p) for p in pages))
         found = [
             standing
-            for standing in standings(gangs, held, decisions)
+            for standing in standings(gangs, held, decisions, leaving(held, units))
             if (args.gang is None or named(standing.gang, args.gang))
             and (args.namespace is None or namespace_of(standing.gang) == args.namespace)
             and not (args.waiting and standing.state == "running")
@@ -57,8 +64,9 @@ def run(args: argparse.Namespace) -> int:
                 for one in found
             ),
         )
-        parts: list[Part] = [table] if found else ["no gangs"]
+        about = f" {args.gang!r}: `why {args.gang}` tells what is remembered" if args.gang else ""
+        parts: list[Part] = [table] if found else [f"no gangs{about}"]
         show(parts, {"gangs": found}, args.output)
-        return UNKNOWN if args.gang is not None and not found else ANSWERED
+        return await found_or_known(server, args.gang, found=bool(found))
 
     return answered(args, work)

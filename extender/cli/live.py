@@ -15,12 +15,13 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from extender.cli.live_http import BadAnswer, get
+from extender.cli.numbers import port_number
 from extender.cli.output import note
 from extender.kube.client import KubeClient
 from extender.kube.credentials import Access, find_access
@@ -35,12 +36,18 @@ PORT = 8888
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 """A server that sends nothing for so long does not answer any more."""
-ANSWERED, UNKNOWN, BAD_INPUT, UNREACHED = 0, 1, 2, 3
-"""Exit statuses of the commands that ask a server."""
 
 
 class NoAnswer(ExtenderError):  # noqa: N818 - reads as what has happened
     """The server was not reached, or does not give what was asked for."""
+
+
+class Declined(NoAnswer):
+    """The server answered with an error; ``status`` is HTTP's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Target(Struct, frozen=True):
@@ -92,7 +99,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     add("--extender-pod", default="", metavar="NAME", help="this pod, not the one that leads")
     add(
         "--extender-port",
-        type=int,
+        type=port_number,
         default=PORT,
         metavar="PORT",
         help=f"port in the pod that serves /debug (default: {PORT})",
@@ -129,12 +136,12 @@ def target_of(args: argparse.Namespace) -> Target:
         raise InvalidInput("--token: a token has no blanks and only ASCII characters")
     url = args.url
     if url:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        parts = _split(url)
+        if parts is None:
             raise InvalidInput(f"--url {url!r} must read http://HOST:PORT or https://HOST:PORT")
         if parts.path not in ("", "/") or parts.query:
             raise InvalidInput(f"--url {url!r}: the debug API is served at the root only")
-        if token and parts.scheme == "http" and not _loopback(parts.hostname):
+        if token and parts.scheme == "http" and not _loopback(parts.hostname or ""):
             raise InvalidInput(f"--token is not sent to {url}: everybody on the way could read it")
     return Target(
         url=url,
@@ -151,6 +158,16 @@ def target_of(args: argparse.Namespace) -> Target:
         cert=args.cert,
         key=args.key,
     )
+
+
+def _split(url: str) -> SplitResult | None:
+    """Return the parts of an address of HTTP, None when it is none."""
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    return parts if fine else None
 
 
 def _loopback(host: str) -> bool:
@@ -193,7 +210,7 @@ class Server:
             hint = " (on a shared listener: show a token, over TLS, with --token-file)"
         elif status == 404:
             hint = " (is server.debug on, and is this the port that serves it?)"
-        raise NoAnswer(f"{path}: {status}: {_error_of(body)}{hint}")
+        raise Declined(status, f"{path}: {status}: {_error_of(body)}{hint}")
 
     async def rows(self, page: str, **query: object) -> list[dict[str, Any]]:
         """Return the list that a debug page holds under its own name. Raises NoAnswer."""

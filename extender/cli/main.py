@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from extender import __version__
+from extender.cli.exit_statuses import INTERRUPTED, OK
 
 COMMANDS = (
     "serve",
@@ -40,7 +41,9 @@ def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
     except BrokenPipeError:
         # Whoever read the answer has enough of it (head, less): not worth a traceback.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for what Python flushes at its end
-        return 0
+        return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return status
 
 

@@ -18,8 +18,11 @@ from extender.cache.cache import Cache
 from extender.cache.feed import Change
 from extender.cli import cache_metrics, observe_metrics
 from extender.cli.observe_debug import ObserveDebug
+from extender.cli.observe_page import observe_page
+from extender.console.console import Console
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.heartbeats import Heartbeats
+from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
@@ -59,7 +62,10 @@ async def observe(settings: Settings, kubeconfig: str | None) -> None:
         observe_metrics.expose(metrics, observer, watching.file)
         health = Health(lambda: [], watching.heartbeats.late, watching.cold)
         debug = ObserveDebug(cache, observer, watching.file, settings)
-        server = Server(settings.server, ObserveVerbs(observer), debug, health, metrics)
+        page = observe_page(cache, observer, watching.file, settings, watching.days, watching.cold)
+        server = Server(
+            settings.server, ObserveVerbs(observer), debug, health, metrics, pages=Console(page)
+        )
         log.info("observing: nothing is done", api_server=client.server, search=BACKEND)
         async with watching.running(stop):
             await server.serve(stop)
@@ -72,9 +78,11 @@ class Watching:
         def decided(decision: Decision) -> None:
             metrics.decided(decision.code or decision.outcome)
             log_decision(decision)
+            self.days.add(decision)
 
         self._settings = settings
         clocks = Clocks()
+        self.days = Days(clocks.wall())
         resolver = Resolver(settings.groups)
         self.heartbeats = Heartbeats(BOUNDS)
         self.cache = Cache(

@@ -14,6 +14,8 @@ from typing import Any
 
 from extender.cli import config, dump_files, manifest
 from extender.cli.dump_gaps import ASK, gaps, required
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
+from extender.cli.numbers import seconds
 from extender.cli.output import add_output, note, progress, show
 from extender.cli.plan_text import document, told
 from extender.cli.question import (
@@ -30,8 +32,6 @@ from extender.model.metadata import keep_annotations
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 
-PLANNED, REFUSED, BAD_INPUT = 0, 1, 2
-
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Register the command and its options."""
@@ -40,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="say offline what would be evicted for a gang, and why",
         description="Plan for one gang on a dump of a cluster. Nothing is contacted or changed. "
         f"The whole dump: {ASK}",
-        epilog="Exit status: 0 a plan exists, 1 it does not (the reason is printed), 2 bad input.",
+        epilog=statuses("there is no plan (the reason is printed)"),
     )
     parser.add_argument(
         "dump",
@@ -64,7 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--config", type=Path, help="this program's configuration (YAML)")
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=seconds,
         help="time for the search; 0 = until its work is done (default: plan.seconds). SIGTERM "
         "or SIGINT ends it as well: then the best plan so far is printed, with its bound",
     )
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
     show(told(found), document(found), args.output)
-    return PLANNED if isinstance(found, Plan) else REFUSED
+    return OK if isinstance(found, Plan) else NO
 
 
 def answer_for(args: argparse.Namespace) -> Plan | Refusal:

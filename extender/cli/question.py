@@ -18,7 +18,7 @@ from extender.gang.plan.assemble import Dump, assemble, restore
 from extender.gang.plan.manifest import Manifest
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
-from extender.gang.plan.what_if import with_added
+from extender.gang.plan.what_if import added_gangs, only_gang, with_added
 from extender.groups.pod_group import PodGroupDialect
 from extender.groups.resolver import Resolver
 from extender.groups.scheduling_plugins import SchedulingPluginsDialect
@@ -45,6 +45,8 @@ OBJECT_DIALECTS = {
 }
 """GroupObject.source -> the dialect whose gangs such objects are."""
 
+NOTHING = Manifest((), frozenset(), {}, ())
+
 
 class Question(Struct, frozen=True):
     """A cluster to plan on, and what its gangs are."""
@@ -56,10 +58,10 @@ class Question(Struct, frozen=True):
     offered: Mapping[str, frozenset[str]] = EMPTY
     finished: Mapping[GangKey, Counter[str]] = EMPTY
     """Gang -> phase -> its members that have finished, where the input tells."""
-    independent: Mapping[tuple[str, str], str] = EMPTY
-    """(namespace, name) of what looks like a gang -> why it is none."""
+    manifest: Manifest = NOTHING
+    """What was added."""
     added: frozenset[GangKey] = frozenset()
-    """Gangs with members from a manifest."""
+    """Gangs with members from it."""
 
 
 def of_records(records: Iterable[object], settings: Settings) -> Question:
@@ -88,12 +90,11 @@ def of_dump(dump: Dump, settings: Settings | None) -> Question:
 def with_manifest(question: Question, manifest: Manifest) -> Question:
     """Return the question with what a manifest adds. Raises InvalidInput, see with_added."""
     member_key = Resolver(question.settings.groups).member_key
-    fresh = (record for record in manifest.records if isinstance(record, Pod))
     return replace(
         question,
         snapshot=with_added(question.snapshot, manifest, member_key),
-        independent=manifest.independent,
-        added=frozenset(key for pod in fresh if (key := member_key(pod)) is not None),
+        manifest=manifest,
+        added=added_gangs(manifest, member_key),
     )
 
 
@@ -135,13 +136,7 @@ def find_gang(name: str | None, question: Question) -> GangKey:
     snapshot = question.snapshot
     living = sorted(snapshot.members)
     if name is None:
-        if len(question.added) == 1:
-            return next(iter(question.added))
-        found = ", ".join(map(str, sorted(question.added))) or "none"
-        why = "; ".join(question.independent.values())
-        raise InvalidInput(
-            f"the manifest adds {found}: name one gang with --gang" + (f" ({why})" if why else "")
-        )
+        return only_gang(question.added, question.manifest, "name one gang with --gang")
     empty = {
         GangKey(OBJECT_DIALECTS[source], namespace, group)
         for source, namespace, group in snapshot.groups
@@ -164,7 +159,7 @@ def find_gang(name: str | None, question: Question) -> GangKey:
             raise InvalidInput(f"several gangs are named {name!r}; there are: {_listed(matching)}")
     why = "".join(
         f"; {reason}"
-        for (space, job), reason in question.independent.items()
+        for (space, job), reason in question.manifest.independent.items()
         if job == last and (not namespace or space == namespace)
     )
     raise InvalidInput(f"no gang is named {name!r}; there are: {_listed(living)}{why}")

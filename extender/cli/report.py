@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from extender.cli.live import ANSWERED, BAD_INPUT, Server, add_target
-from extender.cli.live_command import STATUSES, answered
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
+from extender.cli.live import Declined, Server, add_target
+from extender.cli.live_command import answered
 from extender.model.errors import InvalidInput
 from extender.observe.file import MOST_BYTES
 from extender.observe.markdown import markdown
@@ -18,6 +19,12 @@ from extender.observe.page import page
 from extender.observe.weekly import choose, read, weekly
 
 FORMATS = ("markdown", "html", "json")
+ENFORCES = (
+    "no report: this server acts (mode: enforce), so there is nothing to compare with what "
+    "kube-scheduler did by itself. `decisions` lists what it did; ask a server with mode: observe "
+    "(docs/observe.md; --extender-namespace, --extender-selector or --url), or give the file that "
+    "one has written with --from FILE"
+)
 BY_SUFFIX = {".md": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
 
 
@@ -28,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         help="a week of observe mode: what was done, and what the extender would have done",
         description="Report one week of a server with mode: observe: what preemption did to gangs, "
         "beside what the extender would have done.",
-        epilog=STATUSES % "(not used)",
+        epilog=statuses("the server does not observe, so there is no report", server=True),
     )
     parser.add_argument(
         "--from",
@@ -53,7 +60,14 @@ def run(args: argparse.Namespace) -> int:
     if args.source is None:
 
         async def work(server: Server) -> int:
-            return _write(await server.ask("/debug/observe"), args)
+            try:
+                data = await server.ask("/debug/observe")
+            except Declined as problem:
+                if problem.status != 400:
+                    raise
+                print(ENFORCES, file=sys.stderr)
+                return NO
+            return _write(data, args)
 
         return answered(args, work)
     try:
@@ -83,4 +97,4 @@ def _write(data: bytes, args: argparse.Namespace) -> int:
             args.out.write_text(text, encoding="utf-8")
         except OSError as problem:
             raise InvalidInput(f"--out {args.out}: {problem.strerror}") from problem
-    return ANSWERED
+    return OK

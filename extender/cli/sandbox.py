@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from extender.cli import config
+from extender.cli.exit_statuses import BAD_INPUT, INTERRUPTED, statuses
+from extender.cli.numbers import positive
 from extender.model.errors import InvalidInput
 from extender.sandbox.command import run_sandbox, scenario_names
-
-BAD_INPUT = 2
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -23,6 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="Start an in-process API server subset, a small scheduler that speaks the "
         "extender protocol, and the real serve; play a scenario, tell what happens, and exit "
         "non-zero when a promise is broken. No cluster, no Docker, no network.",
+        epilog=statuses("an expectation or a promise is broken", ok="played, and all held"),
     )
     parser.add_argument(
         "scenario",
@@ -43,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--time-scale",
-        type=float,
+        type=positive,
         default=1.0,
         metavar="X",
         help="multiply grace periods and pauses of the scenario",
@@ -70,4 +71,4 @@ def run(args: argparse.Namespace) -> int:
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from extender.cli.live import ANSWERED, UNKNOWN, Server
-from extender.cli.live_command import add_live, answered, named
+from extender.cli.live import Server
+from extender.cli.live_command import NOBODY, add_live, answered, found_or_known, named
 from extender.cli.output import Part, Table, show
 from extender.gang.tell.standing import FLIGHT_STATES
 
@@ -20,7 +20,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "that are not gone yet.",
     )
     parser.add_argument("gang", nargs="?", metavar="GANG", help="only of this gang")
-    add_live(parser, one="no seat is held for this gang")
+    add_live(parser, one=NOBODY)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,9 +32,11 @@ def run(args: argparse.Namespace) -> int:
             for plan in await server.rows("reservations")
             if args.gang is None or named(plan["gang"], args.gang)
         ]
-        parts = [part for plan in found for part in _parts(plan)] or ["no seats are held"]
+        parts = [part for plan in found for part in _parts(plan)] or [
+            "no seats are held" + (f" for {args.gang!r}" if args.gang else "")
+        ]
         show(parts, {"reservations": found}, args.output)
-        return UNKNOWN if args.gang is not None and not found else ANSWERED
+        return await found_or_known(server, args.gang, found=bool(found))
 
     return answered(args, work)
 

@@ -33,9 +33,10 @@ from extender.cli import (
 )
 from extender.cli.console_source import console_source
 from extender.cli.debug_source import DebugView
+from extender.cli.exit_statuses import BAD_INPUT, OK, UNREACHED, statuses
 from extender.cli.grpc_side import GrpcSide
-from extender.cli.leaving import leave_behind
 from extender.cli.listener_rules import require_closed
+from extender.cli.process_end import leave_behind
 from extender.cli.replica import Replica
 from extender.cli.status_source import StatusSource, told_in_a_map
 from extender.cli.traces import Traces
@@ -70,6 +71,7 @@ from extender.server.tokens import Tokens
 from extender.verbs.leading import LeadersVerbs
 
 log = structlog.get_logger("serve")
+UNREACHABLE = " 3: the API server was not reached or refused what serve cannot do without."
 SWITCH_SECONDS = 0.0005
 """The interpreter changes threads this often when both want it. A plan is partly Python: at
 CPython's 5 ms a verb answered meanwhile waits as long for its turn, several times over."""
@@ -81,6 +83,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "serve",
         help="run the extender",
         description="Serve the extender verbs and act on gangs until SIGTERM or SIGINT.",
+        epilog=statuses(ok="stopped as told") + UNREACHABLE,
     )
     parser.add_argument("--config", type=Path, help="configuration (YAML)")
     parser.add_argument("--kubeconfig", help="default: in-cluster, else $KUBECONFIG")
@@ -118,8 +121,8 @@ def run(args: argparse.Namespace) -> int:
         leave_behind(0)
     except ExtenderError as problem:
         print(f"error: {problem}", file=sys.stderr)
-        return 2 if isinstance(problem, InvalidInput) else 1
-    return 0
+        return BAD_INPUT if isinstance(problem, InvalidInput) else UNREACHED
+    return OK
 
 
 async def serve(settings: Settings, kubeconfig: str | None) -> None:
@@ -186,7 +189,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             traces.running(),
             replica.running(stop),
             grpc.running(stop, verbs, replica, cache, health, metrics, load, tokens),
-            told_in_a_map(client, namespace, settings, replica.leadership, status),
+            told_in_a_map(client, namespace, settings, replica.leadership, status, days),
         ):
             await server.serve(stop)
 

@@ -19,6 +19,7 @@ from extender.console.gang_rows import ORDER, GangReader, GangRow
 from extender.console.worker import Crowded, Worker
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.status_map import StatusMap
+from extender.gang.tell.days import Days
 from extender.gang.tell.lately import Lately
 from extender.gang.tell.whole import GangSeen, PlanSeen, Said, Whole, text_of
 from extender.kube.api import KubeApi
@@ -116,14 +117,23 @@ class StatusSource:
 
 @contextlib.asynccontextmanager
 async def told_in_a_map(
-    client: KubeApi, records: str, settings: Settings, leadership: Leadership, source: StatusSource
+    client: KubeApi,
+    records: str,
+    settings: Settings,
+    leadership: Leadership,
+    source: StatusSource,
+    days: Days,
 ) -> AsyncIterator[None]:
-    """Keep the ConfigMap for the length of a block; ``records``: where plan records are kept."""
+    """Keep the ConfigMap for the length of a block; ``records``: where plan records are kept.
+
+    ``days`` are kept in it for the next leader."""
     status = settings.status
     if not status.name:
         yield
         return
-    written = StatusMap(client, status.namespace or records, status, leadership, source.text)
+    written = StatusMap(
+        client, status.namespace or records, status, leadership, source.text, days=days
+    )
     task = asyncio.create_task(written.run())
     try:
         yield

@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 
 from extender.cli import manifest
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK
 from extender.cli.live import NoAnswer, Server
 from extender.cli.live_command import add_live, answered
+from extender.cli.numbers import seconds
 from extender.cli.output import note, progress, show
 from extender.cli.plan_text import compared, document, told
 from extender.cli.question import Question, answer, find_gang, of_dump, ordered, with_manifest
 from extender.gang.plan.assemble import Dump
 from extender.model.errors import InvalidInput
 from extender.model.plan import Plan
-
-PLANNED, REFUSED = 0, 1
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -51,7 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=seconds,
         help="time for the search; 0 = until its work is done (default: the server's "
         "plan.seconds). SIGTERM or SIGINT ends it with the best plan so far",
     )
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         if args.gang is None and args.manifest is None:
             raise InvalidInput("give a manifest with -f, or a gang with --gang")
         asked.append(await _question(server))
-        return PLANNED
+        return OK
 
     status = answered(args, work)
     if not asked:
@@ -85,13 +85,13 @@ def run(args: argparse.Namespace) -> int:
             changed = None if other is None else answer(other, key, args.seconds)
     except InvalidInput as problem:
         print(f"error: {problem}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
     if other is not None and changed is not None:
         lines, values = compared(question, found, other, changed)
         show(lines, values, args.output)
-        return PLANNED if isinstance(changed, Plan) else REFUSED
+        return OK if isinstance(changed, Plan) else NO
     show(told(found), document(found), args.output)
-    return PLANNED if isinstance(found, Plan) else REFUSED
+    return OK if isinstance(found, Plan) else NO
 
 
 async def _question(server: Server) -> Question:

@@ -8,10 +8,12 @@ import sys
 from typing import Any
 
 from extender.cli.decisions import told
-from extender.cli.live import ANSWERED, UNKNOWN, Server
+from extender.cli.exit_statuses import NO, OK
+from extender.cli.live import Server
 from extender.cli.live_command import add_live, answered, named, namespace_of
 from extender.cli.output import Part, show
-from extender.cli.why_pod import story_of_evicted, story_of_pod
+from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
+from extender.cli.why_pod import story_of_pod
 from extender.gang.tell.story import Facts, Story, story_of_gang
 
 
@@ -21,7 +23,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "why",
         help="say why a pod or a gang waits or went, and what to do",
         description="Ask a running server about a pod or a gang: the reason, the decision behind "
-        "it and the next step. A pod that a plan evicted is found by the name it had.",
+        "it and the next step. Pods that a plan evicted and gangs that are gone are found by the "
+        "names they had, as long as the decision is kept.",
     )
     parser.add_argument(
         "name",
@@ -30,7 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("-n", "--namespace", help="namespace of the pod or gang")
     parser.add_argument("--short", action="store_true", help="without the decision's explanation")
-    add_live(parser, one="no pod or gang of this name is known")
+    add_live(
+        parser, one="no pod or gang of this name is known, and no decision that is kept names one"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
                 "there, or went before the decisions that are kept",
                 file=sys.stderr,
             )
-            return UNKNOWN
+            return NO
         parts = [part for story in found for part in _parts(story, short=args.short)]
         show(parts, {"stories": found}, args.output)
-        return ANSWERED
+        return OK
 
     return answered(args, work)
 
@@ -69,8 +74,9 @@ async def stories(server: Server, name: str, namespace: str | None) -> list[Stor
         if named(key, name) and namespace in (None, namespace_of(key)):
             story = story_of_gang(key, facts)
             found += [story] if story is not None else []
-    if not found and not is_key:
-        gone = story_of_evicted(space, last, facts)
+    if not found:
+        found = stories_of_gone_gangs(name, namespace, facts)
+        gone = None if is_key else story_of_evicted(space, last, facts)
         found += [gone] if gone is not None else []
     return found
 

@@ -1,8 +1,9 @@
-"""Why a pod waits, or why it went: reason, decision and next step. Pure."""
+"""Why a pod waits, or why it goes: reason, decision and next step. Pure."""
 
 from __future__ import annotations
 
 from extender.gang.plan.single import SINGLE
+from extender.gang.tell.leaving import after_eviction
 from extender.gang.tell.story import NEXT_BY_CODE, Facts, Obj, Story, story_of_gang
 
 
@@ -68,7 +69,7 @@ def _leaving(pod: Obj, facts: Facts) -> Story | None:
             f"it goes for {unit['preemptor']} (with {unit['unit']}; now: "
             f"{unit['left'][pod['uid']]}){error}",
             decision,
-            "nothing: its owner makes a new pod, which waits for room like any other",
+            f"nothing: it has its grace period; then {after_eviction([pod])}",
             _reason_of(pod, decision),
         )
     return None
@@ -114,32 +115,3 @@ def _single(subject: str, pod: Obj, facts: Facts) -> Story:
     return Story(
         subject, "waiting", why, next="`kubectl describe pod` says what kube-scheduler waits for"
     )
-
-
-def story_of_evicted(namespace: str | None, name: str, facts: Facts) -> Story | None:
-    """Return the story of a pod that is not there any more, None when no plan named it."""
-    for position, decision in enumerate(facts.decisions):
-        if decision["outcome"] != "plan":
-            continue
-        for victim in decision["victims"]:
-            if victim["name"] != name or namespace not in (None, victim["namespace"]):
-                continue
-            became = next(
-                (
-                    f"; that plan: {later['outcome']}, {later['message']}"
-                    for later in facts.decisions[:position]
-                    if later["gang"] == decision["gang"] and later["outcome"] != "plan"
-                ),
-                "",
-            )
-            with_it = f" of {victim['gang']}" if victim["gang"] else ""
-            return Story(
-                f"pod {victim['namespace']}/{name}",
-                "gone",
-                f"a victim for {decision['gang']} (priority {victim['priority']}{with_it}): "
-                f"{victim['reason']}{became}",
-                decision,
-                "its owner makes a new pod, which waits for room like any other"
-                + (f": `why {victim['gang']}`" if victim["gang"] else ""),
-            )
-    return None

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from extender.console.capture import Source
 from extender.gang.plan.what_if import find_gang
+from extender.gang.tell.what_ifs import WhatIf, WhatIfs
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.plan import Plan, Refusal
-from extender.verbs.what_ifs import WhatIf, WhatIfs
 
 MOST_MANIFEST = 1024 * 1024
 """Characters, as over gRPC."""
@@ -21,6 +21,7 @@ class Asked(Struct, frozen=True):
     """What a person asks."""
 
     gang: str
+    """"" for the one that the manifest adds."""
     manifest: str = ""
     priority: int | None = None
     min_count: int | None = None
@@ -54,8 +55,8 @@ class Asking:
         Raises InvalidInput for what is not understood, NotReady while gangs cannot be decided,
         TooManyAsked when others wait already.
         """
-        if not asked.gang:
-            raise InvalidInput("choose a gang, or name the one that the manifest adds", "gang")
+        if not asked.gang and not asked.manifest:
+            raise InvalidInput("choose a gang, or give a manifest that adds one", "gang")
         stale = self._source.stale()
         if stale is not None:
             raise NotReady(stale)

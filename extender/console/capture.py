@@ -17,6 +17,8 @@ from extender.model.objects import Pod
 from extender.model.plan import Hold, Plan, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.observe.file import Report
+from extender.observe.sums import Told
 
 
 class FlightSeen(Struct, frozen=True, kw_only=True):
@@ -55,6 +57,16 @@ class UnitSeen(Struct, frozen=True):
     error: str
 
 
+class Observed(Struct, frozen=True, kw_only=True):
+    """What schedulers did, and what would have been done, where nothing is done by us."""
+
+    report: Report
+    waiting: tuple[Told, ...]
+    """Those with most to tell of the gangs that wait now."""
+    kept: bool
+    """What was seen outlives the process."""
+
+
 class Capture(Struct, frozen=True, kw_only=True):
     """One moment."""
 
@@ -68,13 +80,17 @@ class Capture(Struct, frozen=True, kw_only=True):
     days: tuple[Day, ...] = ()
     """The last month, oldest first."""
     counted_since: float = 0.0
-    """Wall clock before which ``days`` know nothing: the start of the process."""
+    """Wall clock before which ``days`` know nothing."""
+    days_last: bool = False
+    """They outlive the process."""
     replayable: frozenset[int] = frozenset()
     """Generations whose questions are kept whole, to be downloaded."""
     suspended: Mapping[str, str] = {}
     """Gang -> why no plan is made for it, and until when."""
     problems: tuple[str, ...] = ()
     """Why verbs are not answered now."""
+    observed: Observed | None = None
+    """None where the process acts."""
 
 
 class Source(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from extender.console import (
     view_decisions,
     view_gang,
     view_gangs,
+    view_observed,
     view_what_if,
 )
 from extender.console.asking import (
@@ -32,12 +33,13 @@ from extender.console.capture import Source
 from extender.console.events import Events
 from extender.console.files import files
 from extender.console.headers import ALWAYS, EVENTS, FOR_EVER, HTML, NOT_KEPT
+from extender.console.missing import Missing
 from extender.console.picture import Picture
 from extender.console.query import Query
 from extender.console.renderings import Rendering, Renderings, rendering
 from extender.console.templating import environment
-from extender.console.view_gang import Missing
 from extender.console.worker import Crowded, Worker
+from extender.gang.tell.what_ifs import TooManyAsked
 from extender.model.errors import InvalidInput, NotReady
 from extender.server.answers import (
     CLOSE,
@@ -51,7 +53,6 @@ from extender.server.answers import (
 )
 from extender.server.budget import BudgetSpent
 from extender.server.pages import PREFIX, Visit
-from extender.verbs.what_ifs import TooManyAsked
 
 MOST_BODY: Final = 3 * MOST_MANIFEST + 16 * 1024
 """Bytes of a form: each character of a manifest may take three."""
@@ -78,6 +79,7 @@ class Console:
             "decisions": ("decisions.html", view_decisions.decisions),
             "cluster": ("cluster.html", view_cluster.cluster),
             "node": ("node.html", self._node),
+            "observed": ("observed.html", view_observed.observed),
             "what-if": ("what_if.html", self._form),
         }
 

@@ -147,6 +147,7 @@ def light_decision(decision: Decision) -> dict[str, object]:
     return {
         "gang": decision.gang,
         "outcome": str(decision.outcome),
+        "verb": str(decision.verb),
         "code": decision.code,
         "message": decision.message,
         "time": decision.time,

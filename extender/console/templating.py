@@ -54,6 +54,7 @@ def environment() -> Environment:
         "STATES": words.STATES,
         "NAMES": words.NAMES,
         "OUTCOMES": words.OUTCOMES,
+        "ENDS": words.ENDS,
         "SIGNS": words.SIGNS,
     }
     return made

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from extender.console import words
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.gang import Gang
 
 MOST_MOMENTS = 60
@@ -38,7 +38,7 @@ def timeline(gang: Gang | None, name: str, decisions: Iterable[Decision]) -> lis
                     Moment(
                         decision.time,
                         "evicted",
-                        f"{len(mine)} of its pods chosen as victims",
+                        f"{len(mine)} of its pods {_chosen(decision)} as victims",
                         f"for {decision.gang}: {mine[0].reason}",
                     )
                 )
@@ -55,6 +55,10 @@ def _of(decision: Decision) -> Moment:
         decision.explanation,
         decision.generation,
     )
+
+
+def _chosen(decision: Decision) -> str:
+    return "would be chosen" if decision.verb is Verb.OBSERVE else "chosen"
 
 
 def _of_pods(gang: Gang) -> list[Moment]:

@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from extender.console import words
 from extender.console.bars import columns_for, crosses, rings, squares
+from extender.console.missing import Missing
 from extender.console.month import month
 from extender.console.node_uses import NodeUse, grouped
 from extender.console.paging import page_of
 from extender.console.picture import Picture
 from extender.console.query import Query
-from extender.console.view_gang import Missing
 from extender.groups.resolver import Resolver
 from extender.model.objects import GangKey, Pod
 

@@ -17,6 +17,8 @@ PAGE = 30
 BINS = 60
 MOST_LINES = 24
 KINDS = ("plan", "done", "refusal", "gave-up", "broken", "in-part")
+OBSERVED = ("plan", "refusal", "observed")
+"""Where nothing is done."""
 
 
 def decisions(picture: Picture, query: Query) -> dict[str, Any]:
@@ -30,12 +32,13 @@ def decisions(picture: Picture, query: Query) -> dict[str, Any]:
         and (not text or text in one.gang.lower() or text in one.message.lower())
         and (not victim or _hits(one, victim))
     ]
+    kinds = OBSERVED if picture.capture.observed is not None else KINDS
     page = page_of(found, query.page(), PAGE)
     return {
         "text": query.text("q"),
         "outcome": outcome if outcome in words.OUTCOMES else "",
         "victim": victim,
-        "kinds": {kind: sum(one.outcome == kind for one in kept) for kind in KINDS},
+        "kinds": {kind: sum(one.outcome == kind for one in kept) for kind in kinds},
         "page": page,
         "entries": [_entry(one) for one in page.items],
         "replayable": picture.capture.replayable,

@@ -15,13 +15,15 @@ from extender.console.gang_rows import (
     light_decision,
     light_flight,
 )
+from extender.console.missing import Missing
 from extender.console.paging import page_of
 from extender.console.picture import Picture
 from extender.console.plan_parts import PlanParts, plan_parts
 from extender.console.query import Query
 from extender.console.timeline import timeline
+from extender.console.view_observed import beside
 from extender.gang.plan.what_if import find_gang
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.gang.tell.standing import described
 from extender.gang.tell.story import Facts, story_of_gang
 from extender.model.errors import InvalidInput
@@ -29,10 +31,6 @@ from extender.model.gang import Gang
 
 PAGE = 50
 MOST_LINES = 24
-
-
-class Missing(Exception):  # noqa: N818 - reads as the condition it is
-    """There is no such thing; its text says what was looked for."""
 
 
 class Shown(Struct, frozen=True):
@@ -73,6 +71,7 @@ def gang(picture: Picture, reader: GangReader, query: Query) -> dict[str, Any]:
         "held": dict(flight.seats) if flight is not None else {},
         "replayable": capture.replayable,
         "suspended": capture.suspended.get(name, ""),
+        "beside": beside(capture.observed, name),
     }
 
 
@@ -126,7 +125,15 @@ def _story(
                 "waitsFor": [msgspec.to_builtins(victim) for victim in flight.waits],
             }
         )
-    units = [{"unit": unit.name, "plan": unit.plan, "error": unit.error} for unit in capture.units]
+    units = [
+        {
+            "unit": unit.name,
+            "preemptor": unit.preemptor,
+            "plan": unit.plan,
+            "error": unit.error,
+        }
+        for unit in capture.units
+    ]
     return story_of_gang(str(found.key), Facts([described(found)], flights, units, told))
 
 
@@ -149,4 +156,5 @@ def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:
     if made is None:
         return None
     parts = plan_parts(made.seats, made.victims, made.waits_for, made.costs, made.proof)
-    return Shown(parts, "Its last plan", made.proof, made.time, made.generation)
+    title = "What would be done" if made.verb is Verb.OBSERVE else "Its last plan"
+    return Shown(parts, title, made.proof, made.time, made.generation)

@@ -67,6 +67,14 @@ OUTCOMES = {
 }
 
 
+ENDS = {
+    "waiting": "still waits",
+    "whole": "has its quorum",
+    "gone": "gone without it",
+}
+"""How an observed gang's waiting ended."""
+
+
 def level_words(level: str) -> str:
     """Return what a cost level counts."""
     kind, at, priority = level.partition("@")

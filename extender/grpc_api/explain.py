@@ -11,7 +11,7 @@ from msgspec import Struct
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.grpc_api.calls import Answered, Call, parsed
-from extender.grpc_api.messages import decision, reference, victim
+from extender.grpc_api.messages import decision, reference, victim, ways
 from extender.grpc_api.source import Source
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
@@ -136,11 +136,13 @@ class ExplainCalls:
         if isinstance(known, Refusal):
             answer.state = State.STATE_REFUSED
             answer.reasons.extend((known.message, *known.details))
+            answer.ways.extend(ways(known.ways))
             return
         last = next((made for made in self._source.decisions if made.gang == str(gang.key)), None)
         if last is not None and last.outcome is Outcome.REFUSAL:
             answer.state = State.STATE_REFUSED
             answer.reasons.extend((last.message, *last.explanation))
+            answer.ways.extend(ways(last.ways))
             return
         answer.state = State.STATE_UNDECIDED
         answer.reasons.extend(gang.problems)

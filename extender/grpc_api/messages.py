@@ -84,6 +84,18 @@ def gang_plan(found: model.Plan) -> types_pb2.GangPlan:
     )
 
 
+def ways(found: Iterable[model.Way]) -> list[types_pb2.Way]:
+    """Return what would change a refusal."""
+    return [
+        types_pb2.Way(
+            text=each.text,
+            priority=None if each.priority is None else int32(each.priority),
+            min_count=None if each.min_count is None else int32(each.min_count),
+        )
+        for each in found
+    ]
+
+
 def refusal(found: model.Refusal) -> types_pb2.Refusal:
     """Return a refusal."""
     return types_pb2.Refusal(
@@ -92,6 +104,7 @@ def refusal(found: model.Refusal) -> types_pb2.Refusal:
         message=found.message,
         details=found.details,
         generation=max(0, found.generation),
+        ways=ways(found.ways),
     )
 
 
@@ -114,6 +127,7 @@ def decision(found: decisions.Decision) -> types_pb2.Decision:
         explanation=found.explanation,
         generation=max(0, found.generation),
         took=seconds(found.seconds),
+        ways=ways(found.ways),
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from extender.gang.plan.what_if import find_gang
+from extender.gang.tell.what_ifs import WhatIf, WhatIfs
 from extender.grpc_api.calls import Answered, Call, parsed
 from extender.grpc_api.messages import gang_plan, made, refusal
 from extender.grpc_api.source import Source
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.plan import Refusal
 from extender.pb.podgroup.v1 import plan_pb2
-from extender.verbs.what_ifs import WhatIf, WhatIfs
 
 MOST_MANIFEST = 1024 * 1024
 """Characters. YAML is read at about a megabyte a second."""
@@ -27,8 +27,8 @@ class PlanCalls:
     async def plan(self, data: bytes, call: Call) -> Answered:
         """Return what would be planned now."""
         asked = parsed(plan_pb2.PlanRequest, data)
-        if not asked.gang:
-            raise InvalidInput("is missing", "gang")
+        if not asked.gang and not asked.manifest:
+            raise InvalidInput("is missing, and no manifest adds one", "gang")
         if len(asked.manifest) > MOST_MANIFEST:
             raise InvalidInput(f"is longer than {MOST_MANIFEST} characters", "manifest")
         self._source.require_ready()

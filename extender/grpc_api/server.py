@@ -12,6 +12,7 @@ from uuid import uuid4
 import grpc
 import structlog
 
+from extender.gang.tell.what_ifs import WhatIfs
 from extender.groups.markers import gang_keys
 from extender.grpc_api import health, reflecting
 from extender.grpc_api.calls import Calls, Handler
@@ -29,7 +30,6 @@ from extender.model.grpc_address import parse
 from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, watch_pb2
 from extender.server.review_turns import MOST_WAITING
 from extender.server.tokens import AT_ONCE
-from extender.verbs.what_ifs import WhatIfs
 
 FILES = (extender_pb2, plan_pb2, watch_pb2)
 """Generated modules with services."""

@@ -24,12 +24,12 @@ import time
 import grpc
 import structlog
 
+from extender.gang.tell.what_ifs import TooManyAsked
 from extender.grpc_api.reading import Limits, MessageLate, NoRoom
 from extender.grpc_api.rights import Denied, NotAllowed, TurnedOff
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.server.metrics import Metrics
 from extender.server.seldom import Seldom
-from extender.verbs.what_ifs import TooManyAsked
 
 Code = grpc.StatusCode
 SHOWN = 1000

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+LONGEST_HORIZON = 7 * 24 * 3600.0
+"""Whoever looks further ahead keeps room for gangs that nobody waits for any more."""
+
 
 class FairnessSettings(
     Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
@@ -14,12 +17,18 @@ class FairnessSettings(
     """Whether a gang that has waited long enough gets a booked start. Off: whoever may make pods
     of a priority may keep room idle for a gang of that priority (docs/fairness.md)."""
     patience_seconds: float = 300.0
-    """For how long a gang has to have waited, since its last member was made."""
+    """For how long a gang has to have waited: since it is complete, and no gate holds it."""
     booked_per_domain: int = 1
     """Gangs booked at a time on nodes that more than one of them could use."""
+    booked_per_namespace: int = 1
+    """Gangs of one namespace that are booked at a time."""
     idle_share: float = 0.5
-    """Where the end of a pod that is waited for is not sure: the most of a resource of the whole
-    cluster that may stand idle for one booked gang. A gang that could need more is not booked."""
+    """The most of a resource of the whole cluster that may stand idle for all booked gangs
+    together. A gang with which it could be more is not booked."""
+    namespace_idle_share: float = 0.5
+    """The same for those of one namespace."""
+    horizon_seconds: float = 21_600.0
+    """Ends further away than this count as not known, and no gang keeps its place for longer."""
     min_runtime_seconds: dict[str, float] = field(default_factory=dict)
     """Priority class -> pods of it that started less than this ago are never victims; the
     others are ruled by plan.minRuntimeSeconds."""
@@ -31,7 +40,13 @@ def problems_of(fairness: FairnessSettings) -> list[str]:
     rules = (
         (f.patience_seconds >= 1, "fairness.patienceSeconds must be at least 1"),
         (f.booked_per_domain >= 1, "fairness.bookedPerDomain must be at least 1"),
+        (f.booked_per_namespace >= 1, "fairness.bookedPerNamespace must be at least 1"),
         (0 <= f.idle_share <= 1, "fairness.idleShare must be 0..1"),
+        (0 <= f.namespace_idle_share <= 1, "fairness.namespaceIdleShare must be 0..1"),
+        (
+            60 <= f.horizon_seconds <= LONGEST_HORIZON,
+            f"fairness.horizonSeconds must be 60..{LONGEST_HORIZON:g}",
+        ),
         *(
             (
                 bool(name) and seconds >= 0,

@@ -179,6 +179,11 @@ class Pod(Struct, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
     @property
+    def controller(self) -> str:
+        """KIND/NAME of the owner that makes another pod in its place, "" without one."""
+        return f"{self.owner.kind}/{self.owner.name}" if self.owner is not None else ""
+
+    @property
     def finished(self) -> bool:
         """Whether the pod holds nothing any more."""
         return self.phase in FINISHED_PHASES

@@ -45,6 +45,8 @@ class Victim(Struct, frozen=True, gc=False):
     """Why this pod: "holds room on a seat's node" or "its gang goes whole"."""
     unit: str = ""
     """What goes together with it: its gang key as text when that goes whole, "" alone."""
+    owner: str | None = None
+    """KIND/NAME of what makes another pod in its place, "" for nobody, None where not known."""
 
 
 class Cost(Struct, frozen=True, gc=False):

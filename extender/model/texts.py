@@ -21,6 +21,11 @@ def cut(text: str, most: int = MOST_BYTES) -> str:
     return data[: most - len(END)].decode(errors="ignore") + END
 
 
+def one_reason(text: str) -> str:
+    """Return a text as one entry of a list that kube-scheduler makes, with commas between."""
+    return cut(text.replace(", ", "; "))
+
+
 LAST: Final = 253_402_300_799.0
 """9999-12-31T23:59:59Z, in seconds since the epoch."""
 

@@ -138,6 +138,10 @@ class Observer:
         for candidate in candidates.values():
             self._preemptions.asked(pod, candidate.uids)
 
+    def masks(self, gang: Gang, snapshot: Snapshot) -> Masks:
+        """Return which nodes are known to be refused to members by what is not modelled."""
+        return self._evidence.masks(gang, snapshot.nodes)
+
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of one pod event (None: it did not, or does not, exist)."""
         if not self._begun:

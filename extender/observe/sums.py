@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final
 
 from msgspec import Struct, field
@@ -103,6 +104,10 @@ class Week(Struct):
     left_out: int = 0
     """Gangs that are counted and not among ``gangs``."""
 
+    def copied(self) -> Week:
+        """Return the week as it is now; what is told of gangs that are over does not change."""
+        return Week(self.start, [copy(day) for day in self.days], list(self.gangs), self.left_out)
+
     @property
     def sums(self) -> Sums:
         """Return the days' sum."""
@@ -127,9 +132,12 @@ class Ledger:
         """Oldest first."""
         self.total = Sums()
         """Since the start of this process."""
+        self.version = 0
+        """Grows with whatever is counted or told."""
 
     def count(self, wall: float, **amounts: float) -> None:
         """Add to the sums of the day in which ``wall`` lies."""
+        self.version += 1
         week = self._week(wall)
         day = week.days[min(6, max(0, int((wall - week.start) // DAY)))]
         for sums in (day, self.total):
@@ -138,6 +146,7 @@ class Ledger:
 
     def tell(self, wall: float, told: Told) -> None:
         """Keep what became of one gang, if there is more to tell of it than of others."""
+        self.version += 1
         week = self._week(wall)
         week.gangs.append(told)
         if len(week.gangs) > self._most_gangs:

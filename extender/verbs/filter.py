@@ -16,7 +16,7 @@ from extender.gang.tell.decisions import Verb
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.model.plan import Code, Refusal
-from extender.model.texts import cut
+from extender.model.texts import cut, one_reason
 from extender.verbs.asked import Asked
 from extender.verbs.context import Context
 from extender.wire.filter import FilterArgs, FilterResult
@@ -69,7 +69,7 @@ class Filter:
         if answer.code is Code.STALE:
             return FilterResult(node_names=[], error=cut(answer.message))
         context.samples.withhold(pod.uid)
-        return hold_back(names, f"{answer.gang}: {answer.message}")
+        return hold_back(names, f"{answer.gang}: {_in_short(answer)}")
 
     def _seated(self, flight: Flight, pod: Pod, told: Pod, names: list[str]) -> FilterResult:
         seat = flight.seats.get(pod.uid)
@@ -118,7 +118,7 @@ class Filter:
             if why is None:
                 spare.offered(pod, name)  # counts for others
             else:
-                refused[name] = cut(why)
+                refused[name] = one_reason(why)
         kept = [name for name in names if name not in refused] if refused else names
         self._offer(pod, kept)
         if refused:
@@ -158,6 +158,14 @@ def _nominated_only(names: list[str], pod: Pod, told: Pod) -> bool:
     return len(names) == 1 and names[0] in (pod.nominated, told.nominated)
 
 
+def _in_short(refusal: Refusal) -> str:
+    """Return why there is no seat. What lacks, in numbers, is told in an event: they change with
+    every pod that comes or goes, and a message that changes writes the pod each time."""
+    if refusal.code is Code.INFEASIBLE:
+        return refusal.message.partition(": ")[0]
+    return refusal.message
+
+
 def _waits_for(flight: Flight) -> str:
     """Return in words what a plan waits for before its seats are open."""
     left = len(flight.victims) + len(flight.waits)
@@ -170,4 +178,6 @@ def _waits_for(flight: Flight) -> str:
 
 def hold_back(names: list[str], reason: str) -> FilterResult:
     """Return an answer that keeps the pod off all of ``names``."""
-    return FilterResult(node_names=[], failed_and_unresolvable=dict.fromkeys(names, cut(reason)))
+    return FilterResult(
+        node_names=[], failed_and_unresolvable=dict.fromkeys(names, one_reason(reason))
+    )

@@ -95,15 +95,30 @@ async def test_a_gang_in_flight(live: Live, tmp_path: Path) -> None:
         while "gone" not in (await live.ask("why", "low-0", "--short"))[1]:
             await asyncio.sleep(0.05)
     status, out, _ = await live.ask("why", "team/low-0", "--short")
-    assert "a victim for pod-group:team/high (priority 1 of pod-group:team/low)" in out
-    assert "next: its owner makes a new pod" in out
+    assert "a victim for pod-group:team/high at 2" in out
+    assert " (priority 1 of pod-group:team/low)" in out
+    assert "next: it has no owner, so nobody makes another" in out
     assert "why pod-group:team/low" in out
+    status, out, _ = await live.ask("why", "low", "--short")
+    assert "gang pod-group:team/low: leaving" in out
+    assert "create the members" not in out
+    assert "leaving" in (await live.ask("gangs", "low"))[1]
 
     status, out, _ = await live.ask("why", "pod-group:team/high", "-o", "yaml")
     story = yaml.safe_load(out)["stories"][0]
     assert story["state"] == "waiting"
     assert story["decision"]["proof"] == "optimal"
     assert json.loads((await live.ask("seats", "-o", "json"))[1])["reservations"]
+
+    for i in range(1, 4):
+        await live.client.delete(f"/api/v1/namespaces/team/pods/low-{i}", grace=0)
+    async with asyncio.timeout(60):
+        while "gone" not in (await live.ask("why", "low", "--short"))[1]:
+            await asyncio.sleep(0.05)
+    status, out, _ = await live.ask("why", "low", "--short")
+    assert status == 0
+    assert "4 of its pods went at 2" in out
+    assert "for pod-group:team/high" in out
 
 
 async def test_a_gang_that_is_refused_and_one_that_is_incomplete(live: Live) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from extender.cli import documents
-from extender.console.capture import Capture, FlightSeen, Source
+from extender.console.capture import Capture, FlightSeen, Observed, Source
 from extender.console.console import Console
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
@@ -50,6 +50,7 @@ class Stage:
         self.flights: list[FlightSeen] = []
         self.holds: list[Hold] = []
         self.problems: tuple[str, ...] = ()
+        self.observed: Observed | None = None
         self.generation = 1
 
     def node(self, name: str, zone: str, gpus: int = 8, *, closed: bool = False) -> None:
@@ -212,6 +213,7 @@ class Stage:
             counted_since=self.days.since,
             replayable=frozenset({1}) if self.decisions else frozenset(),
             problems=self.problems,
+            observed=self.observed,
         )
 
     def console(self) -> Console:

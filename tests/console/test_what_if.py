@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from extender.console import asking
+from extender.gang.tell.what_ifs import TooManyAsked
 from extender.model.cost_order import ORDERS
-from extender.verbs.what_ifs import TooManyAsked
 from tests.console.reading import Read
 from tests.console.site import Site, serving
 from tests.console.stage import Stage
@@ -117,6 +117,7 @@ async def test_planners_of_other_orders_do_not_pile_up(web: aiohttp.ClientSessio
 async def test_manifest(site: Site, web: aiohttp.ClientSession) -> None:
     text = await ask(web, site, gang="new", manifest=MANIFEST)
     assert "The answer 4 pods evicted in 1 unit, 2 seats" in text
+    assert "The answer 4 pods evicted in 1 unit, 2 seats" in await ask(web, site, manifest=MANIFEST)
     text = await ask(web, site, gang="new", manifest=MANIFEST, priority="1")
     assert "It would not run any more." in text
 

@@ -84,7 +84,12 @@ class Stream:
         self._book = Book()
         self._state = self._look()
         self._bookings = Bookings(
-            FairnessSettings(booking=booking, patience_seconds=PATIENCE, idle_share=1.0),
+            FairnessSettings(
+                booking=booking,
+                patience_seconds=PATIENCE,
+                idle_share=1.0,
+                namespace_idle_share=1.0,
+            ),
             self._book,
             Clocks(monotonic=lambda: float(self.now), wall=lambda: NOW + self.now),
             lambda: self._state,

@@ -2,118 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import Book
-from extender.gang.act.bookings import FAILED_SECONDS, Bookings
-from extender.gang.act.clocks import Clocks
+from extender.gang.act.booking_pace import FAILED_SECONDS
 from extender.gang.act.planner_thread import Overran
-from extender.gang.plan.planner import Planner
-from extender.gang.plan.question import GangQuestion
-from extender.groups.resolver import Resolver
-from extender.model.fairness import FairnessSettings
-from extender.model.gang import Gang
-from extender.model.objects import GangKey, GroupObject, Node, Pod, PodShape
-from extender.model.plan import Code, Hold, Plan, Refusal
-from extender.model.settings import Settings
-from extender.model.snapshot import Snapshot
-from tests.gang.world import NOW, gang_key, group, node, pod, snapshot
-
-
-class Desk:
-    """Bookings over a cluster of nodes that batch pods fill; all its gangs were refused."""
-
-    def __init__(self, nodes: Iterable[Node], pods: Iterable[Pod], **settings: float) -> None:
-        self.nodes = list(nodes)
-        self.pods = list(pods)
-        self.groups: list[GroupObject] = []
-        self.seconds = 0.0
-        self.asked: list[GangKey] = []
-        self.failed: list[str] = []
-        self.beats = 0
-        self.search_seconds = 0.0
-        """For how long the planner works on a question."""
-        self.unreadable: set[str] = set()
-        """Gangs that cannot be resolved."""
-        self.meanwhile: Callable[[], None] = lambda: None
-        """Called while the planner works."""
-        self._generation = 0
-        self._resolver = Resolver(Settings().groups)
-        self._planner = Planner(Settings(), self._resolver)
-        self.book = Book()
-        self.state = self.look()
-        wanted = {"patience_seconds": 1.0, "idle_share": 1.0, **settings}
-        self.bookings = Bookings(
-            FairnessSettings(booking=True, **wanted),  # type: ignore[arg-type]
-            self.book,
-            Clocks(monotonic=lambda: self.seconds, wall=lambda: NOW + self.seconds),
-            lambda: self.state,
-            self.resolve,
-            lambda key: Refusal(gang=key, code=Code.INFEASIBLE, message="it fits nowhere"),
-            self.search,
-            beat=self.beat,
-            failed=lambda key, error: self.failed.append(f"{key.name}: {error}"),
-        )
-
-    def beat(self) -> None:
-        self.beats += 1
-
-    def look(self) -> Snapshot:
-        """The cluster as it is now."""
-        self._generation += 1
-        self.state = snapshot(
-            self.nodes,
-            self.pods,
-            self.groups,
-            generation=self._generation,
-            now=NOW + self.seconds,
-        )
-        return self.state
-
-    def resolve(self, key: GangKey) -> Gang:
-        if key.name in self.unreadable:
-            raise ValueError("unreadable")
-        return self._resolver.resolve(key, self.state)
-
-    async def search(self, gang: Gang, state: Snapshot, holds: tuple[Hold, ...]) -> Plan | Refusal:
-        self.asked.append(gang.key)
-        self.seconds += self.search_seconds
-        answer = self._planner.plan(GangQuestion(gang, state, holds))
-        self.meanwhile()
-        return answer
-
-    def gang(self, name: str, count: int, priority: int, zone: str = "") -> None:
-        """A gang whose members need a whole node each; ``zone``: of those with that label."""
-        shape = PodShape(node_selector=(("zone", zone),)) if zone else None
-        self.groups.append(group(name, count, priority=priority))
-        self.pods += [
-            pod(f"{name}-{i}", group=name, priority=priority, shape=shape) for i in range(count)
-        ]
-        self.look()
-
-    async def round(self, seconds: float = 0.0) -> None:
-        """One round, after so long."""
-        self.seconds += seconds
-        self.look()
-        await self.bookings.round([gang_key(each.name) for each in self.groups])
-
-    @property
-    def booked(self) -> set[str]:
-        told = self.bookings.describe()
-        return {each["gang"].split("/")[-1] for each in told if each["booked"]}
-
-
-def batch(name: str, on: str, **how: object) -> Pod:
-    """A pod that is made to end, nobody knows when, and that no gang here may evict."""
-    return replace(pod(name, on=on, priority=9, cpu=4), **how)
-
-
-def full(count: int, **how: object) -> tuple[list[Node], list[Pod]]:
-    nodes = [node(f"n{i}", labels={"zone": "even" if i % 2 == 0 else "odd"}) for i in range(count)]
-    return nodes, [batch(f"b{i}", f"n{i}", **how) for i in range(count)]
+from tests.gang.desk import Desk, batch, full
+from tests.gang.world import NOW, gang_key, node, pod
 
 
 async def test_who_cannot_be_booked_displaces_nobody() -> None:
@@ -167,7 +64,7 @@ async def test_nobody_makes_way_where_one_of_them_is_not_less_urgent() -> None:
 
 
 async def test_an_enforced_end_stays_sure_where_an_earlier_one_is_likely() -> None:
-    desk = Desk(*full(2, limit=5000), idle_share=0.2)
+    desk = Desk(*full(2, limit=5000))
     desk.bookings.run_times.ended(pod("q", on="n0", started=NOW - 600), NOW)
     desk.gang("big", 2, 5)
     await desk.round()

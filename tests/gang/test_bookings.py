@@ -16,7 +16,13 @@ from extender.model.snapshot import Snapshot
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import NOW, pod
 
-TURN = replace(FAST, fairness=FairnessSettings(booking=True, patience_seconds=1.0, idle_share=1.0))
+DAY = 86_400.0
+TURN = replace(
+    FAST,
+    fairness=FairnessSettings(
+        booking=True, patience_seconds=1.0, idle_share=1.0, namespace_idle_share=1.0
+    ),
+)
 
 
 async def batch(
@@ -267,14 +273,16 @@ async def test_a_gang_is_not_suspended_for_a_search_for_its_booked_start(
 def test_a_pod_says_when_it_ends() -> None:
     times = RunTimes()
     running = pod("p", on="n0", started=NOW - 100)
-    assert end_of(running, NOW, times) == End(None)
-    assert end_of(replace(running, endless=True), NOW, times) is None
-    assert end_of(replace(running, limit=300), NOW, times) == End(NOW + 230, by=NOW + 230)
+    assert end_of(running, NOW, times, DAY) == End(None)
+    assert end_of(replace(running, endless=True), NOW, times, DAY) is None
+    assert end_of(replace(running, limit=300), NOW, times, DAY) == End(NOW + 230, by=NOW + 230)
     said = {"podgroup-extender.io/expected-run-seconds": "150"}
-    assert end_of(replace(running, annotations=said), NOW, times) == End(NOW + 50)
-    assert end_of(replace(running, annotations=said), NOW + 60, times) == End(None), "it is late"
+    assert end_of(replace(running, annotations=said), NOW, times, DAY) == End(NOW + 50)
+    assert end_of(replace(running, annotations=said), NOW + 60, times, DAY) == End(None), (
+        "it is late"
+    )
     times.ended(pod("q", on="n0", started=NOW - 500), NOW)
-    assert end_of(running, NOW, times) == End(NOW + 400)
-    assert end_of(replace(running, limit=9000), NOW, times) == End(NOW + 400, by=NOW + 8930), (
+    assert end_of(running, NOW, times, DAY) == End(NOW + 400)
+    assert end_of(replace(running, limit=9000), NOW, times, DAY) == End(NOW + 400, by=NOW + 8930), (
         "that an earlier end is likely takes nothing from the limit"
     )

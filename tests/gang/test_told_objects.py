@@ -94,6 +94,7 @@ async def test_a_waiting_member_has_one_reason_for_all_nodes(rig: Rig) -> None:
     assert result.node_names == []
     (why,) = set(result.failed_and_unresolvable.values())
     assert why.startswith("pod-group:default/high: seat on n")
+    assert ", " not in why, "kube-scheduler sets reasons apart by that"
     await rig.pod("alone-0", cls="top", group="nowhere")
     result = await rig.filter("alone-0", "n0", "n1")
     (why,) = set(result.failed_and_unresolvable.values())

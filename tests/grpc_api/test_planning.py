@@ -16,11 +16,11 @@ import grpc
 import pytest
 
 from extender.gang.act.planner_thread import THREADS
+from extender.gang.tell import what_ifs
 from extender.model.objects import GangKey
 from extender.model.plan import Code as RefusalCode
 from extender.model.plan import Refusal
 from extender.pb.podgroup.v1 import plan_pb2, types_pb2
-from extender.verbs import what_ifs
 from tests.gang.rig import Rig
 from tests.grpc_api.site import Callers, Site, calling, serving_rig
 from tests.grpc_api.test_calls import refused
@@ -127,6 +127,37 @@ async def test_a_manifest_is_read_as_the_command_line_reads_it(one: One) -> None
     assert "no gang is named 'train'" in text
     answer = await one.plan("set", JOB_SET)
     assert {each.pod.name for each in answer.plan.seats} == {"set-w-0-0", "set-w-1-0"}
+
+
+async def test_the_one_gang_of_a_manifest_need_not_be_named(one: One) -> None:
+    assert await one.plan("", MANIFEST) == await one.plan("new", MANIFEST)
+    code, text = await refused(one.plan("", f"{MANIFEST}---{JOB_SET}"))
+    assert code is Code.INVALID_ARGUMENT
+    assert "pod-group:default/new: name the one that is meant" in text
+    code, text = await refused(one.plan("", "kind: Pod\nmetadata: {name: alone}\nspec: {}"))
+    assert code is Code.INVALID_ARGUMENT
+    assert "the manifest adds no gang with pods" in text
+
+
+async def test_what_would_change_a_refusal_is_told(one: One) -> None:
+    """By Plan, and by Explain of what was refused; as numbers where there are some to ask with."""
+    larger = MANIFEST.replace("minCount: 2", "minCount: 3").replace(
+        "parallelism: 2", "parallelism: 3"
+    )
+    refusal = (await one.plan("new", larger)).refusal
+    assert refusal.code == "infeasible"
+    assert any(way.min_count == 2 for way in refusal.ways)
+    assert all(way.HasField("min_count") is (way.min_count > 0) for way in refusal.ways)
+    urgent = (await one.plan("new", MANIFEST.replace("high", "low"))).refusal
+    assert [way.priority for way in urgent.ways if way.HasField("priority")] == [2]
+    assert all(way.text for way in (*refusal.ways, *urgent.ways))
+
+    await one.rig.gang("big", 3, "high")
+    await one.rig.preempt("big-0")
+    explained = await one.explain_gang("big")
+    assert explained.state == State.STATE_REFUSED
+    assert any(way.min_count == 2 for way in explained.ways)
+    assert list(explained.decisions[0].ways) == list(explained.ways)
 
 
 async def test_a_gang_that_exists_and_one_that_needs_nothing(one: One) -> None:
@@ -284,7 +315,9 @@ async def test_questions_queue_up_to_a_bound(one: One, endless: type[Endless]) -
     async with asyncio.timeout(60):
         while one.site.server._what_ifs._asked:
             await asyncio.sleep(0.005)
-    answer = await one.plan("low", timeout=3.0)
+    request = plan_pb2.PlanRequest(gang="low")
+    request.search_time.FromMilliseconds(100)
+    answer = await one.callers.plan.Plan(request, timeout=60)
     assert answer.refusal.message == "cut", "room again, as soon as the thread is through"
 
 

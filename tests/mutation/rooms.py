@@ -86,7 +86,7 @@ ROOMS = (
         ),
     ),
     Room("samples", ("extender.verbs.samples",), ("tests/verbs/test_samples.py",)),
-    Room("what if", ("extender.verbs.what_ifs",), ("tests/grpc_api/test_planning.py",)),
+    Room("what if", ("extender.gang.tell.what_ifs",), ("tests/grpc_api/test_planning.py",)),
     Room(
         "evictor",
         ("extender.gang.act.evictor",),

@@ -81,7 +81,7 @@ def _answer(verb: str, question: dict[str, Any], *, breaks: bool) -> Any:
 
 
 @settings(deadline=None)
-@given(PODS, st.lists(NAMES, unique=True, max_size=8), st.booleans())
+@given(pod=PODS, names=st.lists(NAMES, unique=True, max_size=8), breaks=st.booleans())
 def test_filter_passes_every_name_on_in_its_order(
     pod: dict[str, Any], names: list[str], *, breaks: bool
 ) -> None:
@@ -97,7 +97,7 @@ def test_filter_passes_every_name_on_in_its_order(
 
 
 @settings(deadline=None)
-@given(PODS, st.lists(NAMES, unique=True, max_size=4), st.booleans())
+@given(pod=PODS, names=st.lists(NAMES, unique=True, max_size=4), breaks=st.booleans())
 def test_filter_passes_whole_nodes_on_as_they_came(
     pod: dict[str, Any], names: list[str], *, breaks: bool
 ) -> None:
@@ -113,9 +113,11 @@ def test_filter_passes_whole_nodes_on_as_they_came(
 
 @settings(deadline=None)
 @given(
-    PODS,
-    st.dictionaries(NAMES, st.tuples(st.lists(UIDS, max_size=4), st.integers(0, 9)), max_size=5),
-    st.booleans(),
+    pod=PODS,
+    candidates=st.dictionaries(
+        NAMES, st.tuples(st.lists(UIDS, max_size=4), st.integers(0, 9)), max_size=5
+    ),
+    breaks=st.booleans(),
 )
 def test_preempt_passes_every_candidate_on(
     pod: dict[str, Any], candidates: dict[str, tuple[list[str], int]], *, breaks: bool

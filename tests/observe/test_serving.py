@@ -109,8 +109,8 @@ async def test_report_is_of_observe_mode_only(
 ) -> None:
     async with serving(tmp_path, capsys) as acting:
         status, _, err = await acting.ask("report")
-        assert status == 3
-        assert "mode: observe only" in err
+        assert status == 1
+        assert "this server acts (mode: enforce)" in err
 
 
 async def test_verbs_are_answered_before_anything_is_known(

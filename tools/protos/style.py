@@ -85,7 +85,11 @@ def _message(
             yield f"{where}.{field.name}: FIELD_LOWER_SNAKE_CASE"
         if (*path, FIELD, i) not in commented:
             yield f"{where}.{field.name}: COMMENT_FIELD"
+    # What protoc makes of an optional field is no oneof of the file.
+    made = {field.oneof_index for field in message.field if field.proto3_optional}
     for i, oneof in enumerate(message.oneof_decl):
+        if i in made:
+            continue
         if not SNAKE.fullmatch(oneof.name):
             yield f"{where}.{oneof.name}: ONEOF_LOWER_SNAKE_CASE"
         if (*path, ONEOF, i) not in commented:

@@ -303,7 +303,7 @@ class Book:
         return set(self._by_node) | self.booked.nodes()
 
     def book_room(self, claims: Mapping[str, tuple[Claim, ...]]) -> None:
-        """Take what booked starts keep of each node now."""
+        """Take what booked starts keep of these nodes now; of the others it stays as it was."""
         changed = self.booked.put(claims)
         if changed:
             self.version += 1  # what others were told of these nodes does not stand

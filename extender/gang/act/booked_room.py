@@ -53,8 +53,12 @@ class BookedRoom:
             if claim.hold.priority >= pod.priority and not may_pass(pod, claim.start, now)
         ]
 
-    def put(self, claims: Mapping[str, tuple[Claim, ...]]) -> set[str]:
-        """Take the claims of all nodes; return the nodes whose claims are others than before."""
-        before, self._claims = self._claims, {name: each for name, each in claims.items() if each}
-        names = before.keys() | self._claims.keys()
-        return {name for name in names if before.get(name) != self._claims.get(name)}
+    def put(self, claims: Mapping[str, tuple[Claim, ...]]) -> list[str]:
+        """Take the claims of these nodes; return the nodes whose claims are others than before."""
+        changed = [name for name, each in claims.items() if each != self._claims.get(name, ())]
+        for name in changed:
+            if claims[name]:
+                self._claims[name] = claims[name]
+            else:
+                del self._claims[name]
+        return changed

@@ -210,6 +210,7 @@ class Coordinator:
             partial(self._note, verb=Verb.LOOP, seconds=0.0),
             self._apart.failed,
             partial(self._heartbeats.beat, PLANNING),
+            lambda namespace: self.admission.acts_for(namespace, self._snapshot()),
         )
         self._turns.booked = self.bookings.holds_against
         self._refused_seats = refused = RefusedSeats(
@@ -415,10 +416,12 @@ class Coordinator:
         if self.recovered and self._source.synced:
             self.bindings.tick()
             self.flights.tick()
+            self.bookings.tick()
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
         if self.recovered and self._source.synced and not self.flights.evictions.waiting:
+            self.notices.round()
             self._conditions.round()
         await self._sweeper.round()
 

@@ -18,6 +18,7 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.calls import Calls
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.gang_objects import objects_of
+from extender.gang.act.missing_members import MissingMembers
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.owner_warnings import OwnerWarnings, words_of
@@ -59,6 +60,7 @@ class Notices:
         self._snapshot = snapshot
         self._clocks = clocks
         self.warnings = OwnerWarnings(clocks.monotonic)
+        self._missing = MissingMembers(clocks.monotonic, snapshot)
         self._spawn = background.spawn
         self._held_back: dict[str, Pod] = {}
         """Pods without a seat that one kept off a node, to be woken when a plan ends."""
@@ -161,6 +163,15 @@ class Notices:
 
     def refused(self, decision: Decision) -> None:
         """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
+        if not self._missing.refused(decision):
+            self._tell_refusal(decision)
+
+    def round(self) -> None:
+        """Tell what has lasted for long enough to be told."""
+        for decision in self._missing.due():
+            self._tell_refusal(decision)
+
+    def _tell_refusal(self, decision: Decision) -> None:
         words = words_of(decision)
         if words is None:
             return
@@ -184,7 +195,7 @@ class Notices:
             self._spawn(self._write(uid, namespace, aside.name, RECORD_ASIDE, note, about=MAP))
 
     def _event(self, pod: Victim | Pod, reason: str, note: str, kind: str = "Normal") -> None:
-        if kind != "Warning" or self.warnings.due(pod.uid, reason):
+        if kind != "Warning" or self.warnings.due(pod.uid, reason, note):
             self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note, kind))
 
     async def _write(
@@ -223,7 +234,7 @@ class Notices:
         """Tell a gang's PodGroup, JobSets and Jobs what its pods are told."""
         snapshot = self._snapshot()
         for one in objects_of(key, snapshot.members.get(key, ()), snapshot):
-            if kind == "Warning" and not self.warnings.due(one.uid, reason):
+            if kind == "Warning" and not self.warnings.due(one.uid, reason, note):
                 continue
             write = self._write(
                 one.uid, one.namespace, one.name, reason, note, kind, one.kind, one.api_version

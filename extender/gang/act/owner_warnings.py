@@ -15,6 +15,8 @@ from cachetools import TTLCache
 from extender.gang.tell.decisions import Decision
 
 PAUSE_SECONDS = 60.0
+SAID_SECONDS = 3000.0
+"""The same words are not said again to the same object for so long: events live for an hour."""
 MOST_OBJECTS = 16_384
 """Objects remembered as told; beyond it nobody new is warned until the minute of some is over."""
 
@@ -30,6 +32,10 @@ WORDS = {
     "infeasible": (
         "GangDoesNotFit",
         "This pod's gang starts as a whole, and there is no room for all of it now: {why}",
+    ),
+    "incomplete": (
+        "GangIncomplete",
+        "This pod's gang starts as a whole, and {why}",
     ),
     "budget": (
         "NamespaceEvictionsUsed",
@@ -51,19 +57,29 @@ class OwnerWarnings:
             return TTLCache(MOST_OBJECTS, PAUSE_SECONDS, timer=monotonic)
 
         self._told, self._told_loud = table(), table()
+        self._said: TTLCache[tuple[str, str], int] = TTLCache(
+            MOST_OBJECTS, SAID_SECONDS, timer=monotonic
+        )
+        """Object and reason -> hash of the words said last."""
         self.told: Counter[str] = Counter()
         """Reason -> Warning events sent."""
         self.withheld: Counter[str] = Counter()
         """Reason -> Warning events not sent, because the object had one a moment ago."""
 
-    def due(self, uid: str, reason: str) -> bool:
+    def due(self, uid: str, reason: str, note: str = "") -> bool:
         """Whether an object may get a Warning event now; counts it either way."""
+        self._said.expire()
+        if note and self._said.get((uid, reason)) == hash(note):
+            self.withheld[reason] += 1
+            return False
         told = self._told_loud if reason in LOUD else self._told
         told.expire()
         if uid in told or uid in self._told_loud or len(told) >= MOST_OBJECTS:
             self.withheld[reason] += 1
             return False
         told[uid] = True
+        if note:
+            self._said[uid, reason] = hash(note)
         self.told[reason] += 1
         return True
 

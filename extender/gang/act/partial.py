@@ -164,4 +164,5 @@ def _victim(pod: Pod, node: str, why: str) -> Victim:
         priority=pod.priority,
         grace=pod.grace,
         reason=why,
+        owner=pod.controller,
     )

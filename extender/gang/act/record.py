@@ -59,8 +59,8 @@ def pack(record: Record) -> list[bytes]:
     bare = replace(
         plan,
         explanation=(),
-        victims=tuple(replace(victim, reason="") for victim in plan.victims),
-        waits_for=tuple(replace(victim, reason="") for victim in plan.waits_for),
+        victims=tuple(replace(victim, reason="", owner=None) for victim in plan.victims),
+        waits_for=tuple(replace(victim, reason="", owner=None) for victim in plan.waits_for),
     )
     packed = zlib.compress(msgspec.msgpack.encode(replace(record, plan=bare)))
     return [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]

@@ -19,6 +19,7 @@ import structlog
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import answered
 from extender.gang.act.leadership import Leadership
+from extender.gang.tell.days import Days
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import CalledOff, hint, while_wanted
@@ -29,6 +30,8 @@ from extender.model.texts import rfc3339
 log = structlog.get_logger("status")
 
 KEY: Final = "status"
+DAYS_KEY: Final = "decisions-by-day"
+"""Read by whoever leads next (gang.tell.days)."""
 UPDATED_ANNOTATION: Final = "podgroup-extender.io/last-updated"
 LOOK_SECONDS: Final = 1.0
 """How often it is looked whether this process leads and something is due."""
@@ -58,6 +61,7 @@ class StatusMap:
         leadership: Leadership,
         read: Read,
         *,
+        days: Days | None = None,
         clocks: Clocks | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -67,14 +71,17 @@ class StatusMap:
         self._settings = settings
         self._leadership = leadership
         self._read = read
+        self._days = days
+        self._adopted = False
+        """What the one before has counted is read; not before that is it replaced."""
         self._clocks = clocks or Clocks()
         self._sleep = sleep
         self._since: float | None = None
         """Wall clock since when this process leads."""
         self._next = -inf
         """Not looked at before this time, monotonic."""
-        self._written: str | None = None
-        """What it says, as far as we know."""
+        self._written: tuple[str, str] | None = None
+        """What it says, as far as we know, and the decisions by day."""
         self._written_at = -inf
         self._told: dict[str, float] = {}
         """Kind of trouble -> when it was told."""
@@ -93,6 +100,7 @@ class StatusMap:
         if not self._leadership.acts:
             # Another one writes meanwhile: what it says is not known, and not ours to change.
             self._since = self._written = None
+            self._adopted = False
             return
         if self._since is None:
             self._since = self._clocks.wall()
@@ -104,20 +112,37 @@ class StatusMap:
         if text is None:
             return
         beat = now - self._written_at >= self._settings.heartbeat_seconds
-        if text == self._written and not beat:
+        said, self._written = self._written, None
+        if self._adopted and (text, self._taken()) == said and not beat:
+            self._written = said
             return
-        self._written = None
         try:
-            await self._write(text)
+            days = await self._write(text)
         except CalledOff:
             return  # The lease was lost while it waited for its turn.
         except (ApiError, Foreign) as error:
+            if isinstance(error, Conflict):
+                self._adopted = False  # Somebody else has written, and may have counted.
             self._tell(type(error).__name__, error, _pause(error))
             return
-        self._written, self._written_at = text, now
+        if self._days is not None:
+            self._days.kept()
+        self._written, self._written_at = (text, days), now
 
-    async def _write(self, text: str) -> None:
-        """Create or replace it. Raises ApiError, CalledOff, Foreign."""
+    def _taken(self) -> str:
+        return "" if self._days is None else self._days.take()
+
+    def _adopt(self, text: object) -> None:
+        """Go on counting where the one who led before has stopped."""
+        if self._days is not None and not self._adopted:
+            self._days.adopt(text if isinstance(text, str) else "", self._clocks.wall())
+        self._adopted = True
+
+    async def _write(self, text: str) -> str:
+        """Create or replace it; return the decisions by day.
+
+        Raises ApiError, CalledOff, Foreign.
+        """
         time = rfc3339(self._clocks.wall())
         body: dict[str, Any] = {
             "apiVersion": "v1",
@@ -133,8 +158,10 @@ class StatusMap:
         try:
             there = await self._sent(self._client.get(path))
         except NotFound:
+            self._adopt("")
+            days = self._put(body)
             await self._sent(self._client.create(self._base, body))
-            return
+            return days
         found = there["metadata"]
         if MARK_LABEL not in (found.get("labels") or {}) and (
             there.get("data") or there.get("binaryData")
@@ -144,7 +171,16 @@ class StatusMap:
                 "left as it is; delete it, or choose another status.name"
             )
         body["metadata"]["resourceVersion"] = found["resourceVersion"]
+        self._adopt((there.get("data") or {}).get(DAYS_KEY))
+        days = self._put(body)
         await self._sent(self._client.replace(path, body))
+        return days
+
+    def _put(self, body: dict[str, Any]) -> str:
+        days = self._taken()
+        if days:
+            body["data"][DAYS_KEY] = days
+        return days
 
     async def _sent(self, request: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         """Send behind evictions and records, and only while this process leads."""

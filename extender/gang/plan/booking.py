@@ -9,7 +9,8 @@ Pure: one snapshot in, amounts out. Times are wall clock seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,13 +30,12 @@ PASS_SECONDS = 10.0
 kubelet has it, some seconds after it was given its node."""
 BOOKED = "booked:"
 """Before a gang's key and a node, in place of a pod's uid: a hold that stands for a booking."""
-PODS = "pods"
 Ends = Mapping[str, End]
 """Pod uid -> its end, for pods that end by themselves."""
 Amounts = dict[str, int]
 
 
-class Booking(Struct, frozen=True):
+class Booking(Struct, frozen=True, dict=True):
     """A gang's booked start."""
 
     gang: GangKey
@@ -52,9 +52,17 @@ class Booking(Struct, frozen=True):
     domain: frozenset[str]
     """Names of the nodes that some member could use if they were empty."""
 
-    def nodes(self) -> set[str]:
+    @cached_property
+    def asked(self) -> Mapping[str, Amounts]:
+        """What its seats ask for together, by the node that has them."""
+        found: dict[str, Amounts] = {}
+        for uid, name in self.seats.items():
+            add(found.setdefault(name, {}), self.requests[uid], 1)
+        return found
+
+    def nodes(self) -> Set[str]:
         """Return the nodes that have its seats."""
-        return set(self.seats.values())
+        return self.asked.keys()
 
 
 def domain_of(gang: Gang, snapshot: Snapshot) -> frozenset[str]:
@@ -109,13 +117,17 @@ def as_if_ending(
     To a search, pods that terminate are room that costs no eviction, and of them it waits for as
     few as it can. The gang's own members stay what they are. ``generation`` has to be another one
     than that of any other snapshot the planner is shown.
+
+    Who terminates already, but not soon, is shown as one that goes now as well.
     """
     bound: dict[str, tuple[Pod, ...]] = {}
     for name, pods in snapshot.bound.items():
         own = {pod.uid for pod in snapshot.members.get(gang, ()) if pod.node == name}
         changed = [
             replace(pod, deleting=snapshot.now or 1.0)
-            if pod.uid not in own and not pod.deleting and _ends_by(ends.get(pod.uid), until)
+            if pod.uid not in own
+            and not 0 < pod.deleting <= snapshot.now
+            and _ends_by(ends.get(pod.uid), until)
             else pod
             for pod in pods
         ]
@@ -128,6 +140,20 @@ def _ends_by(end: End | None, until: float | None) -> bool:
     if end is None:
         return False
     return until is None or (end.at is not None and end.at <= until)
+
+
+def not_its_own(gang: Gang, end_of: Callable[[Pod], End | None]) -> Callable[[Pod], End | None]:
+    """Return the ends that the gang may wait for: those of its owner's own pods only where a
+    kubelet sees to them. Else whoever owns it decides for how long others wait."""
+    owners = {(pod.namespace, pod.owner.uid) for pod in gang.members if pod.owner is not None}
+
+    def end(pod: Pod) -> End | None:
+        found = end_of(pod)
+        if found is not None and found.by is None and pod.owner is not None:
+            return None if (pod.namespace, pod.owner.uid) in owners else found
+        return found
+
+    return end
 
 
 def as_asker(gang: Gang) -> Gang:
@@ -156,15 +182,6 @@ def booked(
     )
 
 
-def asked(booking: Booking, node: str) -> Amounts:
-    """Return what the booking's seats on a node ask for together."""
-    total: Amounts = {}
-    for uid, name in booking.seats.items():
-        if name == node:
-            add(total, booking.requests[uid], 1)
-    return total
-
-
 def waited_for(
     booking: Booking, pods: Iterable[Pod], ends: Callable[[Pod], End | None]
 ) -> Iterator[Pod]:
@@ -183,7 +200,7 @@ def claim(
     booking: Booking, node: str, pods: Iterable[Pod], ends: Callable[[Pod], End | None]
 ) -> Amounts:
     """Return what the booking keeps of the node's free room now; only what is above nothing."""
-    wants = asked(booking, node)
+    wants = dict(booking.asked.get(node, {}))
     for pod in waited_for(booking, pods, ends):
         for name, amount in pod.requests:
             if name in wants:
@@ -218,41 +235,10 @@ def problem(
         for pod in pods:
             if pod.uid not in gone:
                 add(left, pod.requests, -1)
-        for resource, amount in asked(booking, name).items():
+        for resource, amount in booking.asked[name].items():
             if amount > left.get(resource, 0):
                 return f"on node {name} others have taken {resource} that it counted on"
     return ""
-
-
-def idle_share(booking: Booking, snapshot: Snapshot) -> tuple[float, str]:
-    """Return the largest share of a resource of the cluster that may stand idle, and which.
-
-    All of the seats' room but what the least of those awaited holds: the moment before the last
-    of them ends. 0 when nobody is awaited.
-    """
-    waiting = [
-        pod
-        for name in booking.nodes()
-        for pod in snapshot.bound.get(name, ())
-        if pod.uid in booking.awaited
-    ]
-    if not waiting:
-        return 0.0, ""
-    total: Amounts = {}
-    for node in snapshot.nodes.values():
-        add(total, node.allocatable, 1)
-    seats: Amounts = {}
-    for requests in booking.requests.values():
-        add(seats, requests, 1)
-    worst, which = 0.0, ""
-    for name, amount in sorted(seats.items()):
-        if name == PODS or not total.get(name):
-            continue
-        last = min(dict(pod.requests).get(name, 0) for pod in waiting)
-        share = max(0, amount - last) / total[name]
-        if share > worst:
-            worst, which = share, name
-    return worst, which
 
 
 def kept_from(gang: Gang, booking: Booking) -> bool:

@@ -4,6 +4,8 @@ Three sources, the earliest of them is likely: the limit that a kubelet enforces
 (spec.activeDeadlineSeconds), what the owner says (annotation expected-run-seconds), and how long
 pods of the same owner, else of the same namespace, have run lately. Only the first is sure, and
 stays so whatever the others say; those are estimates, and one that has passed is none any more.
+Nor is anything known beyond a horizon: limits and grace periods are tenants' to choose, and 68
+years of either are as good as none.
 
 Pure: times are wall clock seconds, and are given.
 """
@@ -20,6 +22,8 @@ EXPECTED = "podgroup-extender.io/expected-run-seconds"
 """Pod annotation: for how long its owner expects it to run, in seconds."""
 LONGEST_EXPECTED = 7 * 24 * 3600.0
 """An owner's word beyond this says nothing."""
+OVERDUE_SECONDS = 30.0
+"""So long after its grace period was over nobody knows when a pod goes."""
 REMEMBERED = 16
 """Run times kept of one owner or namespace; the longest of them counts."""
 MOST_KEPT = 10_000
@@ -90,16 +94,23 @@ def expected_seconds(pod: Pod) -> float | None:
     return seconds if 0 < seconds <= LONGEST_EXPECTED else None
 
 
-def end_of(pod: Pod, now: float, run_times: RunTimes) -> End | None:
+def end_of(pod: Pod, now: float, run_times: RunTimes, horizon: float) -> End | None:
     """Return when a bound pod ends by itself; None for one that is not made to end.
 
-    That is a pod with restartPolicy Always, no limit and nothing said by its owner.
+    That is a pod with restartPolicy Always, no limit and nothing said by its owner. What is more
+    than ``horizon`` seconds away is not known.
     """
+    latest = now + horizon
     if pod.deleting:
-        gone = max(pod.deleting, now)
-        return End(gone, by=gone)
+        if pod.deleting < now - OVERDUE_SECONDS:
+            return UNKNOWN  # a finalizer, a kubelet that is gone
+        if pod.deleting <= latest:
+            gone = max(pod.deleting, now)
+            return End(gone, by=gone)
     started = pod.started or now
     limit = limit_of(pod, started)
+    if limit is not None and limit > latest:
+        limit = None
     estimates: list[float] = []
     expected = expected_seconds(pod)
     if expected is not None:
@@ -110,7 +121,7 @@ def end_of(pod: Pod, now: float, run_times: RunTimes) -> End | None:
             estimates.append(started + longest)
     elif limit is None and expected is None:
         return None
-    likely = [at for at in estimates if at > now]
+    likely = [at for at in estimates if now < at <= latest]
     if limit is not None:
         limit = max(limit, now)
         likely.append(limit)

@@ -365,4 +365,5 @@ def as_victim(pod: Pod, reason: str, grace: int, gang: str = "", unit: str = "")
         grace=grace,
         reason=reason,
         unit=unit,
+        owner=pod.controller,
     )

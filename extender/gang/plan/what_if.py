@@ -7,7 +7,7 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from extender.gang.plan.assemble import assemble
@@ -75,6 +75,26 @@ def with_added(
         unevictable=snapshot.unevictable,
         stayed=snapshot.stayed,
     )
+
+
+def added_gangs(
+    manifest: Manifest, member_key: Callable[[Pod], GangKey | None]
+) -> frozenset[GangKey]:
+    """Return the gangs that have pods in a manifest."""
+    pods = (record for record in manifest.records if isinstance(record, Pod))
+    return frozenset(key for pod in pods if (key := member_key(pod)) is not None)
+
+
+def only_gang(added: Collection[GangKey], manifest: Manifest, naming: str) -> GangKey:
+    """Return the one gang that a manifest adds, which need not be named.
+
+    Raises InvalidInput, which tells what it adds and ``naming``: how one of several is named.
+    """
+    if len(added) == 1:
+        return next(iter(added))
+    found = ", ".join(map(str, sorted(added))) or "no gang with pods"
+    why = "; ".join(manifest.independent.values())
+    raise InvalidInput(f"the manifest adds {found}: {naming}" + (f" ({why})" if why else ""))
 
 
 def find_gang(text: str, snapshot: Snapshot) -> GangKey:

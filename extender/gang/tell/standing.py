@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -26,7 +27,8 @@ class Standing(Struct, frozen=True, rename="camel"):
 
     gang: str
     state: str
-    """running, incomplete, refused, pending (nothing is decided), repair, or a plan's state."""
+    """running, incomplete, leaving, refused, pending (nothing is decided), repair, or a plan's
+    state."""
     priority: int
     members: int
     bound: int
@@ -58,20 +60,27 @@ def described(gang: Gang) -> dict[str, object]:
 
 
 def standings(
-    gangs: Sequence[Obj], reservations: Sequence[Obj], decisions: Sequence[Obj]
+    gangs: Sequence[Obj],
+    reservations: Sequence[Obj],
+    decisions: Sequence[Obj],
+    leaving: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Standing]:
-    """Return where every gang stands, by key; ``decisions`` are newest first."""
+    """Return where every gang stands, by key; ``decisions`` are newest first.
+
+    ``leaving``: gang -> for which one its pods go now (gang.tell.leaving).
+    """
     flights = {str(flight["gang"]): flight for flight in reservations}
     last: dict[str, Obj] = {}
     for decision in decisions:
         last.setdefault(str(decision["gang"]), decision)
     return [
-        _standing(gang, flights.get(str(gang["gang"])), last.get(str(gang["gang"])))
+        _standing(gang, flights.get(key), last.get(key), leaving.get(key, ""))
         for gang in gangs
+        for key in (str(gang["gang"]),)
     ]
 
 
-def _standing(gang: Obj, flight: Obj | None, decision: Obj | None) -> Standing:
+def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) -> Standing:
     bound, pending, least = gang["bound"], gang["pending"], gang["minCount"]
     if flight is not None:
         state, why = str(flight["state"]), FLIGHT_STATES.get(str(flight["state"]), "")
@@ -81,6 +90,8 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None) -> Standing:
         state, why = "repair", "; ".join(gang["problems"])
     elif bound >= least:
         state, why = "running", f"{bound} of {least} members have a node"
+    elif robber and bound + pending < least:
+        state, why = "leaving", f"its pods are evicted for {robber}"
     elif bound + pending < least:
         state = "incomplete"
         why = f"{bound + pending} of {least} members exist"
@@ -88,6 +99,8 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None) -> Standing:
             why += f", {others} more terminate or are gated"
     elif decision is not None and decision["outcome"] == "refusal":
         state, why = "refused", f"{decision['code']}: {decision['message']}"
+    elif decision is not None and decision.get("verb") == "observe":
+        state, why = "pending", str(decision["message"])
     elif decision is not None and decision["outcome"] == "gave-up":
         state, why = "pending", f"its last plan was given up: {decision['message']}"
     else:

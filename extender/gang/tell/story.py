@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from extender.gang.tell.leaving import after_eviction, leaving
 from extender.gang.tell.standing import Standing, standings
 
 Obj = Mapping[str, Any]
@@ -87,9 +88,12 @@ def story_of_gang(gang: str, facts: Facts) -> Story | None:
     found = [one for one in facts.gangs if one["gang"] == gang]
     if not found:
         return None
-    standing = standings(found, facts.reservations, facts.decisions)[0]
+    robbers = leaving(facts.reservations, facts.evictions)
+    standing = standings(found, facts.reservations, facts.decisions, robbers)[0]
     reason, follows = _reason(standing, found[0], facts)
     decision = facts.last(gang)
+    if standing.state == "leaving":
+        decision = facts.last(robbers[gang], "plan")
     if standing.state in NEXT_BY_STATE and facts.flight(gang) is not None:
         decision = facts.last(gang, "plan") or decision
     also = list(found[0]["notes"])
@@ -109,6 +113,8 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         beyond = standing.pending
         more = f"; {beyond} members beyond the quorum wait for kube-scheduler" if beyond else ""
         return standing.why + more, NEXT_BY_CODE["not-needed"]
+    if standing.state == "leaving":
+        return standing.why, _after(standing.gang, facts)
     if standing.state == "incomplete":
         return standing.why, NEXT_BY_CODE["incomplete"]
     decision = facts.last(standing.gang)
@@ -120,12 +126,24 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         )
     if decision is not None and decision["outcome"] == "gave-up":
         return standing.why, NEXT_BY_CODE["penalty"]
+    if decision is not None and decision.get("verb") == "observe":
+        return (
+            standing.why,
+            "nothing: what is observed is left to kube-scheduler",
+        )
     if not gang["startsWhole"]:
         return standing.why, "`kubectl describe pod` says what kube-scheduler waits for"
     return standing.why, (
         "wait for kube-scheduler's next attempt; if none comes, compare its pods' schedulerName "
         "with the scheduler that has the extender (`check` compares configurations)"
     )
+
+
+def _after(gang: str, facts: Facts) -> str:
+    """Return what comes when the pods of a gang that is leaving have gone."""
+    victims = next((found for _, found in _taking(gang, facts)), [])
+    came = after_eviction(victims or [{"owner": None}, {"owner": None}])
+    return f"nothing: they have their grace period; then {came}"
 
 
 def _ways(decision: Obj) -> str:
@@ -173,11 +191,18 @@ def _some(pods: Sequence[Obj], *, seats: bool) -> str:
 
 def _taken_from(gang: str, facts: Facts) -> list[str]:
     """Return who evicted the gang's pods, from the newest plan that did."""
+    for decision, taken in _taking(gang, facts):
+        chosen = "would be chosen" if decision.get("verb") == "observe" else "were chosen"
+        return [
+            f"{len(taken)} of its pods {chosen} as victims for {decision['gang']}: "
+            f"{taken[0]['reason']}"
+        ]
+    return []
+
+
+def _taking(gang: str, facts: Facts) -> Iterator[tuple[Obj, list[Obj]]]:
+    """Yield the plans that named members as victims, newest first, with those victims."""
     for decision in facts.decisions:
         taken = [victim for victim in decision["victims"] if victim["gang"] == gang]
         if taken and decision["outcome"] == "plan":
-            return [
-                f"{len(taken)} of its pods were chosen as victims for {decision['gang']}: "
-                f"{taken[0]['reason']}"
-            ]
-    return []
+            yield decision, taken

@@ -31,7 +31,9 @@ class PlanRequest(_message.Message):
     MANIFEST_FIELD_NUMBER: _builtins.int
     SEARCH_TIME_FIELD_NUMBER: _builtins.int
     gang: _builtins.str
-    """The gang: NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME."""
+    """The gang: NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME. May be empty where the manifest adds
+    exactly one.
+    """
     manifest: _builtins.str
     """Objects to add first, as YAML or JSON documents: PodGroups, Pods, Jobs (which become their
     pods), PriorityClasses. For a gang that does not exist yet.
@@ -170,6 +172,7 @@ class ExplainResponse(_message.Message):
     FLIGHT_FIELD_NUMBER: _builtins.int
     DECISIONS_FIELD_NUMBER: _builtins.int
     EVICTED_BY_FIELD_NUMBER: _builtins.int
+    WAYS_FIELD_NUMBER: _builtins.int
     gang: _builtins.str
     """The gang (DIALECT:NAMESPACE/NAME), empty for a pod of no gang."""
     state: Global___ExplainResponse.State.ValueType
@@ -192,6 +195,10 @@ class ExplainResponse(_message.Message):
         plan that was given up says so, and may have evicted nobody.
         """
 
+    @_builtins.property
+    def ways(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Way]:
+        """Of a refusal: what would change it."""
+
     def __init__(
         self,
         *,
@@ -201,10 +208,11 @@ class ExplainResponse(_message.Message):
         flight: Global___Flight | None = ...,
         decisions: _abc.Iterable[_types_pb2.Decision] | None = ...,
         evicted_by: _abc.Iterable[_types_pb2.Decision] | None = ...,
+        ways: _abc.Iterable[_types_pb2.Way] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["flight", b"flight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "evicted_by", b"evicted_by", "flight", b"flight", "gang", b"gang", "reasons", b"reasons", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "evicted_by", b"evicted_by", "flight", b"flight", "gang", b"gang", "reasons", b"reasons", "state", b"state", "ways", b"ways"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -239,6 +239,7 @@ class Refusal(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
+    WAYS_FIELD_NUMBER: _builtins.int
     gang: _builtins.str
     """The gang (DIALECT:NAMESPACE/NAME)."""
     code: _builtins.str
@@ -253,6 +254,10 @@ class Refusal(_message.Message):
     def details(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """More of it, line by line."""
 
+    @_builtins.property
+    def ways(self) -> _containers.RepeatedCompositeFieldContainer[Global___Way]:
+        """What would change it: each by itself would, or may. Only where a search says no."""
+
     def __init__(
         self,
         *,
@@ -261,14 +266,52 @@ class Refusal(_message.Message):
         message: _builtins.str = ...,
         details: _abc.Iterable[_builtins.str] | None = ...,
         generation: _builtins.int = ...,
+        ways: _abc.Iterable[Global___Way] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "gang", b"gang", "generation", b"generation", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "details", b"details", "gang", b"gang", "generation", b"generation", "message", b"message", "ways", b"ways"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
+
+@_typing.final
+class Way(_message.Message):
+    """What would change a refusal, as far as one search can tell."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    MIN_COUNT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """In words."""
+    priority: _builtins.int
+    """With this priority it is worth asking again."""
+    min_count: _builtins.int
+    """With this quorum it is worth asking again."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        priority: _builtins.int | None = ...,
+        min_count: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_min_count", b"_min_count", "_priority", b"_priority", "min_count", b"min_count", "priority", b"priority"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_count", b"_min_count", "_priority", b"_priority", "min_count", b"min_count", "priority", b"priority", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__min_count: _TypeAlias = _typing.Literal["min_count"]  # noqa: Y015
+    _WhichOneofArgType__min_count: _TypeAlias = _typing.Literal["_min_count", b"_min_count"]  # noqa: Y015
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_count) -> _WhichOneofReturnType__min_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+
+Global___Way: _TypeAlias = Way  # noqa: Y015
 
 @_typing.final
 class Decision(_message.Message):
@@ -290,6 +333,7 @@ class Decision(_message.Message):
     EXPLANATION_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     TOOK_FIELD_NUMBER: _builtins.int
+    WAYS_FIELD_NUMBER: _builtins.int
     gang: _builtins.str
     """The gang it is about (DIALECT:NAMESPACE/NAME)."""
     verb: _builtins.str
@@ -332,6 +376,10 @@ class Decision(_message.Message):
     def took(self) -> _duration_pb2.Duration:
         """How long planning took, or ("done", "gave-up") how long the plan was in flight."""
 
+    @_builtins.property
+    def ways(self) -> _containers.RepeatedCompositeFieldContainer[Global___Way]:
+        """Of a refusal: what would change it."""
+
     def __init__(
         self,
         *,
@@ -349,10 +397,11 @@ class Decision(_message.Message):
         explanation: _abc.Iterable[_builtins.str] | None = ...,
         generation: _builtins.int = ...,
         took: _duration_pb2.Duration | None = ...,
+        ways: _abc.Iterable[Global___Way] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time", "took", b"took"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "costs", b"costs", "explanation", b"explanation", "gang", b"gang", "generation", b"generation", "message", b"message", "outcome", b"outcome", "proof", b"proof", "seats", b"seats", "time", b"time", "took", b"took", "verb", b"verb", "victims", b"victims", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "costs", b"costs", "explanation", b"explanation", "gang", b"gang", "generation", b"generation", "message", b"message", "outcome", b"outcome", "proof", b"proof", "seats", b"seats", "time", b"time", "took", b"took", "verb", b"verb", "victims", b"victims", "waits_for", b"waits_for", "ways", b"ways"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

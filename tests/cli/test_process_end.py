@@ -7,10 +7,10 @@ import sys
 
 SCRIPT = """
 import threading
-from extender.cli import leaving
-leaving.WAIT_SECONDS = 0.2
+from extender.cli import process_end
+process_end.WAIT_SECONDS = 0.2
 threading.Thread(target=threading.Event().wait, name="{name}").start()
-leaving.leave_behind(3)
+process_end.leave_behind(3)
 print("left alone", flush=True)
 import os; os._exit(0)
 """

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from extender.gang.plan import manifest
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
-from extender.gang.plan.what_if import find_gang, with_added
+from extender.gang.plan.what_if import added_gangs, find_gang, only_gang, with_added
 from extender.groups.resolver import Resolver
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
@@ -51,6 +51,7 @@ class WhatIf(Struct, frozen=True):
     """One question."""
 
     gang: str
+    """NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME; "" for the one that the manifest adds."""
     manifest: str
     snapshot: Snapshot
     holds: tuple[Hold, ...]
@@ -113,6 +114,7 @@ class WhatIfs:
 
     def _answer(self, question: WhatIf, cancel: array[int]) -> Plan | Refusal:
         snapshot = question.snapshot
+        key = None
         if question.manifest:
             values = self._read_manifest(question.manifest, MANIFEST)
             until = time.monotonic() + READ_SECONDS
@@ -126,10 +128,12 @@ class WhatIfs:
                 )
             except InvalidInput as problem:
                 raise InvalidInput(f"{MANIFEST}: {problem}") from problem
+            if not question.gang:
+                there = added_gangs(added, self._resolver.member_key)
+                key = only_gang(there, added, "name the one that is meant as the gang")
             snapshot = with_added(snapshot, added, self._resolver.member_key)
-        gang = _changed(
-            self._resolver.resolve(find_gang(question.gang, snapshot), snapshot), question
-        )
+        key = key or find_gang(question.gang, snapshot)
+        gang = _changed(self._resolver.resolve(key, snapshot), question)
         planner = self._planner(question.cost_order)
         planner.see(snapshot)
         return planner.plan(

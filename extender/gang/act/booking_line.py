@@ -1,0 +1,126 @@
+"""The line of gangs that wait for a booked start: since when each waits, and who stands behind.
+
+Age counts from when a gang could have been planned, as this process has seen it: pods can be made
+early and held back. A namespace that has just been served stands behind the others with all of its
+gangs, so nobody gains by having many of them wait.
+
+A booking that does not come to its start loses its turn. Its gang then stands behind the others of
+its namespace, and its namespace behind all others, for as long as it had the place, longer each
+time. Meanwhile it is booked only as long as no other namespace wants the room. One that waits for
+its own namespace's pods keeps its place within that namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from msgspec import Struct
+
+from extender.gang.plan.fair_turns import MOST_NAMESPACES
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.snapshot import Snapshot
+
+LONGEST_BEHIND = 7 * 24 * 3600.0
+"""No namespace stands behind for longer after one loss."""
+
+Place = tuple[int, tuple[bool, bool], float, float, GangKey]
+
+
+class Loss(Struct, frozen=True):
+    """A namespace's last lost turn."""
+
+    times: int
+    """In a row."""
+    until: float
+    """Wall clock time until which it stands behind."""
+    why: str
+
+
+class BookingLine:
+    """Who waits. ``wall`` gives seconds; ``patience`` is for how long a gang waits at least."""
+
+    def __init__(self, wall: Callable[[], float], patience: float, horizon: float) -> None:
+        self._wall = wall
+        self._patience = patience
+        self._horizon = horizon
+        self._since: dict[GangKey, float] = {}
+        self._behind: dict[GangKey, str] = {}
+        """Gangs that have lost their turn, and why."""
+        self._served: dict[str, float] = {}
+        """Namespace -> when a booking of it ended last."""
+        self._losses: dict[str, Loss] = {}
+
+    def seen(self, gangs: Iterable[Gang], others: Collection[GangKey]) -> None:
+        """Take who waits for room now, all of them; ``others`` wait for something else meanwhile,
+        such as their turn to be planned, and do not begin anew."""
+        now = self._wall()
+        waits = {gang.key: self._since.get(gang.key, now) for gang in gangs}
+        left = {key: self._since[key] for key in others if key in self._since}
+        self._since = {**left, **waits}
+        self._behind = {key: why for key, why in self._behind.items() if key in self._since}
+        self._losses = {
+            name: loss for name, loss in self._losses.items() if now < loss.until + self._horizon
+        }
+
+    def due(self, gang: Gang) -> bool:
+        """Whether it has waited long enough: all of its members that want seats have."""
+        since = self._since.get(gang.key)
+        if since is None:
+            return False
+        youngest = max(pod.created for pod in gang.pending)
+        return self._wall() - max(since, youngest) >= self._patience
+
+    def place(self, gang: Gang) -> Place:
+        """Return what gangs are sorted by: the more urgent first, then who has waited longer."""
+        since = self._since.get(gang.key, self._wall())
+        served = self._served.get(gang.key.namespace, 0.0)
+        behind = self.rank(gang.key)
+        return (-gang.preemptor_priority, behind, max(since, served), since, gang.key)
+
+    def rank(self, key: GangKey) -> tuple[bool, bool]:
+        """Return whether its namespace, and whether it itself, has lost its turn."""
+        loss = self._losses.get(key.namespace)
+        return (loss is not None and self._wall() < loss.until, key in self._behind)
+
+    def why_behind(self, key: GangKey) -> str:
+        """Return why it has lost its turn, "" where it has not."""
+        loss = self._losses.get(key.namespace)
+        if loss is not None and self._wall() < loss.until:
+            return self._behind.get(key) or f"its namespace has lost its turn: {loss.why}"
+        return self._behind.get(key, "")
+
+    def served(self, namespace: str) -> None:
+        """A booking of the namespace is over: others have their turn."""
+        self._served.pop(namespace, None)  # who was served last stands last
+        self._served[namespace] = self._wall()
+        while len(self._served) > MOST_NAMESPACES:
+            del self._served[next(iter(self._served))]
+
+    def lose(self, key: GangKey, had: float, why: str, *, within: bool) -> None:
+        """The gang loses its turn, which it ``had`` for so many seconds; ``within``: to others of
+        its own namespace as well."""
+        now = self._wall()
+        before = self._losses.pop(key.namespace, None)
+        times = 1 if before is None else before.times + 1
+        seconds = max(self._patience, had) * 2.0 ** min(times - 1, 20)
+        self._losses[key.namespace] = Loss(times, now + min(seconds, LONGEST_BEHIND), why)
+        while len(self._losses) > MOST_NAMESPACES:
+            del self._losses[next(iter(self._losses))]
+        self.served(key.namespace)
+        if within:
+            self._behind[key] = why
+            if key in self._since:
+                self._since[key] = now
+
+    def booked(self, key: GangKey) -> None:
+        """The gang has its turn anew."""
+        self._behind.pop(key, None)
+
+
+def wanted_by_others(key: GangKey, priority: int, snapshot: Snapshot) -> bool:
+    """Whether a pod of another namespace waits that the gang's booked room is kept from."""
+    return any(
+        pod.tried and not pod.gated and pod.namespace != key.namespace and pod.priority <= priority
+        for pod in snapshot.pending.values()
+    )

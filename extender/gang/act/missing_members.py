@@ -1,0 +1,61 @@
+"""Gangs whose members are not all there: told of when that lasts.
+
+Every gang is incomplete for the moment in which its pods are being made, and nobody wants to read
+of that. Who waits longer is told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from extender.gang.tell.decisions import Decision
+from extender.model.objects import GangKey
+from extender.model.plan import Code
+from extender.model.snapshot import Snapshot
+
+PATIENCE_SECONDS = 10.0
+MOST_GANGS = 4096
+
+
+class _Waits(Struct):
+    since: float
+    """Monotonic."""
+    decision: Decision
+    members: int
+    """How many there were when it was refused last."""
+
+
+class MissingMembers:
+    """One event loop."""
+
+    def __init__(self, monotonic: Callable[[], float], snapshot: Callable[[], Snapshot]) -> None:
+        self._now = monotonic
+        self._snapshot = snapshot
+        self._waits: dict[str, _Waits] = {}
+
+    def refused(self, decision: Decision) -> bool:
+        """Take note of a refusal; return whether it is one for missing members."""
+        if decision.code != Code.INCOMPLETE:
+            self._waits.pop(decision.gang, None)
+            return False
+        there = self._members(decision.gang)
+        waits = self._waits.get(decision.gang)
+        if waits is not None:
+            waits.decision, waits.members = decision, there
+        elif len(self._waits) < MOST_GANGS:
+            self._waits[decision.gang] = _Waits(self._now(), decision, there)
+        return True
+
+    def due(self) -> list[Decision]:
+        """Return the refusals to be told now, each once; those that are over are forgotten."""
+        before = self._now() - PATIENCE_SECONDS
+        due = [gang for gang, waits in self._waits.items() if waits.since <= before]
+        found = [(gang, self._waits.pop(gang)) for gang in due]
+        # With other members it was, or is about to be, decided anew.
+        return [waits.decision for gang, waits in found if self._members(gang) == waits.members > 0]
+
+    def _members(self, gang: str) -> int:
+        members = self._snapshot().members.get(GangKey.read(gang), ())
+        return sum(not pod.deleting for pod in members)

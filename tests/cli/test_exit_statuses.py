@@ -1,0 +1,163 @@
+"""Exit statuses: one rule, kept by every command and told in docs/cli.md and in the help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from extender.cli import exit_statuses as statuses
+from extender.cli.main import COMMANDS, main, parser_of
+from extender.model.mode import ObserveSettings
+from tests.cli.live_bed import Live, free_port, serving
+from tests.cli.test_live import GANG
+
+ROOT = Path(__file__).parents[2]
+LIVE = ("why", "gangs", "seats", "decisions", "what-if", "report")
+NAMED = {"why": ["high"], "what-if": ["--gang", "high"]}
+"""What a command cannot be asked without."""
+
+OK, NO, BAD, AWAY = statuses.OK, statuses.NO, statuses.BAD_INPUT, statuses.UNREACHED
+
+
+@pytest.fixture
+async def live(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Live]:
+    async with serving(tmp_path, capsys) as made:
+        yield made
+
+
+async def test_what_a_server_answers(live: Live, tmp_path: Path) -> None:
+    none = tmp_path / "none.yaml"
+    none.write_text(GANG % ("low", "low", "3"))
+    cases: list[tuple[int, list[str]]] = [
+        (OK, ["why", "high"]),
+        (OK, ["why", "team/low-0"]),
+        (NO, ["why", "nobody"]),
+        *((OK, [command]) for command in ("gangs", "seats", "decisions")),
+        # Nothing is wrong with a gang that has nothing to list.
+        *((OK, [command, name]) for command in ("gangs", "seats", "decisions") for name in GANGS),
+        (OK, ["gangs", "low", "--waiting"]),
+        (OK, ["gangs", "low", "-n", "elsewhere"]),
+        (OK, ["decisions", "low", "--outcome", "refusal"]),
+        *((NO, [command, "nobody"]) for command in ("gangs", "seats", "decisions")),
+        (OK, ["what-if", "--gang", "high"]),
+        (NO, ["what-if", "--gang", "low"]),
+        (NO, ["what-if", "-f", str(none)]),
+        (BAD, ["what-if", "--gang", "nobody"]),
+        (BAD, ["what-if"]),
+        (BAD, ["what-if", "-f", "/nowhere"]),
+        (BAD, ["what-if", "--gang", "high", "--seconds", "-1"]),
+        (BAD, ["decisions", "--limit", "0"]),
+        (BAD, ["decisions", "--outcome", "x"]),
+        (NO, ["report"]),
+    ]
+    for expected, arguments in cases:
+        status, out, err = await live.ask(*arguments)
+        told = (arguments, out, err)
+        assert status == expected, told
+        # What is no answer says why; an answer may carry notes.
+        assert out if expected == OK else out or err, told
+        assert expected != BAD or "error: " in err, told
+    _, _, err = await live.ask("report")
+    assert "mode: enforce" in err
+    assert "mode: observe" in err
+    assert "--from FILE" in err
+
+
+GANGS = ("high", "team/low", "pod-group:team/low")
+
+
+async def test_a_server_that_observes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving(tmp_path, capsys, observing=ObserveSettings()) as live:
+        assert (await live.ask("report"))[0] == OK
+        assert (await live.ask("report", "--week", "x"))[0] == BAD
+        assert (await live.ask("report", "--out", str(tmp_path / "no" / "x.md")))[0] == BAD
+
+
+@pytest.mark.parametrize("command", LIVE)
+def test_a_server_that_is_away(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [command, *NAMED.get(command, []), "--url", f"http://127.0.0.1:{free_port()}"]
+    assert main(words) == AWAY
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--url", "http://127.0.0.1:99999"],
+        ["--url", "http://127.0.0.1:0"],
+        ["--url", "http://127.0.0.1:x"],
+        ["--url", "http://[::1"],
+        ["--url", "http://[x]:1"],
+        ["--url", "ftp://127.0.0.1:1"],
+        ["--extender-port", "0"],
+        ["--extender-port", "65536"],
+        ["--nothing"],
+    ],
+)
+@pytest.mark.parametrize("command", LIVE)
+def test_bad_options(command: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended([command, *NAMED.get(command, []), *options]) == BAD
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        (BAD, []),
+        (BAD, ["nothing"]),
+        (OK, ["--help"]),
+        (BAD, ["plan", "/nowhere", "--gang", "x"]),
+        (BAD, ["plan", "x", "--gang", "x", "--seconds", "nan"]),
+        (BAD, ["report", "--from", "/nowhere"]),
+        (BAD, ["check"]),
+        (BAD, ["check", "--config", "/nowhere"]),
+        (OK, ["check", "--config", "manifests/extender-config.yaml"]),
+        (BAD, ["sandbox", "nowhere"]),
+        (BAD, ["sandbox", "--time-scale", "0"]),
+        (OK, ["sandbox", "--list"]),
+        (BAD, ["serve", "--config", "/nowhere"]),
+        (BAD, ["serve", "--kubeconfig", "/nowhere"]),
+        (BAD, ["completion", "tcsh"]),
+        (OK, ["completion", "bash"]),
+    ],
+)
+def test_what_needs_no_server(
+    expected: int, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert ended(words) == expected
+
+
+def test_an_interrupt_is_told_as_shells_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("extender.cli.gangs.run", interrupted)
+    assert main(["gangs"]) == statuses.INTERRUPTED
+
+
+def test_the_help_of_every_command_has_its_statuses() -> None:
+    for name, parser in parser_of()._subparsers._group_actions[0].choices.items():  # type: ignore[union-attr]
+        text = str(parser.epilog)
+        assert text.startswith("Exit status: 0 "), name
+        assert ", 2 bad input" in text, name
+        assert (statuses.SERVER in text) is (name in LIVE), name
+
+
+def test_the_table_of_the_docs_has_every_command() -> None:
+    text = (ROOT / "docs/cli.md").read_text()
+    section = text.partition("## Exit statuses")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    listed = [name for row in rows for name in re.findall(r"`([a-z-]+)", row.split("|")[1])]
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def ended(words: list[str]) -> int:
+    """Run a command; return the exit status, argparse's too."""
+    try:
+        return main(words)
+    except SystemExit as done:
+        return int(str(done.code))

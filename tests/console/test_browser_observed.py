@@ -1,0 +1,64 @@
+"""The pages of observe mode in a real Chromium; ./run test-browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.console.browser import PHONE, chromium, opened
+from tests.console.observed_stage import observed_cluster
+from tests.console.site import Site, serving
+from tests.console.test_browser import pictures, violations  # noqa: F401 - a fixture
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
+
+VIEWS = {
+    "observed": "observed",
+    "observed-gangs": "",
+    "observed-gang": "gang?name=frontier-run",
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Any]:
+    async with chromium() as one:
+        yield one
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def site() -> AsyncIterator[Site]:
+    async with serving(observed_cluster()) as one:
+        yield one
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+async def test_no_view_has_a_violation(browser: Any, site: Site, pictures: Any, look: str) -> None:  # noqa: F811
+    found: dict[str, list[str]] = {}
+    size = PHONE if look == "phone" else None
+    async with opened(browser, dark=look == "dark", size=size) as (page, complaints):
+        for view, address in VIEWS.items():
+            await page.goto(site.url(address))
+            found[view] = await violations(page)
+            wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            found[view] += [f"{wide} pixels wider than the screen"] if wide > 0 else []
+            await page.screenshot(path=pictures / f"{view}-{look}.png", full_page=True)
+        assert not complaints
+    assert not {view: wrong for view, wrong in found.items() if wrong}
+
+
+async def test_page_reads_without_scripts(browser: Any, site: Site) -> None:
+    async with opened(browser, site.url(""), scripts=False) as (page, complaints):
+        await page.click("text=What it did, and what would have been done")
+        await page.wait_for_url("**/observed")
+        told = await page.text_content("main")
+        assert "evicted 3 pods; broke pod-group:vision/vit-sweep, 1 left in part" in told
+        assert "4 seats, 4 pods evicted, with pod-group:research/llama-pretrain whole" in told
+        assert await page.locator("figure.chart svg[aria-label]").count() == 4
+        await page.select_option("[name=week]", index=1)
+        await page.click("button:text-is('Show')")
+        await page.wait_for_url("**/observed?week=*")
+        assert "bio · pod-group" in await page.text_content("main")
+        assert not complaints

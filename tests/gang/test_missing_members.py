@@ -1,0 +1,79 @@
+"""A gang that lacks members is told of once, and not while its pods are only being made."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from extender.gang.act.missing_members import PATIENCE_SECONDS, MissingMembers
+from extender.gang.act.owner_warnings import OwnerWarnings, words_of
+from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.model.objects import GangKey, Pod
+from extender.model.snapshot import Snapshot
+
+KEY = GangKey("pod-group", "team", "few")
+
+
+def refusal(code: str = "incomplete") -> Decision:
+    return Decision(
+        time=0.0,
+        gang=str(KEY),
+        verb=Verb.FILTER,
+        outcome=Outcome.REFUSAL,
+        code=code,
+        message="waits for members: 1 of 3 exist, nothing is evicted",
+    )
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.state = Snapshot(generation=1)
+        self.members(1)
+        self.missing = MissingMembers(lambda: self.now, lambda: self.state)
+
+    def members(self, count: int) -> None:
+        pods = tuple(Pod(uid=f"u{i}", namespace="team", name=f"p{i}") for i in range(count))
+        self.state = replace(self.state, members={KEY: pods})
+
+
+def test_it_is_told_once_when_it_lasts() -> None:
+    stage = Stage()
+    assert stage.missing.refused(refusal())
+    assert stage.missing.due() == []
+    stage.now = PATIENCE_SECONDS
+    (told,) = stage.missing.due()
+    assert stage.missing.due() == []
+    assert words_of(told) == (
+        "GangIncomplete",
+        "This pod's gang starts as a whole, and waits for members: 1 of 3 exist, "
+        "nothing is evicted",
+    )
+
+
+def test_a_gang_that_grows_is_let_be() -> None:
+    stage = Stage()
+    stage.missing.refused(refusal())
+    stage.members(2)
+    stage.missing.refused(refusal())
+    stage.members(3)
+    stage.now = PATIENCE_SECONDS
+    assert stage.missing.due() == []
+
+
+def test_another_refusal_takes_its_place() -> None:
+    stage = Stage()
+    stage.missing.refused(refusal())
+    assert not stage.missing.refused(refusal("infeasible"))
+    stage.now = PATIENCE_SECONDS
+    assert stage.missing.due() == []
+
+
+def test_the_same_words_are_not_said_twice_while_they_can_be_read() -> None:
+    now = 0.0
+    warnings = OwnerWarnings(lambda: now)
+    assert warnings.due("u", "GangIncomplete", "1 of 3 exist")
+    now = 120.0
+    assert not warnings.due("u", "GangIncomplete", "1 of 3 exist")
+    assert warnings.due("u", "GangIncomplete", "2 of 3 exist")
+    now = 4000.0
+    assert warnings.due("u", "GangIncomplete", "2 of 3 exist")
