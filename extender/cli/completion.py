@@ -36,16 +36,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script and return the exit status."""
+    import shtab
+
     from extender.cli.main import parser_of
 
-    try:
-        import shtab
-    except ImportError:
-        print(
-            "error: needs the package shtab: pip install 'podgroup-extender[shell]'",
-            file=sys.stderr,
-        )
-        return 2
     parser = parser_of()
     for command in _commands(parser).values():
         for action in command._actions:

@@ -77,9 +77,14 @@ class DebugView:
         return self._coordinator.bindings.describe()
 
     def limits(self) -> Mapping[str, object]:
-        """Return who is suspended, what namespaces have used lately, and booked starts."""
+        """Return who is suspended, what namespaces have used lately, booked starts, and who was
+        evicted before."""
         coordinator = self._coordinator
-        return {**coordinator.admission.describe(), "bookings": coordinator.bookings.describe()}
+        return {
+            **coordinator.admission.describe(),
+            "bookings": coordinator.bookings.describe(),
+            "evictedBefore": coordinator.eviction_history.describe(),
+        }
 
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved, with problems and notes."""

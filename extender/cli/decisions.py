@@ -9,13 +9,14 @@ from extender.cli.live import Server
 from extender.cli.live_command import (
     NOBODY,
     add_live,
+    add_scope,
     answered,
-    found_or_known,
+    listed,
     moment,
-    named,
+    wanted,
 )
 from extender.cli.numbers import at_least_one
-from extender.cli.output import Part, Table, show
+from extender.cli.output import Part, Table
 
 OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken", "in-part", "observed")
 
@@ -29,6 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "process leads.",
     )
     parser.add_argument("gang", nargs="?", metavar="GANG", help="only about this gang")
+    add_scope(parser)
     parser.add_argument(
         "--limit", type=at_least_one, default=20, help="at most so many (default: 20)"
     )
@@ -46,11 +48,10 @@ def run(args: argparse.Namespace) -> int:
         found = [
             decision
             for decision in await server.rows("decisions")
-            if (args.gang is None or named(decision["gang"], args.gang))
+            if wanted(decision["gang"], args)
             and (args.outcome is None or decision["outcome"] == args.outcome)
         ][: args.limit]
-        show(_parts(found, long=args.long), {"decisions": found}, args.output)
-        return await found_or_known(server, args.gang, found=bool(found))
+        return await listed(server, args, "decisions", found, _parts(found, long=args.long))
 
     return answered(args, work)
 
@@ -62,6 +63,7 @@ def _parts(found: list[dict[str, Any]], *, long: bool) -> list[Part]:
         return [line for decision in found for line in told(decision)]
     return [
         Table(
+            prose=True,
             columns=("TIME", "GANG", "ASKED BY", "OUTCOME", "VICTIMS", "MESSAGE"),
             rows=tuple(
                 (

@@ -7,7 +7,7 @@ one that the cluster has none of. Each line says what that changes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from extender.model.errors import InvalidInput
 from extender.model.objects import (
@@ -47,10 +47,11 @@ def gaps(records: Iterable[object]) -> list[str]:
     lines = []
     if not pods:
         lines.append("no pods: every node counts as empty")
-    elif len({pod.namespace for pod in pods}) == 1:
+    elif len({pod.namespace for pod in pods} | _namespaces(found)) == 1:
+        # Of -A itself a dump says nothing: it may be that nobody else has a pod.
         lines.append(
-            f"pods of one namespace only ({pods[0].namespace}): without -A the room that "
-            "other namespaces' pods take counts as free"
+            f"objects of one namespace only ({pods[0].namespace}): if kubectl was asked without "
+            "-A, pods of other namespaces are missing, and the room they take counts as free"
         )
     if not found.get(DisruptionBudget):
         lines.append("no PodDisruptionBudgets: no pod counts as protected by one")
@@ -77,6 +78,17 @@ def gaps(records: Iterable[object]) -> list[str]:
         "such a gang is neither planned for nor evicted",
     )
     return lines
+
+
+def _namespaces(found: Mapping[type, list[object]]) -> set[str]:
+    """Return the namespaces of what is in the dump beside pods."""
+    kinds = (DisruptionBudget, GroupObject)
+    return {
+        record.namespace
+        for kind in kinds
+        for record in found.get(kind, ())
+        if isinstance(record, kinds)
+    }
 
 
 def _counted(names: Iterable[str], what: str, so: str) -> list[str]:

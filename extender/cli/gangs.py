@@ -10,12 +10,12 @@ from extender.cli.live import Server
 from extender.cli.live_command import (
     NOBODY,
     add_live,
+    add_scope,
     answered,
-    found_or_known,
-    named,
-    namespace_of,
+    listed,
+    wanted,
 )
-from extender.cli.output import Part, Table, show
+from extender.cli.output import Part, Table
 from extender.gang.tell.leaving import leaving
 from extender.gang.tell.standing import standings
 
@@ -30,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "gang", nargs="?", metavar="GANG", help="only this one: NAME, NAMESPACE/NAME or the key"
     )
-    parser.add_argument("-n", "--namespace", help="only gangs of this namespace")
+    add_scope(parser)
     parser.add_argument("--waiting", action="store_true", help="leave out gangs that run")
     add_live(parser, one=NOBODY)
 
@@ -44,11 +44,10 @@ def run(args: argparse.Namespace) -> int:
         found = [
             standing
             for standing in standings(gangs, held, decisions, leaving(held, units))
-            if (args.gang is None or named(standing.gang, args.gang))
-            and (args.namespace is None or namespace_of(standing.gang) == args.namespace)
-            and not (args.waiting and standing.state == "running")
+            if wanted(standing.gang, args) and not (args.waiting and standing.state == "running")
         ]
         table = Table(
+            prose=True,
             columns=("GANG", "STATE", "PRIORITY", "BOUND", "MEMBERS", "SEATS", "VICTIMS", "WHY"),
             rows=tuple(
                 (
@@ -64,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
                 for one in found
             ),
         )
-        about = f" {args.gang!r}: `why {args.gang}` tells what is remembered" if args.gang else ""
-        parts: list[Part] = [table] if found else [f"no gangs{about}"]
-        show(parts, {"gangs": found}, args.output)
-        return await found_or_known(server, args.gang, found=bool(found))
+        parts: list[Part] = [table] if found else ["no gangs"]
+        return await listed(server, args, "gangs", found, parts)
 
     return answered(args, work)

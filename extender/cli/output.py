@@ -1,7 +1,8 @@
 """How answers are shown: tables for people, JSON and YAML for programs.
 
 On a terminal tables are drawn by rich, if it is installed (extra ``shell``). In a pipe they are
-plain: columns set apart by two blanks, nothing cut off, no colour, so that awk and grep work.
+plain: columns set apart by two blanks, no name cut off, no colour, so that awk and grep work. A
+reason in the last column is cut to a line, ``-o wide`` has all of it.
 What is not part of the answer (notes, progress) goes to standard error.
 """
 
@@ -17,8 +18,16 @@ from typing import Any
 import msgspec
 import yaml
 from msgspec import Struct
+from msgspec.structs import replace
 
-FORMATS = ("table", "json", "yaml")
+from extender.cli.identity import identified
+
+PROGRAMS = ("json", "yaml")
+FORMATS = ("table", "wide", *PROGRAMS)
+MOST_PROSE = 80
+"""Characters of a reason in a table; names are never cut."""
+LEAST_LAST = 20
+"""Columns that a terminal leaves for the last one."""
 
 
 class Table(Struct, frozen=True):
@@ -28,6 +37,8 @@ class Table(Struct, frozen=True):
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     indent: str = ""
+    prose: bool = False
+    """The last column holds sentences."""
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -43,21 +54,27 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         "--output",
         choices=FORMATS,
         default="table",
-        help="table (for people), json or yaml (for programs); default: table",
+        help="table (for people; wide: reasons in full), json or yaml (for programs); default: "
+        "table",
     )
 
 
 def show(parts: Sequence[Part], document: object, output: str) -> None:
     """Print an answer: its parts, or the document they were made of."""
     if output == "table":
+        _show_parts([cut(part) if isinstance(part, Table) else part for part in parts])
+    elif output == "wide":
         _show_parts(parts)
     else:
         print(encoded(document, output))
 
 
 def encoded(document: object, output: str) -> str:
-    """Return a document as JSON or YAML; the key order is the document's own."""
-    built: Any = msgspec.to_builtins(document, str_keys=True)
+    """Return a document as JSON or YAML; the key order is the document's own.
+
+    A gang reads the same wherever it is named (cli.identity).
+    """
+    built: Any = identified(msgspec.to_builtins(document, str_keys=True))
     if output == "json":
         return msgspec.json.format(msgspec.json.encode(built), indent=2).decode()
     text: str = yaml.safe_dump(built, sort_keys=False, allow_unicode=True, width=100)
@@ -72,6 +89,20 @@ def note(text: str) -> None:
 def clean(text: str) -> str:
     """Return a text without control characters: what a webhook or a name says moves no cursor."""
     return _CONTROL.sub("?", text.replace("\n", " ").replace("\t", " "))
+
+
+def cut(table: Table) -> Table:
+    """Return a table whose last column is cut to a line where it holds sentences."""
+    if not table.prose:
+        return table
+    return replace(table, rows=tuple((*row[:-1], _cut(row[-1])) for row in table.rows))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MOST_PROSE:
+        return text
+    short = text[: MOST_PROSE - 3]
+    return f"{short[: short.rfind(' ')] if ' ' in short else short}...".replace(":...", "...")
 
 
 def plain(table: Table) -> Iterator[str]:
@@ -98,6 +129,10 @@ def _show_parts(parts: Sequence[Part]) -> None:
         if isinstance(part, str):
             rich.print(Text(clean(part), overflow="fold"))
             continue
+        if _width(part) > rich.width:
+            # Drawn, some of it would be lost at the edge.
+            rich.print("\n".join(plain(part)), markup=False, soft_wrap=True)
+            continue
         table = RichTable(
             title=part.title or None,
             title_justify="left",
@@ -112,6 +147,15 @@ def _show_parts(parts: Sequence[Part]) -> None:
         for row in part.rows:
             table.add_row(*(Text(clean(cell)) for cell in row))
         rich.print(table)
+
+
+def _width(table: Table) -> int:
+    """Return the columns that a table needs at least: names whole, the last one folded."""
+    *names, last = (
+        max(len(clean(cell)) for cell in cells)
+        for cells in zip(table.columns, *table.rows, strict=True)
+    )
+    return sum(names) + 2 * len(names) + min(last, LEAST_LAST)
 
 
 def _rich(stream: Any) -> Any:

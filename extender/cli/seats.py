@@ -6,8 +6,15 @@ import argparse
 from typing import Any
 
 from extender.cli.live import Server
-from extender.cli.live_command import NOBODY, add_live, answered, found_or_known, named
-from extender.cli.output import Part, Table, show
+from extender.cli.live_command import (
+    NOBODY,
+    add_live,
+    add_scope,
+    answered,
+    listed,
+    wanted,
+)
+from extender.cli.output import Part, Table
 from extender.gang.tell.standing import FLIGHT_STATES
 
 
@@ -20,6 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         "that are not gone yet.",
     )
     parser.add_argument("gang", nargs="?", metavar="GANG", help="only of this gang")
+    add_scope(parser)
     add_live(parser, one=NOBODY)
 
 
@@ -27,16 +35,9 @@ def run(args: argparse.Namespace) -> int:
     """Print the seats and return the exit status."""
 
     async def work(server: Server) -> int:
-        found = [
-            plan
-            for plan in await server.rows("reservations")
-            if args.gang is None or named(plan["gang"], args.gang)
-        ]
-        parts = [part for plan in found for part in _parts(plan)] or [
-            "no seats are held" + (f" for {args.gang!r}" if args.gang else "")
-        ]
-        show(parts, {"reservations": found}, args.output)
-        return await found_or_known(server, args.gang, found=bool(found))
+        found = [plan for plan in await server.rows("reservations") if wanted(plan["gang"], args)]
+        parts = [part for plan in found for part in _parts(plan)] or ["no seats are held"]
+        return await listed(server, args, "reservations", found, parts)
 
     return answered(args, work)
 
@@ -59,6 +60,7 @@ def _parts(plan: dict[str, Any]) -> list[Part]:
     if leaving:
         parts.append(
             Table(
+                prose=True,
                 columns=("WAITS FOR", "NODE", "PRIORITY", "WHY"),
                 rows=tuple(
                     (

@@ -7,6 +7,8 @@ import asyncio
 import sys
 from typing import Any
 
+from msgspec.structs import asdict, replace
+
 from extender.cli.decisions import told
 from extender.cli.exit_statuses import NO, OK
 from extender.cli.live import Server
@@ -45,13 +47,13 @@ def run(args: argparse.Namespace) -> int:
         found = await stories(server, args.name, args.namespace)
         if not found:
             print(
-                f"no pod or gang {args.name!r} is known to the server: it has finished, was never "
-                "there, or went before the decisions that are kept",
+                f"error: no pod or gang {args.name!r} is known to the server: it has finished, was "
+                "never there, or went before the decisions that are kept",
                 file=sys.stderr,
             )
             return NO
         parts = [part for story in found for part in _parts(story, short=args.short)]
-        show(parts, {"stories": found}, args.output)
+        show(parts, {"stories": [_document(story) for story in found]}, args.output)
         return OK
 
     return answered(args, work)
@@ -68,7 +70,7 @@ async def stories(server: Server, name: str, namespace: str | None) -> list[Stor
         *(server.rows(page) for page in pages), server.rows("pods", name=asked)
     )
     facts = Facts(*read)
-    found = [] if is_key else [story_of_pod(pod, facts) for pod in pods]
+    found = [] if is_key else [replace(story_of_pod(pod, facts), gang=pod["gang"]) for pod in pods]
     for gang in facts.gangs:
         key = str(gang["gang"])
         if named(key, name) and namespace in (None, namespace_of(key)):
@@ -79,6 +81,14 @@ async def stories(server: Server, name: str, namespace: str | None) -> list[Stor
         gone = None if is_key else story_of_evicted(space, last, facts)
         found += [gone] if gone is not None else []
     return found
+
+
+def _document(story: Story) -> dict[str, object]:
+    """Return a story for programs: with the pod or gang that it is about."""
+    what, _, name = story.subject.partition(" ")
+    namespace, _, last = name.rpartition("/")
+    pod = {"namespace": namespace, "name": last} if what == "pod" else None
+    return {"pod": pod, "gang": story.gang, **asdict(story)}
 
 
 def _parts(story: Story, *, short: bool) -> list[Part]:

@@ -39,14 +39,14 @@ def _gone(key: str, facts: Facts) -> Story:
         position, decision = taken[0]
         reason = _taken(position, decision, key, facts)
         follows = after_eviction(_of(decision, key))
-        return Story(subject, "gone", reason, decision, follows)
+        return Story(subject, "gone", reason, decision, follows, gang=key)
     reason = (
         "it has no unfinished pods any more: they have finished or were deleted; the last that was "
         f"decided about it: {moment(own['time'])} {own['outcome']}: {own['message']}"
     )
     also = tuple(f"before: {_taken(at, decision, key, facts)}" for at, decision in taken[:1])
     follows = f"nothing, if its work is done; `decisions {key}` lists what was decided about it"
-    return Story(subject, "gone", reason, own, follows, also)
+    return Story(subject, "gone", reason, own, follows, also, key)
 
 
 def _of(decision: Obj, key: str) -> list[Obj]:
@@ -81,6 +81,7 @@ def story_of_evicted(namespace: str | None, name: str, facts: Facts) -> Story | 
                 decision,
                 after_eviction([victim])
                 + (f"; `why {victim['gang']}` tells of its gang" if victim["gang"] else ""),
+                gang=victim["gang"],
             )
     return None
 

@@ -63,13 +63,13 @@ def _leaving(pod: Obj, facts: Facts) -> Story | None:
             continue
         error = f"; {unit['error']}" if unit["error"] else ""
         decision = facts.last(unit["preemptor"], "plan")
+        with_it = "alone" if unit["unit"] == pod["uid"] else f"with {unit['unit']}"
         return Story(
             f"pod {pod['namespace']}/{pod['name']}",
             "evicted",
-            f"it goes for {unit['preemptor']} (with {unit['unit']}; now: "
-            f"{unit['left'][pod['uid']]}){error}",
+            f"it goes for {unit['preemptor']} ({with_it}; now: {unit['left'][pod['uid']]}){error}",
             decision,
-            f"nothing: it has its grace period; then {after_eviction([pod])}",
+            f"nothing: it has its grace period; after that: {after_eviction([pod])}",
             _reason_of(pod, decision),
         )
     return None

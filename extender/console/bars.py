@@ -37,10 +37,18 @@ def columns_for(count: int) -> int:
 
 
 def squares(places: Iterable[int], columns: int) -> str:
-    """Return one SVG path of full cells: thousands of nodes cost a dozen elements."""
-    return "".join(
-        [f"M{place % columns * PITCH} {place // columns * PITCH}h10v10h-10z" for place in places]
-    )
+    """Return one SVG path of full cells, drawn as strokes of a cell's width; places grow.
+
+    Thousands of nodes cost a dozen elements. Within a row each cell begins where the last one
+    ended: half the bytes of outlines, which is most of what the page has.
+    """
+    found: list[str] = []
+    row = end = -1
+    for place in places:
+        x, y = place % columns * PITCH, place // columns
+        found.append(f"m{x - end} 0h{SIDE}" if y == row else f"M{x} {y * PITCH + SIDE // 2}h{SIDE}")
+        row, end = y, x + SIDE
+    return "".join(found)
 
 
 def rings(places: Iterable[int], columns: int) -> str:

@@ -8,14 +8,31 @@ LONGEST_HORIZON = 7 * 24 * 3600.0
 """Whoever looks further ahead keeps room for gangs that nobody waits for any more."""
 
 
+class ProtectionSettings(
+    Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """Who has been evicted is not evicted again too soon; docs/fairness.md, Evicted before."""
+
+    enabled: bool = False
+    """Off: a gang as urgent as the last one that evicted somebody may have to wait for them."""
+    first_seconds: float = 300.0
+    """For how long it runs undisturbed after the first eviction; twice as long after the next."""
+    longest_seconds: float = 3600.0
+    forget_seconds: float = 86_400.0
+    """After so long without an eviction none is remembered."""
+    same_namespace: bool = False
+    """Count evictions by gangs of its own namespace. Whoever may make urgent pods can then protect
+    others of its own with few of them."""
+
+
 class FairnessSettings(
     Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
     """A turn for everybody; docs/fairness.md."""
 
     booking: bool = False
-    """Whether a gang that has waited long enough gets a booked start. Off: whoever may make pods
-    of a priority may keep room idle for a gang of that priority (docs/fairness.md)."""
+    """Whether a gang that has waited long enough gets a booked start. Off: pods of no gang wait
+    for its turn then, and room may stand idle (docs/fairness.md)."""
     patience_seconds: float = 300.0
     """For how long a gang has to have waited: since it is complete, and no gate holds it."""
     booked_per_domain: int = 1
@@ -29,6 +46,7 @@ class FairnessSettings(
     """The same for those of one namespace."""
     horizon_seconds: float = 21_600.0
     """Ends further away than this count as not known, and no gang keeps its place for longer."""
+    protection: ProtectionSettings = ProtectionSettings()
     min_runtime_seconds: dict[str, float] = field(default_factory=dict)
     """Priority class -> pods of it that started less than this ago are never victims; the
     others are ruled by plan.minRuntimeSeconds."""
@@ -36,7 +54,7 @@ class FairnessSettings(
 
 def problems_of(fairness: FairnessSettings) -> list[str]:
     """Return what is wrong with the section, with the key."""
-    f = fairness
+    f, p = fairness, fairness.protection
     rules = (
         (f.patience_seconds >= 1, "fairness.patienceSeconds must be at least 1"),
         (f.booked_per_domain >= 1, "fairness.bookedPerDomain must be at least 1"),
@@ -46,6 +64,12 @@ def problems_of(fairness: FairnessSettings) -> list[str]:
         (
             60 <= f.horizon_seconds <= LONGEST_HORIZON,
             f"fairness.horizonSeconds must be 60..{LONGEST_HORIZON:g}",
+        ),
+        (p.first_seconds > 0, "fairness.protection.firstSeconds must be positive"),
+        (
+            p.first_seconds <= p.longest_seconds <= p.forget_seconds,
+            "fairness.protection.longestSeconds must not be below firstSeconds, nor forgetSeconds "
+            "below it",
         ),
         *(
             (

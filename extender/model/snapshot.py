@@ -23,6 +23,18 @@ Key = TypeVar("Key")
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
+class Spared(Struct, frozen=True, gc=False):
+    """A pod that is not evicted again yet."""
+
+    below: int
+    """By preemptors of a priority below this."""
+    until: float
+    """Wall clock."""
+    why: str
+    gang: bool = False
+    """Its gang goes whole or not at all, so the gang is spared with it."""
+
+
 class Snapshot(Struct, frozen=True):
     """Everything the pure rooms may know. Two equal snapshots give equal plans."""
 
@@ -49,6 +61,8 @@ class Snapshot(Struct, frozen=True):
     """Pod uid -> why the API server lately refused to evict it for good."""
     stayed: Mapping[str, str] = EMPTY
     """Namespace -> why nobody of it is counted on: its pods did not go for the gang that asks."""
+    spared: Mapping[str, Spared] = EMPTY
+    """Pod uid -> what keeps it from being evicted again."""
     server_version: str = ""
     """What kube-apiserver calls itself ("v1.36.3"), "" when unknown. The filters follow
     known faults of that release's scheduler."""

@@ -7,7 +7,7 @@ from extender.model.policy import Section
 
 MARK_LABEL = "podgroup-extender.io/status"
 """On the ConfigMap that is ours: one without it, and with content, is somebody else's."""
-RESERVED = ("podgroup-extender-suspended", "podgroup-plan-")
+RESERVED = ("podgroup-extender-suspended", "podgroup-extender-evicted", "podgroup-plan-")
 """How the names of ConfigMaps begin that hold what the next life reads."""
 
 

@@ -105,6 +105,9 @@ class Preempt:
     ) -> tuple[dict[str, Candidate], dict[str, Candidate]]:
         """Return the nodes that may be had now, and those of them that break a gang."""
         snapshot = self._context.cluster.snapshot()
+        spared = self._context.shown().spared
+        if spared:
+            snapshot = replace(snapshot, spared=spared)
         clean: dict[str, Candidate] = {}
         breaking: dict[str, Candidate] = {}
         for node, candidate in candidates.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,52 @@ def test_bash_completes_a_command(tmp_path: Path, capsys: Capture) -> None:
     assert found.stdout.split() == ["decisions"], found.stderr
 
 
-def test_without_shtab_the_package_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+FISH = """
+source %s
+complete -C "podgroup-extender dec"
+complete -C "podgroup-extender gangs -o w"
+"""
+
+ZSH = r"""
+zmodload zsh/zpty
+zpty shell "env TERM=vt100 zsh -f -i"
+zpty -w shell 'fpath=(%s $fpath); autoload -U compinit; compinit -u -D; print re""ady'
+zpty -r -m shell said '*ready*'
+zpty -w -n shell $'podgroup-extender dec\t'
+zpty -r -m shell said '*decisions*' && print decisions
+zpty -d shell
+"""
+
+
+@pytest.mark.parametrize(
+    ("shell", "play", "found"),
+    [("fish", FISH, ["decisions", "wide"]), ("zsh", ZSH, ["decisions"])],
+)
+def test_the_real_shell_completes(
+    shell: str, play: str, found: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    assert main(["completion", "bash"]) == 2
-    assert "podgroup-extender[shell]" in capsys.readouterr().err
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    main(["completion", shell])
+    # In zsh as docs/cli.md says: a file of this name in a directory of fpath.
+    script, driver = tmp_path / "_podgroup-extender", tmp_path / "driver"
+    script.write_text(capsys.readouterr().out)
+    driver.write_text(play % (tmp_path if shell == "zsh" else script))
+    command = ["fish", "--no-config"] if shell == "fish" else ["zsh", "-f"]
+    done = subprocess.run(
+        [*command, str(driver)], capture_output=True, text=True, timeout=120, env=bare(tmp_path)
+    )
+    assert [line.split("\t")[0] for line in done.stdout.split("\n") if line] == found, done
+
+
+def bare(home: Path) -> dict[str, str]:
+    """Return an environment without the configuration of whoever runs the tests."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LC_ALL": "C.UTF-8"}
+
+
+def test_a_plain_install_completes() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert any(each.startswith("shtab") for each in project["dependencies"])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +98,7 @@ def test_without_shtab_the_package_is_named(
     [
         (["w"], ["what-if", "why"], 4),
         (["why", "x", "--ou"], ["--output"], 4),
-        (["gangs", "-o", ""], ["table", "json", "yaml"], 4),
+        (["gangs", "-o", ""], ["table", "wide", "json", "yaml"], 4),
         (["what-if", "-f", ""], [], 0),
         (["completion", "z"], ["zsh"], 4),
         (["why", "hi"], [], 0),

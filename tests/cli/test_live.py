@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 
@@ -121,6 +123,68 @@ async def test_a_gang_in_flight(live: Live, tmp_path: Path) -> None:
     assert "for pod-group:team/high" in out
 
 
+def gangs_of(value: Any) -> Iterator[Any]:
+    """Yield what stands under "gang", wherever it is."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            assert name.isalnum(), f"{name} is no camelCase"
+            yield from [inner] if name == "gang" else gangs_of(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from gangs_of(inner)
+
+
+async def test_one_form_of_a_gang_over_all_commands(live: Live, tmp_path: Path) -> None:
+    await planned(live)
+    high = {
+        "key": "pod-group:team/high",
+        "dialect": "pod-group",
+        "namespace": "team",
+        "name": "high",
+    }
+    low = high | {"key": "pod-group:team/low", "name": "low"}
+    dump = tmp_path / "snapshot.json"
+    async with aiohttp.ClientSession() as http, http.get(f"{live.url}/debug/snapshot") as answer:
+        dump.write_bytes(await answer.read())
+    for words, rows, others in (
+        (("gangs", "high"), "gangs", []),
+        (("seats", "high"), "reservations", [low]),
+        (("decisions", "high"), "decisions", [low]),
+        (("why", "high"), "stories", [low]),
+        (("why", "high-0"), "stories", [low]),
+        (("why", "low-0"), "stories", [low, high]),
+        (("what-if", "--gang", "high"), "", [low]),
+    ):
+        status, out, _ = await live.ask(*words, "-o", "json")
+        assert status == 0, out
+        document = json.loads(out)
+        found = document[rows][0] if rows else next(iter(document.values()))
+        assert found["gang"] == (low if words[-1] == "low-0" else high), words
+        assert all(one in [high, *others, None] for one in gangs_of(document)), words
+    _, out, _ = await live.ask("why", "low-0", "-o", "json")
+    assert json.loads(out)["stories"][0]["pod"] == {"namespace": "team", "name": "low-0"}
+    status, out, _ = await live.run("plan", str(dump), "--gang", "high", "-o", "json")
+    assert next(gangs_of(json.loads(out))) == high
+
+
+async def test_a_pod_that_goes_alone_is_called_by_its_name(live: Live) -> None:
+    for i in range(1, 4):
+        await live.client.delete(f"/api/v1/namespaces/team/pods/low-{i}", grace=0)
+    await live.client.delete("/api/v1/namespaces/team/pods/low-0", grace=0)
+    for i in range(4):
+        await pod(live.client, f"alone-{i}", "", f"n{i}")
+    async with asyncio.timeout(60):
+        while (await live.ask("why", "alone-3"))[0]:
+            await asyncio.sleep(0.05)
+    await planned(live)
+    _, out, _ = await live.ask("why", "alone-0", "--short")
+    uid = (await live.client.get("/api/v1/namespaces/team/pods/alone-0"))["metadata"]["uid"]
+    assert "pod team/alone-0: evicted" in out
+    assert "it goes for pod-group:team/high (alone; now: " in out
+    for words in (("why", "alone-0"), ("why", "high"), ("seats",), ("decisions", "--long")):
+        assert uid not in (await live.ask(*words))[1]
+
+
 async def test_a_gang_that_is_refused_and_one_that_is_incomplete(live: Live) -> None:
     for i in range(4):
         await live.client.delete(f"/api/v1/namespaces/team/pods/high-{i}", grace=0)
@@ -143,6 +207,22 @@ async def test_a_gang_that_is_refused_and_one_that_is_incomplete(live: Live) -> 
     status, out, _ = await live.ask("why", "high")
     assert "3 of 4 members exist" in out
     assert "next: create the members that are missing" in out
+
+
+@pytest.mark.parametrize("command", ["gangs", "seats", "decisions"])
+async def test_namespaces_are_chosen_as_kubectl_does(live: Live, command: str) -> None:
+    await planned(live)
+    for words, listed in (
+        ([], True),
+        (["-A"], True),
+        (["--all-namespaces"], True),
+        (["-n", "team"], True),
+        (["-n", "elsewhere"], False),
+    ):
+        status, out, _ = await live.ask(command, *words)
+        assert status == 0
+        assert ("team/high" in out) is listed, (words, out)
+    assert (await live.ask(command, "-A", "-n", "team"))[0] == 2
 
 
 async def test_pods_of_no_gang_and_pods_that_run(live: Live) -> None:
@@ -181,7 +261,7 @@ async def test_what_if_asks_and_changes_nothing(live: Live, tmp_path: Path) -> N
     )
     told = json.loads(out)
     assert list(told) == ["plan", "changed", "difference"]
-    assert told["changed"]["cost_order"] == "fewest-pods"
+    assert told["changed"]["costOrder"] == "fewest-pods"
     assert told["difference"]["added"] == told["difference"]["spared"] == []
     status, _, err = await live.ask("what-if", "--gang", "high", "--cost-order", "cheapest")
     assert status == 2

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 
 import pytest
 
 from extender.cli.output import Table, encoded, plain, progress, show
+from extender.model.objects import GangKey
 
 TABLE = Table(("NAME", "WHY"), (("a", "short"), ("longer", "x" * 200)), title="Gangs")
 
@@ -28,6 +30,49 @@ def test_a_pipe_gets_columns_and_nothing_is_cut(capsys: pytest.CaptureFixture[st
         "longer  " + "x" * 200,
     ]
     assert list(plain(Table(("A",), ()))) == ["A"]
+
+
+def test_a_reason_is_cut_to_a_line_and_a_name_never(capsys: pytest.CaptureFixture[str]) -> None:
+    why = "infeasible: " + "not enough of everything, " * 20
+    table = Table(("NAME", "WHY"), (("n" * 200, why), ("b", "short")), prose=True)
+    show([table], {}, "table")
+    _, long, short = capsys.readouterr().out.splitlines()
+    assert long.startswith("n" * 200 + "  infeasible: not enough of everything, not")
+    assert long.endswith("...")
+    assert len(long) <= 202 + 80
+    assert short.split() == ["b", "short"]
+    show([table], {}, "wide")
+    assert why.strip() in capsys.readouterr().out
+
+
+def test_a_narrow_terminal_has_room_for_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys, "stdout", screen := Terminal())
+    row = (*("x" * 30 for _ in range(4)), "the reason in some words of its own")
+    show([Table(("A", "B", "C", "D", "WHY"), (row,), prose=True)], {}, "table")
+    assert "the reason in some" in screen.getvalue()
+
+
+def test_a_gang_reads_the_same_wherever_it_is_named() -> None:
+    key = GangKey("pod-group", "team", "high")
+    low = {"key": "pod-group:team/low", "dialect": "pod-group", "namespace": "team", "name": "low"}
+    high = low | {"key": "pod-group:team/high", "name": "high"}
+    victims = [
+        {"name": "a", "gang": "pod-group:team/low", "unit": "pod-group:team/low"},
+        {"name": "b", "gang": "", "unit": ""},
+    ]
+    document = {"plan": {"gang": key, "takes_over": [key], "victims": victims}}
+    assert json.loads(encoded(document, "json")) == {
+        "plan": {
+            "gang": high,
+            "takesOver": [high],
+            "victims": [
+                {"name": "a", "gang": low, "unit": low},
+                {"name": "b", "gang": None, "unit": None},
+            ],
+        }
+    }
 
 
 def test_a_terminal_gets_a_drawn_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from extender.cli.main import main
+from extender.cli.output import encoded
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
@@ -213,4 +214,4 @@ def test_a_downloaded_snapshot_replays_to_the_same_answer(
     path.write_bytes(msgspec.json.encode(document))
     assert main(["plan", str(path), "--gang", "high", "--json"]) == 0
     replayed = json.loads(capsys.readouterr().out)["plan"]
-    assert replayed == json.loads(msgspec.json.encode(live))
+    assert replayed == json.loads(encoded(live, "json"))

@@ -98,7 +98,7 @@ def without(*kinds: str) -> Obj:
         (without("PriorityClass"), "no PriorityClasses"),
         (without("PodGroup"), "8 pods of PodGroups that are not there (team/high, team/low)"),
         (kubectl(), "no PodDisruptionBudgets"),
-        (kubectl(), "pods of one namespace only (team)"),
+        (kubectl(), "objects of one namespace only (team): if kubectl was asked without -A"),
         (
             {"items": kubectl()["items"][1:], "kind": "List"},
             "1 pods on nodes that are not there (n0)",

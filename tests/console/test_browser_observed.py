@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +49,18 @@ async def test_no_view_has_a_violation(browser: Any, site: Site, pictures: Any, 
             await page.screenshot(path=pictures / f"{view}-{look}.png", full_page=True)
         assert not complaints
     assert not {view: wrong for view, wrong in found.items() if wrong}
+
+
+async def test_picture_for_the_docs(browser: Any, site: Site) -> None:
+    """Written where CONSOLE_PICTURES says; else it is looked only whether that could be done."""
+    async with opened(browser, site.url("observed"), size={"width": 1280, "height": 1010}) as (
+        page,
+        _,
+    ):
+        picture = await page.screenshot()
+        assert len(picture) < 250_000
+        if folder := os.environ.get("CONSOLE_PICTURES"):
+            Path(folder, "console-observed.png").write_bytes(picture)
 
 
 async def test_page_reads_without_scripts(browser: Any, site: Site) -> None:

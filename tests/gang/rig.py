@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
+from extender.gang.act.coordinator import PLANNING, SWEEP, TICK
 from extender.gang.act.wiring import coordinate
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
@@ -117,6 +120,26 @@ class Rig:
         """Let no round run of itself any more: a test asks for each by hand."""
         self._loop.cancel()
         await asyncio.gather(self._loop, return_exceptions=True)
+
+    async def rounds(self, number: int = 4) -> None:
+        """Wait until each loop has gone round so often, and then for an answer of the API.
+
+        Whatever rounds from now on would have begun has begun then, however slow this machine is.
+        """
+        heartbeats = self.coordinator._heartbeats
+        beats: Counter[str] = Counter()
+        beat = type(heartbeats).beat
+
+        def counted(name: str) -> None:
+            beats[name] += 1
+            beat(heartbeats, name)
+
+        heartbeats.beat = counted  # type: ignore[method-assign]
+        await self.until(
+            lambda: all(beats[name] > number for name in (TICK, PLANNING, SWEEP)), "rounds go on"
+        )
+        heartbeats.beat = partial(beat, heartbeats)  # type: ignore[method-assign]
+        await self.own.get("/api/v1/nodes")
 
     async def kill(self) -> None:
         """Stop the extender at once; nothing is told to the API."""
@@ -250,7 +273,11 @@ class Rig:
             node: Candidate(tuple(self.cached(victim).uid for victim in found))
             for node, found in victims.items()
         }
-        return await self.verbs.preempt(PreemptArgs(pod, candidates))
+        answer = await self.verbs.preempt(PreemptArgs(pod, candidates))
+        assert isinstance(answer, PreemptResult), (
+            "no answer is not the answer that there is no node"
+        )
+        return answer
 
     def outcomes(self, gang: str) -> list[str]:
         """Outcomes (refusals as their code) of a core PodGroup's decisions, oldest first."""

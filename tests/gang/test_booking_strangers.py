@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -181,6 +182,24 @@ async def test_no_place_is_kept_beyond_the_horizon() -> None:
         await desk.round(30.0)
     assert desk.booked == {"yours"}
     assert "horizonSeconds" in desk.why("mine")
+
+
+async def test_who_loses_its_turn_again_stands_behind_for_longer() -> None:
+    """A sleeper in one namespace, a large gang in another, and somebody else who wants the room."""
+    nodes, pods = full(2, namespace="third")
+    desk = Desk(nodes, pods, horizon_seconds=600.0)
+    desk.gang("mine", 2, 5)
+    desk.pods.append(pod("small", namespace="other", priority=5, cpu=1, tried=True))
+    had: list[bool] = []
+    for _ in range(200):
+        await desk.round(30.0)
+        had.append(desk.booked == {"mine"})
+    lasting = [len(list(each)) for _, each in groupby(had)]
+    assert had[0]
+    for turn, behind in zip(lasting[0::2], lasting[1::2], strict=False):
+        assert turn <= 21, "the horizon"
+        assert behind >= 20
+    assert lasting[3] >= 2 * lasting[1] - 1
 
 
 # -- age ----------------------------------------------------------------------------------

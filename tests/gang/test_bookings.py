@@ -11,7 +11,9 @@ from extender.gang.act.planner_thread import Overran, PlannerThread
 from extender.gang.plan.ends import End, RunTimes, end_of
 from extender.model.fairness import FairnessSettings
 from extender.model.gang import Gang
+from extender.model.mode import EnforceSettings
 from extender.model.plan import Plan, Refusal
+from extender.model.policy import NamespaceSelector
 from extender.model.snapshot import Snapshot
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import NOW, pod
@@ -51,6 +53,15 @@ async def waiting_gang(rig: Rig, cls: str = "same") -> None:
             f"{PODS}/{name}/status",
             {"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}},
         )
+
+
+async def labelled(rig: Rig, team: str) -> None:
+    await rig.client.patch("/api/v1/namespaces/default", {"metadata": {"labels": {"team": team}}})
+
+    def seen() -> bool:
+        return rig.cache.snapshot().namespaces.get("default", {}).get("team") == team
+
+    await rig.until(seen, "the namespace's label is cached")
 
 
 def kept(rig: Rig) -> dict[str, int]:
@@ -239,6 +250,23 @@ async def test_who_is_booked_keeps_its_place_among_equals() -> None:
         assert [each["gang"] for each in rig.coordinator.bookings.describe() if each["booked"]] == [
             "pod-group:default/big"
         ]
+
+
+async def test_a_namespace_that_is_left_alone_keeps_nothing() -> None:
+    enforce = EnforceSettings(namespaces=NamespaceSelector(match_labels={"team": "a"}))
+    async with Rig(replace(TURN, enforce=enforce)) as rig:
+        await labelled(rig, "a")
+        await rig.nodes(2)
+        await rig.classes(same=5)
+        await batch(rig, "one", on="n0")
+        await batch(rig, "two", on="n1")
+        await waiting_gang(rig)
+        await rig.until(lambda: is_booked(rig), "the gang is booked")
+        await rig.remove("one")
+        await rig.until(lambda: kept(rig) == {"n0": 3}, "its room is kept")
+        await labelled(rig, "b")
+        await rig.until(lambda: not is_booked(rig), "its namespace was taken out")
+        assert kept(rig) == {}
 
 
 async def test_a_gang_is_not_suspended_for_a_search_for_its_booked_start(

@@ -51,7 +51,8 @@ async def test_until_all_room_is_free_no_member_gets_a_node(rig: Rig) -> None:
     assert "waits for 2 pods" in result.failed_and_unresolvable["n0"]
     await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.WAITING)
     await rig.remove("low-0")
-    await asyncio.sleep(0.1)
+    await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "the room is there")
+    await rig.rounds()
     assert (await rig.filter("high-0", "n0")).node_names == []
     await rig.remove("low-1")
     await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.OPEN)

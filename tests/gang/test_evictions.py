@@ -167,7 +167,7 @@ async def test_an_eviction_on_its_way_is_used_by_whoever_takes_the_seats_over() 
         assert flight.plan.victims == ()
         let_go(slow)
         await rig.until(lambda: flight.state is State.OPEN, "the room is there")
-        await asyncio.sleep(0.3)
+        await rig.rounds()
         assert len([name for name in await rig.names() if name.startswith("low")]) == 2
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from extender.gang.act.book import Flight, State
 from extender.gang.act.offers import OFFER_SECONDS, Offers
 from extender.gang.tell.decisions import Verb
@@ -150,7 +148,7 @@ async def test_members_on_their_way_count_when_their_plan_is_over(rig: Rig) -> N
     answer = await rig.filter("other-0", *({"n0", "n1"} - set(first)))
     assert answer.node_names == []
     await rig.bind("high-0", first[0])
-    await asyncio.sleep(0.5)
+    await rig.rounds()
     assert not any(flight.state is State.OPEN for flight in rig.coordinator.book)
 
 

@@ -264,3 +264,44 @@ def test_one_snapshot_is_taken_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(taken) == 1
     planner.see(replace(state, generation=state.generation + 1))
     assert len(taken) == 2
+
+
+def test_seats_are_checked_against_the_cluster_as_it_is_now() -> None:
+    high = waiting("high", 2)
+    state = snapshot(NODES, high, [group("high", 2)])
+    planner, resolver = (
+        Planner(Settings(), Resolver(Settings().groups)),
+        Resolver(Settings().groups),
+    )
+    wanted = resolver.resolve(gang_key("high"), state)
+    taken = {high[0].uid: "n0", high[1].uid: "n1"}
+    assert planner.check(wanted, taken, (), state, ()) == ""
+    gone = snapshot(NODES[1:], high, [group("high", 2)])
+    assert planner.check(wanted, taken, (), gone, ()) == "node n0 is gone"
+    assert "stranger does not wait" in planner.check(wanted, {"stranger": "n0"}, (), state, ())
+    full = snapshot(NODES, [*high, pod("other", on="n0", cpu=4)], [group("high", 2)])
+    assert planner.check(wanted, taken, (), full, ()).startswith("high-0 on n0: ")
+
+
+def test_each_victim_is_told_why_it_goes() -> None:
+    nodes = [node("n0"), node("n1")]
+    alone = snapshot(
+        nodes,
+        [pod("low", priority=1, on="n0"), pod("top", priority=HIGH, on="n1"), *waiting("high", 1)],
+        [group("high", 1)],
+    )
+    plan = plan_for(alone, "high")
+    assert isinstance(plan, Plan)
+    assert [victim.reason for victim in plan.victims] == ["its room on n0 is needed"]
+    together = snapshot(
+        nodes, [*gang("low", 2), *waiting("high", 1)], [group("low", 2), group("high", 1)]
+    )
+    plan = plan_for(together, "high")
+    assert isinstance(plan, Plan)
+    used = {seat.node for seat in plan.seats}
+    assert {victim.node: victim.reason for victim in plan.victims} == {
+        name: f"its room on {name} is needed and its gang goes whole"
+        if name in used
+        else f"its gang goes whole; {name} itself is not used"
+        for name in ("n0", "n1")
+    }

@@ -10,6 +10,7 @@ import pytest
 
 from extender.cli.debug_source import DebugView
 from extender.cli.main import main
+from extender.cli.output import encoded
 from tests.gang.rig import Rig
 
 
@@ -35,7 +36,7 @@ async def test_a_past_decision_replays_to_the_same_answer(
     capsys.readouterr()
     assert main(["plan", str(path), "--gang", "high", "--json"]) == 0
     replayed = json.loads(capsys.readouterr().out)["plan"]
-    assert replayed["victims"] == json.loads(msgspec.json.encode(made.victims))
+    assert replayed["victims"] == json.loads(encoded(made.victims, "json"))
     assert replayed["seats"] == json.loads(msgspec.json.encode(made.seats))
     assert {victim["name"] for victim in replayed["victims"]} == {"low-0", "low-1"}
     assert "n2" not in {seat["node"] for seat in replayed["seats"]}

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.act import evictions
 from extender.gang.act.book import State
 from extender.gang.act.unit import Fate, Unit
 from extender.gang.tell.decisions import Verb
@@ -213,7 +214,7 @@ async def test_untouched_units_of_a_cancelled_plan_are_left_alone() -> None:
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
         let_go(slow)
         await rig.until(lambda: len(low_pods(rig)) == 3, "one has gone")
-        await asyncio.sleep(0.5)
+        await rig.rounds()
         assert len(low_pods(rig)) == 3
 
 
@@ -262,7 +263,10 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     rig.server.faults.clear()
 
 
-async def test_a_recorded_plan_that_does_not_fit_any_more_evicts_nobody(rig: Rig) -> None:
+async def test_a_recorded_plan_that_does_not_fit_any_more_evicts_nobody(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evictions, "WATCH_SECONDS", 0.5)  # else a minute, as its record
     await full_cluster(rig)
     asked = rig.server.faults.plan(
         Fault(times=10_000, method="DELETE", path=f"low-{REAL_DELETE}", status=503)
@@ -273,7 +277,7 @@ async def test_a_recorded_plan_that_does_not_fit_any_more_evicts_nobody(rig: Rig
     await rig.client.patch("/api/v1/nodes/n0", {"spec": {"unschedulable": True}})
     rig.server.faults.clear()
     await rig.start()
-    await asyncio.sleep(1.0)
+    await rig.rounds(10)
     assert await rig.names() == {*LOW, *HIGH}
     await until_no_records(rig)
 
@@ -287,8 +291,11 @@ async def test_a_record_written_with_a_lost_answer_is_one_plan_not_two(rig: Rig)
     assert rig.outcomes("high") == ["plan"]
 
 
-async def test_a_record_nobody_could_read_back_comes_to_nothing(rig: Rig) -> None:
+async def test_a_record_nobody_could_read_back_comes_to_nothing(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The POST was done, the answer and every reading lost: "nothing is evicted" stays true."""
+    monkeypatch.setattr(evictions, "WATCH_SECONDS", 0.5)  # else a minute, as its record
     await full_cluster(rig)
     rig.server.faults.plan(Fault(times=1, method="POST", path="configmaps", drop="after"))
     lost = rig.server.faults.plan(Fault(times=10_000, path="configmaps", status=500))
@@ -300,7 +307,7 @@ async def test_a_record_nobody_could_read_back_comes_to_nothing(rig: Rig) -> Non
     assert lost.hits
     rig.server.faults.clear()
     await rig.restart()
-    await asyncio.sleep(0.5)
+    await rig.rounds()
     assert await rig.names() == set(LOW)
     await until_no_records(rig)
 
@@ -326,7 +333,7 @@ async def test_nobody_goes_for_a_gang_that_became_incomplete_during_the_search(r
     await full_cluster(rig)
     await _while_searching(rig, "high-1")
     await rig.preempt("high-0", n0=["low-0"])
-    await asyncio.sleep(0.5)
+    await rig.rounds()
     assert await rig.names() == {*LOW, "high-0"}
     assert not len(rig.coordinator.book)
 
@@ -387,7 +394,7 @@ async def test_seats_do_not_open_on_a_node_that_was_closed_meanwhile(
         await cordon(rig, "n1")
     for name in LOW:
         await rig.remove(name)
-    await asyncio.sleep(0.3)
+    await rig.rounds()
     for name in HIGH:
         assert (await rig.filter(name, "n0")).node_names == []
     assert all(flight.state.value != "open" for flight in rig.coordinator.book)
@@ -424,7 +431,7 @@ async def test_the_slow_end_of_one_plans_record_leaves_the_next_plans_alone(rig:
         await asyncio.sleep(0.05)
     flight = next(iter(rig.coordinator.book))
     let_go(slow)
-    await asyncio.sleep(0.5)
+    await rig.rounds()
     assert await rig.records()
     assert not flight.over
     await rig.kill()
@@ -490,7 +497,7 @@ async def test_a_protected_pod_is_spared_at_the_last_moment(rig: Rig) -> None:
     await rig.until(lambda: all(rig.cached(name) != before[name] for name in LOW), "protected")
     let_go(mark)
     await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
-    await asyncio.sleep(0.5)
+    await rig.rounds()
     assert await rig.names() == {*LOW, *HIGH}
     assert not len(rig.coordinator.book)
 
@@ -521,7 +528,7 @@ async def test_a_node_that_closes_between_record_and_eviction_spares_the_victims
     await rig.until(lambda: mark.hits > 0, "the victims are being marked")
     await cordon(rig, "n1")
     let_go(mark)
-    await asyncio.sleep(0.5)
+    await rig.rounds()
     assert await rig.names() == {*LOW, *HIGH}
 
 
@@ -593,7 +600,7 @@ async def test_a_plan_that_is_being_changed_evicts_nobody_when_its_rehearsal_end
     await rig.until(lambda: slow.hits > 0, "it is rehearsed")
     rig.coordinator.flights.change(flight)
     let_go(slow)
-    await asyncio.sleep(0.5)
+    await rig.rounds()
     assert flight.state is State.CHANGING
     assert set(LOW) <= await rig.names()
 
@@ -618,7 +625,7 @@ async def test_a_victim_that_goes_by_itself_is_not_asked_to_go_sooner() -> None:
             Fault(times=10, method="DELETE", path=f"{name}{REAL_DELETE}", delay=0.01)
         )
         let_go(slow)
-        await asyncio.sleep(0.5)
+        await rig.rounds()
         assert counted.hits == 0
 
 
@@ -678,7 +685,7 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
         rig.coordinator._replan(flight, "for a test")
         await asyncio.sleep(0.05)
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
-    await asyncio.sleep(0.3)
+    await rig.rounds()
     assert searches == []
     assert flight.state is State.CHANGING
     rig.cache.stale_for = fresh  # type: ignore[method-assign]

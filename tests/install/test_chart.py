@@ -101,6 +101,16 @@ def test_check_passes(helm: Helm, mode: str, variant: str, tmp_path: Path) -> No
     assert found == ({"ignorable-filter"} if mode == "deployment" else set())
 
 
+def test_the_pod_of_helm_test_goes_when_it_has_passed() -> None:
+    """One that failed stays for its log, and "What stays" says so."""
+    pod = (CHART / "templates/tests/check.yaml").read_text()
+    assert "helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded\n" in pod
+    name = re.search(r"(?m)^  name: (.*)", pod)
+    assert name is not None
+    stays = (CHART.parents[1] / "docs/install.md").read_text().partition("## Removing")[2]
+    assert f"Pod `{name[1]}`" in stays.partition("\n## ")[0]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_defaults_are_warned_about_but_not_wrong(helm: Helm, mode: str, tmp_path: Path) -> None:
     found = findings(helm.objects({"mode": mode}), mode, tmp_path)

@@ -70,10 +70,8 @@ ROOMS = (
             "extender.verbs.bind",
             "extender.verbs.context",
             "extender.verbs.filter",
-            "extender.verbs.leading",
             "extender.verbs.preempt",
             "extender.verbs.prioritize",
-            "extender.verbs.spare",
             "extender.verbs.verbs",
         ),
         (
@@ -85,6 +83,8 @@ ROOMS = (
             "tests/gang/test_barrier.py",
         ),
     ),
+    Room("spare", ("extender.verbs.spare",), ("tests/verbs/test_spare.py",)),
+    Room("leading", ("extender.verbs.leading",), ("tests/verbs/test_leading.py",)),
     Room("samples", ("extender.verbs.samples",), ("tests/verbs/test_samples.py",)),
     Room("what if", ("extender.gang.tell.what_ifs",), ("tests/grpc_api/test_planning.py",)),
     Room(

@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -19,32 +18,12 @@ from types import FunctionType
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase
-from msgspec import Struct
 
+from tests.fates import Fate, Outcome, fate_of
 from tests.mutation.operators import Mutant, changed
 from tests.mutation.rooms import Room
 
 ARGUMENTS = ("-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", "tests.security.impatient")
-
-
-class Fate(Enum):
-    """What became of a mutant."""
-
-    KILLED = "killed"
-    SURVIVED = "survived"
-    HUNG = "hung"
-    """The tests had to be stopped: somebody would notice, without being told what is wrong."""
-    INVALID = "invalid"
-    """The change does not compile, or the function is not where it was looked for."""
-
-
-class Outcome(Struct, frozen=True):
-    """Of one mutant; ``said`` is pytest's last line that tells of a failure."""
-
-    mutant: Mutant
-    fate: Fate
-    seconds: float
-    said: str
 
 
 def prepare(rooms: Iterable[Room]) -> None:
@@ -77,7 +56,7 @@ def passes(room: Room, log: Path) -> float | None:
 
 def outcomes(
     tried: Iterable[tuple[Mutant, Room, float]], place: Path, jobs: int
-) -> Iterator[Outcome]:
+) -> Iterator[Outcome[Mutant]]:
     """Try mutants, each with its room and how many seconds it may take; in the order they end."""
     waiting = iter(tried)
     running: dict[int, tuple[Mutant, float, float, Path]] = {}
@@ -101,15 +80,13 @@ def outcomes(
                 continue
             del running[pid]
             code = os.waitstatus_to_exitcode(status) if ended else None
-            yield Outcome(mutant, _fate(code), time.monotonic() - began, _said(log))
+            fate = Fate.INVALID if code == NOT_APPLIED else fate_of(code)
+            yield Outcome(mutant, fate, time.monotonic() - began, _said(log))
         time.sleep(0.05)
 
 
-def _fate(code: int | None) -> Fate:
-    return {None: Fate.HUNG, 0: Fate.SURVIVED, NOT_APPLIED: Fate.INVALID}.get(code, Fate.KILLED)
-
-
 NOT_APPLIED = 99
+"""Exit status of a child that could not put the change in; none of pytest's."""
 
 
 def _child(mutant: Mutant | None, room: Room, log: Path) -> int:

@@ -10,12 +10,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from pathlib import Path
 from time import monotonic
 
-from msgspec import Struct
-
+from tests.fates import Outcome, fate_of
 from tests.security.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
@@ -27,28 +25,6 @@ FAILED_ONE = re.compile(r"[.sx]*F")
 """How pytest's progress begins once a test has failed, whatever its end then waits for."""
 FAILED = 1
 """pytest's exit code when tests ran and some failed."""
-
-
-class Fate(Enum):
-    """What became of a mutant."""
-
-    KILLED = "killed"
-    """The test failed, as it should."""
-    HUNG = "hung"
-    """The test had to be stopped: nobody would be told what is wrong."""
-    SURVIVED = "survived"
-    """The test passed: it does not test the rule."""
-    BROKEN = "broken"
-    """No test ran."""
-
-
-class Outcome(Struct, frozen=True):
-    """Of one mutant; ``said`` is the end of what pytest wrote."""
-
-    mutant: Mutant
-    fate: Fate
-    seconds: float
-    said: str
 
 
 class Tree:
@@ -92,7 +68,7 @@ class Tree:
                 return FAILED if FAILED_ONE.match(said) else None, said
         return running.returncode, said
 
-    def try_one(self, mutant: Mutant) -> Outcome:
+    def try_one(self, mutant: Mutant) -> Outcome[Mutant]:
         """Take a rule out, run its test and put the rule back."""
         path = self.root / mutant.file
         before, times = path.read_text(), path.stat()
@@ -108,11 +84,10 @@ class Tree:
         finally:
             path.write_text(before)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        fate = {None: Fate.HUNG, 0: Fate.SURVIVED, FAILED: Fate.KILLED}.get(code, Fate.BROKEN)
-        return Outcome(mutant, fate, monotonic() - began, said[-1000:])
+        return Outcome(mutant, fate_of(code), monotonic() - began, said[-1000:])
 
 
-def outcomes(tree: Tree, mutants: Iterable[Mutant]) -> Iterator[Outcome]:
+def outcomes(tree: Tree, mutants: Iterable[Mutant]) -> Iterator[Outcome[Mutant]]:
     """Try one after the other."""
     for mutant in mutants:
         yield tree.try_one(mutant)

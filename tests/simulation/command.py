@@ -15,6 +15,7 @@ from tests.simulation.mutants import Mutant, named
 from tests.simulation.script import write
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Outcome, Simulation
+from tests.simulation.size import MIXED, SIZES
 
 CHUNK = 50
 
@@ -23,20 +24,22 @@ ELSEWHERE = 4000
 seed meets, and a mistake must be found all the same, by one in so many."""
 
 
-def play(seed: int, more: tuple[str, ...] = ()) -> Outcome:
-    """Play one seed, with ``more`` in it than its script has (more.py)."""
-    return Simulation(with_more(write(seed), more)).run()
+def play(seed: int, more: tuple[str, ...] = (), size: str = MIXED) -> Outcome:
+    """Play one seed, with ``more`` in it than its script has (more.py), in a world of a size."""
+    return Simulation(with_more(write(seed, size), more)).run()
 
 
-def _chunk(seeds: range, more: tuple[str, ...] = ()) -> list[Outcome]:
+def _chunk(seeds: range, more: tuple[str, ...] = (), size: str = MIXED) -> list[Outcome]:
     gc.disable()
-    found = [play(seed, more) for seed in seeds]
+    found = [play(seed, more, size) for seed in seeds]
     gc.collect()
     return found
 
 
-def _tell(seed: int, more: tuple[str, ...], *, story: bool, smaller: bool) -> int:
-    script = with_more(write(seed), more)
+def _tell(
+    seed: int, more: tuple[str, ...], size: str = MIXED, *, story: bool, smaller: bool
+) -> int:
+    script = with_more(write(seed, size), more)
     if smaller:
         script, _ = shrink(script)
     simulation = Simulation(script)
@@ -67,38 +70,44 @@ def main() -> int:
         help="which seeds fail with --mutant alone: the first one found, its own tried first, "
         "or all of --seeds",
     )
+    parser.add_argument("--enough", type=int, default=0, help="seeds that --worth search looks for")
     parser.add_argument("--until", default="", help="stop when one of these rules is broken")
     parser.add_argument(
         "--more", default="", help=f"what else happens in every seed: {','.join(MORE)}"
     )
+    parser.add_argument(
+        "--size", choices=SIZES, default=MIXED, help="of every seed's world (see size.py)"
+    )
     args = parser.parse_args()
     args.more = tuple(args.more.split(",")) if args.more else ()
     if args.seed is not None:
-        return _tell(args.seed, args.more, story=args.story, smaller=args.shrink)
+        return _tell(args.seed, args.more, args.size, story=args.story, smaller=args.shrink)
     if args.worth:
         chosen = named(args.mutant)
         searched = range(args.first, args.first + args.seeds)
         seeds = [*chosen.seeds, *range(1, ELSEWHERE + 1)] if args.worth == "named" else searched
-        found = worth(chosen, seeds, enough=1 if args.worth == "named" else len(seeds))
+        enough = 1 if args.worth == "named" else args.enough or len(seeds)
+        size = chosen.size if args.worth == "named" else args.size
+        found = worth(chosen, seeds, enough, size)
         print(f"{chosen.name}: found by {len(found)} of {len(seeds)} seeds at most")
         return 0 if found else 1
     if args.digests:
         seeds = range(args.first, args.first + args.seeds)
         for seed in reversed(seeds) if args.backwards else seeds:
-            print(seed, play(seed).digest)
+            print(seed, play(seed, args.more, args.size).digest)
         return 0
     mutant = named(args.mutant).applied() if args.mutant else nullcontext()
     with mutant:
         return _many(args)
 
 
-def worth(mutant: Mutant, seeds: Sequence[int], enough: int) -> list[int]:
+def worth(mutant: Mutant, seeds: Sequence[int], enough: int, size: str = MIXED) -> list[int]:
     """Return seeds that find a mistake, and fail with it alone; ``enough`` of them will do."""
     found = []
     for seed in seeds:
         with mutant.applied():
-            with_it = play(seed)
-        if with_it.rule in mutant.rules and not play(seed).problem:
+            with_it = play(seed, size=size)
+        if with_it.rule in mutant.rules and not play(seed, size=size).problem:
             print(f"{seed}: {with_it.problem}", flush=True)
             found.append(seed)
             if len(found) >= enough:
@@ -151,7 +160,7 @@ def _many(args: argparse.Namespace) -> int:
     tally = Tally(until)
     gc.freeze()  # the modules are no part of what a chunk leaves behind
     with get_context("fork").Pool(args.jobs) as pool:
-        for found in pool.imap(partial(_chunk, more=args.more), chunks):
+        for found in pool.imap(partial(_chunk, more=args.more, size=args.size), chunks):
             for outcome in found:
                 if tally.add(outcome) and args.each:
                     print(f"{outcome.seed}: {outcome.problem}", flush=True)
@@ -161,5 +170,5 @@ def _many(args: argparse.Namespace) -> int:
                 break
     tally.tell(time.perf_counter() - began)
     if tally.failed and not until:
-        _tell(min(map(min, tally.failed.values())), args.more, story=True, smaller=True)
+        _tell(min(map(min, tally.failed.values())), args.more, args.size, story=True, smaller=True)
     return 1 if tally.failed else 0

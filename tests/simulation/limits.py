@@ -1,4 +1,4 @@
-"""An API server that takes small objects only, so that a small plan needs several."""
+"""What a simulation's API server lacks: large objects, and objects of other schedulers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
+from extender.cache import cache
+from extender.cache.discovery import CANDIDATES
 from extender.gang.act import record
+from extender.model.group_sources import OPTIONAL
 from extender.sandbox import admission
 
 
@@ -24,4 +27,17 @@ def small_objects(*, small: bool) -> Iterator[None]:
         if small:
             stack.enter_context(patch.object(admission, "MOST_DATA", SmallObjects.most))
             stack.enter_context(patch.object(record, "PART_BYTES", SmallObjects.part))
+        yield
+
+
+@contextmanager
+def few_sources(*, few: bool) -> Iterator[None]:
+    """Let the extender ask only for those groups that a simulation has objects of.
+
+    Asking for the others (404 each) would be most of all requests of a small world.
+    """
+    with ExitStack() as stack:
+        if few:
+            asked = {name: paths for name, paths in CANDIDATES.items() if name not in OPTIONAL}
+            stack.enter_context(patch.object(cache, "CANDIDATES", asked))
         yield

@@ -20,6 +20,7 @@ from tests.simulation.chance import Chance
 from tests.simulation.faults import Fault
 from tests.simulation.happening import MOMENTS, Happening
 from tests.simulation.objects import Work
+from tests.simulation.size import MIXED, size_of
 from tests.simulation.troubles import Scene
 
 NODE_CPU = 4
@@ -60,32 +61,37 @@ class Script(Struct, frozen=True, kw_only=True):
     """Two extenders and a lease."""
     small_objects: bool = False
     """The API server takes small objects only."""
+    few_sources: bool = False
+    """The extender looks for no groups but those there are here."""
+    size: str = "large"
+    quiet: float = 6.0
+    """Calm is when nothing has changed for this long."""
 
 
-def write(seed: int) -> Script:
-    """Return the script of a seed."""
-    return _Writer(seed).script()
+def write(seed: int, size: str = MIXED) -> Script:
+    """Return the script of a seed; ``size``: one of size.SIZES."""
+    return _Writer(seed, size).script()
 
 
 class _Writer:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, size: str) -> None:
         self._seed = seed
         self._chance = Chance(seed)
+        self._size = size_of(self._chance, size)
         self._count = 0
         self._whole = self._chance.hit("unit", 0.7)
         """Whether gangs of dialects that do not say so go whole by configuration."""
 
     def script(self) -> Script:
         chance = self._chance
-        large = chance.hit("large", 0.06)
-        count = chance.number("nodes", 3, 6) if large else chance.number("nodes", 2, 4)
-        nodes = {f"n{i}": NODE_CPU for i in range(count)}
-        works = self._running(nodes, 5 if large else 3)
-        happenings = self._arrivals(4 if large else 2) + self._events(4 if large else 2)
+        size = self._size
+        nodes = {f"n{i}": NODE_CPU for i in range(chance.number("nodes", *size.nodes))}
+        works = self._running(nodes)
+        happenings = self._arrivals() + self._events()
         happenings += self._process()
-        planned = self._faults(works, 4 if large else 2)
+        planned = self._faults(works)
         urgent = next(h.work for h in happenings if h.work is not None and h.work.gang)
-        trouble = troubles.draw(chance, Scene(self._name, urgent))
+        trouble = troubles.draw(chance, Scene(self._name, urgent, size.trouble, size.pace))
         works = trouble.running(works)
         if trouble.urgent is not None:
             happenings = [
@@ -105,7 +111,10 @@ class _Writer:
             faults=tuple(planned),
             settings=self._settings(),
             last=last,
-            end=max(20.0, last + 8.0),
+            end=max(size.least, last + 8.0),
+            size=size.name,
+            few_sources=size.few_sources,
+            quiet=size.quiet,
             latency=chance.pick("latency", (0.005, 0.02, 0.1, 0.6)),
             lag=chance.pick("lag", (0.01, 0.05, 0.3, 1.5)),
             scheduler_lag=chance.pick("scheduler-lag", (0.01, 0.05, 0.3)),
@@ -163,7 +172,7 @@ class _Writer:
             name=self._name("g" if gang else "p"),
             size=size,
             cls=chance.pick("class", classes),
-            cpu=chance.pick("cpu", (1, 2, 3, 3, 4, 4)),
+            cpu=chance.pick("cpu", self._size.cpus),
             gang=gang,
             quorum=quorum if gang else 0,
             dialect=dialect,
@@ -173,13 +182,13 @@ class _Writer:
             held=chance.hit("held", 0.04),
         )
 
-    def _running(self, nodes: dict[str, int], most: int) -> list[Work]:
+    def _running(self, nodes: dict[str, int]) -> list[Work]:
         chance = self._chance
         free = dict(nodes)
         found = []
-        for _ in range(chance.number("running", 1, most)):
+        for _ in range(chance.number("running", *self._size.running)):
             gang = chance.hit("running-gang", 0.75)
-            work = self._work(("low", "low", "mid", "high"), gang=gang, most=min(len(nodes), 4))
+            work = self._work(self._size.lower, gang=gang, most=min(len(nodes), 4))
             on = []
             left = dict(free)
             for _ in range(work.size):
@@ -194,21 +203,25 @@ class _Writer:
                 found.append(replace(work, on=tuple(on)))
         return found
 
-    def _arrivals(self, most: int) -> list[Happening]:
-        chance = self._chance
+    def _arrivals(self) -> list[Happening]:
+        chance, size = self._chance, self._size
         found = []
-        at = chance.between("first", 0.5, 3.0)
-        for _ in range(chance.number("arrivals", 1, most)):
-            work = self._work(("mid", "high", "high", "top"), gang=True, most=4 if most > 2 else 3)
+        at = self._at("first", 0.5, 3.0)
+        for _ in range(chance.number("arrivals", 1, size.arrivals)):
+            work = self._work(size.urgent, gang=True, most=size.members)
             found.append(Happening(at=at, kind="arrive", work=work))
-            at += chance.draw("apart") ** 3 * 12.0
-        for _ in range(chance.number("singles", 0, most)):
+            at += chance.draw("apart") ** 3 * 12.0 * size.pace
+        for _ in range(chance.number("singles", 0, size.singles)):
             work = self._work(("low", "mid", "high", "top"), gang=False, most=1)
-            at = chance.between("single", 0.5, 10.0)
+            at = self._at("single", 0.5, 10.0)
             found.append(Happening(at=at, kind="arrive", work=work))
         return found
 
     # -- what people and machines do ------------------------------------------------------------
+
+    def _at(self, stream: str, low: float, high: float) -> float:
+        """A time of the story."""
+        return self._chance.between(stream, low, high) * self._size.pace
 
     def _when(self, stream: str) -> dict[str, float | str | int]:
         """A moment to follow closely, or any time."""
@@ -218,9 +231,9 @@ class _Writer:
             pause = chance.draw(f"{stream}-pause") ** 3 * 1.5
             nth = 1 + int(chance.draw(f"{stream}-nth") ** 2 * 4)
             return {"at": pause, "after": after, "nth": nth}
-        return {"at": chance.between(f"{stream}-time", 0.5, 14.0)}
+        return {"at": self._at(f"{stream}-time", 0.5, 14.0)}
 
-    def _events(self, most: int) -> list[Happening]:
+    def _events(self) -> list[Happening]:
         chance = self._chance
         kinds = (
             "delete-member",
@@ -237,12 +250,12 @@ class _Writer:
             "finish",
         )
         found = []
-        for _ in range(int(chance.draw("events") ** 1.5 * (most + 1))):
+        for _ in range(int(chance.draw("events") ** 1.5 * (self._size.events + 1))):
             kind = chance.pick("event", kinds)
             when = self._when("event")
             found.append(Happening(kind=kind, **when))  # type: ignore[arg-type]
             if kind == "cordon" and chance.hit("event-uncordon", 0.5):
-                at = chance.between("event-back", 8.0, 20.0)
+                at = self._at("event-back", 8.0, 20.0)
                 found.append(Happening(kind="uncordon", at=at))
         return found
 
@@ -262,7 +275,7 @@ class _Writer:
             when = self._when("watch-at")
             if kind == "flap":
                 when = {"at": chance.between("watch-flap", 2.0, 6.0)}
-            seconds = chance.between("watch-silent", 1.0, 8.0)
+            seconds = self._at("watch-silent", 1.0, 8.0)
             found.append(
                 Happening(kind=kind, name=resource, number=seconds, **when)  # type: ignore[arg-type]
             )
@@ -273,11 +286,11 @@ class _Writer:
             )
         return found
 
-    def _faults(self, works: list[Work], most: int) -> list[Fault]:
+    def _faults(self, works: list[Work]) -> list[Fault]:
         chance = self._chance
         found = []
-        for _ in range(int(chance.draw("faults") ** 1.3 * (most + 1))):
-            at = chance.between("fault-at", 0.3, 10.0)
+        for _ in range(int(chance.draw("faults") ** 1.3 * (self._size.faults + 1))):
+            at = self._at("fault-at", 0.3, 10.0)
             found.append(
                 Fault(
                     at=at,
@@ -289,7 +302,7 @@ class _Writer:
             )
         # Streams of its own: the seeds that do not draw it keep their stories.
         if chance.hit("conflict", 0.1):
-            at = chance.between("conflict-at", 0.3, 10.0)
+            at = self._at("conflict-at", 0.3, 10.0)
             found.append(
                 Fault(
                     at=at,
@@ -307,7 +320,7 @@ class _Writer:
             found.append(
                 Fault(
                     at=0.0,
-                    until=1e9 if lasting else chance.between("denied-until", 8.0, 25.0),
+                    until=1e9 if lasting else self._at("denied-until", 8.0, 25.0),
                     target=faults.DELETES,
                     kind=chance.pick("denied-kind", (faults.DENIED, faults.REFUSED, faults.SILENT)),
                     pod=pod,

@@ -25,7 +25,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.doings import Doings
 from tests.simulation.faults import Faults
 from tests.simulation.host import Host
-from tests.simulation.limits import small_objects
+from tests.simulation.limits import few_sources, small_objects
 from tests.simulation.loop import SimLoop, Stuck, unlisted
 from tests.simulation.objects import CLASSES, Obj
 from tests.simulation.replicas import Replicas
@@ -35,8 +35,6 @@ from tests.simulation.server import Server
 from tests.simulation.state import State
 from tests.simulation.story import Story
 
-QUIET = 6.0
-"""Calm is when nothing has changed for this long."""
 PATIENCE = 450.0
 """How long after the end of the script all has to be well: back-off, penalties and the flush of
 unschedulable pods are over by then."""
@@ -186,7 +184,8 @@ class Simulation:
         began = time.process_time()
         problem = ""
         small = small_objects(small=self.script.small_objects)
-        with _logs(self.checks, self.story), small, unlisted():
+        few = few_sources(few=self.script.few_sources)
+        with _logs(self.checks, self.story), small, few, unlisted():
             try:
                 loop.run_until_complete(self._play())
             except Violation as violation:
@@ -218,11 +217,11 @@ class Simulation:
         self.doings.settle()
         limit = loop.time() + PATIENCE
         # Where all rests already and nothing had to be let go, the first look is at once.
-        checked = -QUIET if at_rest and self.state.changed == changed else loop.time()
+        checked = -script.quiet if at_rest and self.state.changed == changed else loop.time()
         while True:
             await self._second(scheduling)
             now = loop.time()
-            quiet = self._quiet() and now - checked >= QUIET
+            quiet = self._quiet() and now - checked >= script.quiet
             if not quiet and now < limit:
                 continue
             checked = now
@@ -238,7 +237,7 @@ class Simulation:
 
     def _quiet(self) -> bool:
         """Whether nothing has changed for a while, and nothing is on its way."""
-        still = self.loop.time() - self.state.changed >= QUIET
+        still = self.loop.time() - self.state.changed >= self.script.quiet
         return still and not self.checks.underway
 
     def _over(self) -> bool:

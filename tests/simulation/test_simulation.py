@@ -50,11 +50,11 @@ def test_a_seed_plays_the_same_again() -> None:
 def test_a_failing_seed_tells_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shrunk, and without being asked: where CI has failed nobody is there to ask."""
 
-    def play(seed: int, more: tuple[str, ...]) -> Outcome:
+    def play(seed: int, more: tuple[str, ...], size: str) -> Outcome:
         problem = "half-gone: so it is" if seed > 7 else ""
         return Outcome(seed, problem, "", 0.0, 0, 0, 0.0, [])
 
-    def tell(seed: int, more: tuple[str, ...], *, story: bool, smaller: bool) -> int:
+    def tell(seed: int, more: tuple[str, ...], size: str, *, story: bool, smaller: bool) -> int:
         told.append((seed, story, smaller))
         return 0  # a seed that plays well the second time has failed all the same
 

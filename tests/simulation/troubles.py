@@ -18,9 +18,6 @@ from tests.simulation.faults import Fault
 from tests.simulation.happening import Happening
 from tests.simulation.objects import Work
 
-SHARE = 0.3
-"""Of the seeds that have one."""
-
 
 class Trouble(Struct):
     """What comes on top. ``held``, ``grace``: of all that runs from the beginning."""
@@ -47,11 +44,15 @@ class Scene(Struct, frozen=True):
     """Makes names for new works."""
     urgent: Work
     """The first gang that arrives."""
+    share: float
+    """Of the seeds that have a trouble."""
+    pace: float
+    """Seconds of this story for each of a large one."""
 
 
 def draw(chance: Chance, scene: Scene) -> Trouble:
     """Return the trouble of a seed."""
-    if not chance.hit("trouble", SHARE):
+    if not chance.hit("trouble", scene.share):
         return Trouble()
     return chance.pick("trouble-kind", KINDS)(chance, scene)
 
@@ -134,7 +135,7 @@ def _slow_drops(chance: Chance, scene: Scene) -> Trouble:
 
 def _hung_records(chance: Chance, scene: Scene) -> Trouble:
     """Victims do not go, and the record of another plan gets no answer meanwhile."""
-    at = chance.between("trouble-at", 2.0, 5.0)
+    at = chance.between("trouble-at", 2.0, 5.0) * scene.pace
     pause = chance.between("trouble-pause", 0.0, 1.0)
     late = replace(_gang(chance, scene.name("g"), ("low",)), size=2, quorum=2)
     return Trouble(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from extender.model.errors import NotReady
 from extender.verbs.leading import LeadersVerbs
+from extender.wire.bind import BindArgs, BindResult
 from extender.wire.filter import FilterArgs, FilterResult
 from tests.gang.world import pod
 
@@ -34,12 +36,17 @@ class Leader:
 class Answers:
     """Verbs of one term; ``during`` happens while they are at work."""
 
-    def __init__(self, during: Any = lambda: None) -> None:
+    def __init__(self, during: Any = lambda: None, error: str = "") -> None:
         self.during = during
+        self.error = error
 
     async def filter(self, args: FilterArgs) -> FilterResult:
         self.during()
         return FilterResult(args.node_names)
+
+    async def bind(self, args: BindArgs, gone: Any) -> BindResult:
+        self.during()
+        return BindResult(self.error)
 
 
 def verbs(leader: Leader, present: list[Any]) -> LeadersVerbs:
@@ -89,3 +96,32 @@ async def test_what_breaks_off_with_the_term_is_no_error_of_its_own(*, leads: bo
 
     with pytest.raises(RuntimeError if leads else NotReady):
         await verbs(leader, [Answers(break_off)]).filter(QUESTION)
+
+
+BINDING = BindArgs("p", "ns", "u", "n0")
+
+
+async def gone() -> None:
+    """The caller never goes away."""
+    await asyncio.Event().wait()
+
+
+async def test_who_is_asked_to_bind_is_told_that_it_was_asked() -> None:
+    leader = Leader()
+    assert await verbs(leader, [Answers()]).bind(BINDING, gone) == BindResult("")
+    assert leader.asked == 1
+
+
+async def test_a_pod_that_was_bound_is_told_so_whoever_leads_and_a_refusal_is_not() -> None:
+    for error in ("", "not now"):
+        leader = Leader()
+
+        def lose(leader: Leader = leader) -> None:
+            leader.acts = False
+
+        asked = verbs(leader, [Answers(lose, error)]).bind(BINDING, gone)
+        if error:
+            with pytest.raises(NotReady):
+                await asked
+        else:
+            assert await asked == BindResult("")

@@ -23,6 +23,8 @@ from extender.model.snapshot import Snapshot
 
 LONGEST_BEHIND = 7 * 24 * 3600.0
 """No namespace stands behind for longer after one loss."""
+FORGET_HORIZONS = 4
+"""For so many horizons after that the loss is remembered: the next place takes one to lose."""
 
 Place = tuple[int, tuple[bool, bool], float, float, GangKey]
 
@@ -60,7 +62,9 @@ class BookingLine:
         self._since = {**left, **waits}
         self._behind = {key: why for key, why in self._behind.items() if key in self._since}
         self._losses = {
-            name: loss for name, loss in self._losses.items() if now < loss.until + self._horizon
+            name: loss
+            for name, loss in self._losses.items()
+            if now < loss.until + FORGET_HORIZONS * self._horizon
         }
 
     def due(self, gang: Gang) -> bool:

@@ -29,8 +29,6 @@ class _Tenure(Struct, frozen=True):
     """Wall clock: when it was booked, or has lost its turn last."""
     slips: int = 0
     """How often the start that was told has passed."""
-    slipped: float = 0.0
-    """When it did last."""
 
 
 class Tenures:
@@ -58,7 +56,7 @@ class Tenures:
             self._line.booked(key)
         elif self.passed(before):
             tenure = self._kept[key]
-            self._kept[key] = _Tenure(tenure.since, tenure.slips + 1, now)
+            self._kept[key] = _Tenure(tenure.since, tenure.slips + 1)
 
     def left(self, key: GangKey, why_own: str) -> None:
         """A booking is over; ``why_own``: by the gang's own doing, and without a start."""
@@ -93,8 +91,6 @@ class Tenures:
             return f"it has had its place for fairness.horizonSeconds ({self._horizon:g})", True
         if tenure.slips >= MOST_SLIPS:
             return f"the start that it was told has passed {tenure.slips} times", True
-        if told is None and tenure.slips and now - tenure.slipped >= self._patience:
-            return "the start that it was told has passed, and no other is known", True
         if had >= self._patience and now > (-inf if told is None else told):
             for pod in still_there(booking, snapshot):
                 end = self._end(pod)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from math import inf
+
+from msgspec.structs import replace
 
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.evictions import Evictions
@@ -19,7 +21,7 @@ from extender.gang.plan.validity import gangs_of, member_problem, present, quick
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Victim
-from extender.model.snapshot import Snapshot
+from extender.model.snapshot import EMPTY, Snapshot, Spared
 
 SPARING_REPLANS = 2
 """How often a plan is searched for again because room has come: the gang has its turn too."""
@@ -40,6 +42,8 @@ class Comparison:
     ) -> None:
         """``longest``: the grace period that an eviction grants at most."""
         self._longest = longest
+        self.spared: Callable[[], Mapping[str, Spared]] = lambda: EMPTY
+        """Who is not evicted again yet."""
         self._book = book
         self._snapshot = snapshot
         self._gangs = gangs
@@ -49,7 +53,7 @@ class Comparison:
 
     def shown(self) -> Snapshot:
         """Return the newest snapshot with what we know beyond it."""
-        return shown_in(
+        snapshot = shown_in(
             self._snapshot(),
             self._evictions.expected(),
             self._evictions.refusals.unevictable(),
@@ -57,6 +61,8 @@ class Comparison:
             self._check.leaves,
             self._longest,
         )
+        spared = self.spared()
+        return replace(snapshot, spared=spared) if spared else snapshot
 
     def problem(self, flight: Flight) -> str:
         """Return why the plan does not hold on the newest state, "" when it does."""

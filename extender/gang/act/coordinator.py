@@ -23,6 +23,8 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.bookings import Bookings
 from extender.gang.act.changes import Changes
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.evicted_store import EvictedStore
+from extender.gang.act.eviction_history import EvictionHistory
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.flights import Flights
@@ -100,11 +102,12 @@ class Coordinator:
         blind_seconds: float,
         decided: Callable[[Decision], None],
         suspended: SuspensionStore | None = None,
+        evicted: KubeApi | None = None,
         conditions: KubeApi | None = None,
         failed: Callable[[str, ApiError], None] = lambda what, error: None,
     ) -> None:
-        """``conditions``: where PodGroups' are written, None: nowhere. ``failed`` is told of each
-        that was not."""
+        """``evicted``: where it is written who was evicted before; ``conditions``: where those of
+        PodGroups are; None: nowhere. ``failed`` is told of each that was not."""
         self.book = Book()
         self.decisions = Decisions()
         self.resolver = resolver
@@ -184,6 +187,19 @@ class Coordinator:
             self._replan,
             self.stale,
         )
+        protection = settings.fairness.protection
+        self.eviction_history = before = EvictionHistory(
+            protection,
+            None
+            if evicted is None or not protection.enabled
+            else EvictedStore(
+                evicted, records.namespace, records.signer, leadership, self._background.spawn
+            ),
+            clocks.wall,
+            self._gangs.unit_key,
+        )
+        self.flights.taken, self.flights.sent = before.taken, before.sent
+        self.flights.comparison.spared = before.spared
         self._turns = Turns(
             self.book,
             source,
@@ -400,6 +416,7 @@ class Coordinator:
             if key is not None:
                 self._waiting.grown(key)
         self._pending_gangs.observe(old, new)
+        self.eviction_history.observe(old, new)
         self.flights.observe(old, new)
         self.bookings.observe(old, new)
         self._refused_seats.observe(old, new)
@@ -469,6 +486,8 @@ class Coordinator:
             self._heartbeats.beat(RECOVERY)
             await asyncio.sleep(FRESH_SECONDS)
         await self.admission.recover()
+        bound = self._snapshot().bound
+        await self.eviction_history.recover(pod for pods in bound.values() for pod in pods)
         recovery = Recovery(
             self.flights, self._keeper, self._snapshot, self._gangs, self._clocks, self._decide
         )

@@ -239,6 +239,7 @@ class Evictions:
                 unit.victims[pod.uid] = victim
                 unit.fates[pod.uid] = Fate.WAITING
                 unit.must_go.add(pod.uid)
+                unit.joined.add(pod.uid)
                 unit.budgeted |= self._check.budgeted([victim], unit.priority)
                 self._by_pod.setdefault(pod.uid, []).append(unit)
                 self._dispatch.hurry(unit)

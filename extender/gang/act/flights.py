@@ -18,7 +18,7 @@ runs in a task of its own, deadlines are looked at by ``tick`` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from random import Random
 
@@ -115,7 +115,11 @@ class Flights:
             self,
             settings.seats.victim_slack_seconds,
         )
-        self._comparison = Comparison(
+        self.taken: Callable[[Iterable[Pod]], None] = lambda pods: None
+        """Told of pods that are about to be evicted ..."""
+        self.sent: Callable[[Unit, Victim], None] = lambda unit, victim: None
+        """... and of each eviction that the API server has accepted."""
+        self.comparison = self._comparison = Comparison(
             book,
             snapshot,
             gangs,
@@ -326,6 +330,7 @@ class Flights:
             and (self.leaves(pod, snapshot.now) or self.evictions.accepted(pod.uid))
         ]
         flight.sent.update(sent)
+        self.taken(pod for pod in pods if pod is not None)
         self.evictions.begin(
             flight.plan,
             flight.id,
@@ -367,6 +372,7 @@ class Flights:
 
     def eviction_sent(self, unit: Unit, victim: Victim) -> None:
         """Take note that the API server has accepted one eviction."""
+        self.sent(unit, victim)
         flight = self._flight_of(unit)
         self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
         if flight is not None:

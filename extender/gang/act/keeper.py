@@ -20,6 +20,7 @@ from extender.gang.act.record import Record
 from extender.gang.act.records import Loaded, Records, Superseded
 from extender.gang.act.unit import Unit
 from extender.kube.errors import ApiError
+from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")
 
@@ -35,6 +36,8 @@ class Kept(Struct, kw_only=True):
     """Its plan has ended."""
     owed: tuple[str, ...] = ()
     """Uids still to be evicted of units that have gone in part."""
+    joined: dict[str, Victim] = {}
+    """Those among ``owed`` that the plan does not name, as they came after it was made."""
     written: tuple[str, ...] | None = None
     """``owed`` as last written; None: the plan is written as in flight."""
     busy: bool = False
@@ -75,7 +78,7 @@ class RecordKeeper:
         older = [record.epoch for record in loaded.records]
         self._epoch = max(self._leadership.epoch, 1 + max(older, default=-1))
         mine = [await self._records.claim(record, self._epoch) for record in loaded.records]
-        return Loaded(mine, loaded.unreadable)
+        return Loaded(mine, loaded.unreadable, loaded.created)
 
     @property
     def signed(self) -> bool:
@@ -105,7 +108,10 @@ class RecordKeeper:
         kept = self._kept.get(plan_id)
         if kept is None or not kept.over:
             return
-        kept.owed = tuple(sorted(victim.uid for unit in units(plan_id) for victim in unit.owed))
+        owed = {victim.uid: victim for unit in units(plan_id) for victim in unit.owed}
+        joined = {uid for unit in units(plan_id) for uid in unit.joined}
+        kept.owed = tuple(sorted(owed))
+        kept.joined |= {uid: owed[uid] for uid in sorted(joined & owed.keys())}
         self._push(kept)
 
     def _push(self, kept: Kept) -> None:
@@ -128,7 +134,7 @@ class RecordKeeper:
                         return  # what was owed at first is written; the cluster shows the rest
                     else:
                         owed = kept.owed
-                        await self._records.update(replace(kept.record, finishing=owed))
+                        await self._records.update(_ended(kept, owed))
                         kept.written = owed
                 except Superseded:
                     self._kept.pop(kept.record.id, None)
@@ -149,3 +155,13 @@ class RecordKeeper:
             return {kept.record.name for kept in self._kept.values()}
 
         await self._records.sweep(live, self._epoch)
+
+
+def _ended(kept: Kept, owed: tuple[str, ...]) -> Record:
+    """Return the record of a plan that is over, with all who are owed among its victims."""
+    plan = kept.record.plan
+    named = {victim.uid for victim in plan.victims}
+    joined = tuple(v for uid, v in kept.joined.items() if uid in owed and uid not in named)
+    return replace(
+        kept.record, plan=replace(plan, victims=(*plan.victims, *joined)), finishing=owed
+    )

@@ -21,6 +21,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -63,6 +64,8 @@ class Loaded(Struct, frozen=True):
     """Readable ones, youngest first."""
     unreadable: list[str]
     """Names of ConfigMaps that cannot be read or are not surely ours, kept aside."""
+    created: dict[str, float] = {}
+    """Plan id -> when its record was made, in whole seconds of the API server's clock."""
 
 
 class Aside(Struct, frozen=True):
@@ -256,6 +259,7 @@ class Records:
         parts = await self._list(PART_LABEL)
         items = await self._list(LABEL)
         records: list[Record] = []
+        created: dict[str, float] = {}
         for item in items:
             name = _name(item)
             record, why = self._read(item, _parts_of(name, parts))
@@ -264,9 +268,11 @@ class Records:
                 continue
             self._parts[name] = _parts(item)
             records.append(replace(record, epoch=_epoch(item)))
+            created[record.id] = _created(item)
         self._versions = {_name(item): _version(item) for item in items}
         records.sort(key=lambda record: (-record.epoch, -record.made, record.id))
-        return Loaded(records, [_name(item) for item in items if _name(item) in self.aside])
+        aside = [_name(item) for item in items if _name(item) in self.aside]
+        return Loaded(records, aside, created)
 
     def _read(self, item: dict[str, Any], parts: dict[int, bytes]) -> tuple[Record | None, str]:
         """Return the record of a first part, and why it must not be used ("": it may be)."""
@@ -357,6 +363,15 @@ def _name(item: dict[str, Any]) -> str:
 
 def _version(item: dict[str, Any]) -> str:
     return str(item.get("metadata", {}).get("resourceVersion", ""))
+
+
+def _created(item: dict[str, Any]) -> float:
+    """When the object was made; 0.0: unknown."""
+    stamp = item.get("metadata", {}).get("creationTimestamp")
+    try:
+        return datetime.fromisoformat(stamp).timestamp() if isinstance(stamp, str) else 0.0
+    except ValueError:
+        return 0.0
 
 
 def _owner(item: dict[str, Any]) -> str:

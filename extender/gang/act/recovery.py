@@ -10,7 +10,6 @@ read from the cluster.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import groupby
 
 import structlog
 from msgspec.structs import replace
@@ -19,6 +18,7 @@ from extender.gang.act.book import Flight, State
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
+from extender.gang.act.late_members import whole_units, with_late_members
 from extender.gang.act.record import Record
 from extender.gang.act.record_check import doubt, priority_of, without_strangers
 from extender.gang.plan.validity import Resolves, present, whole_again
@@ -57,6 +57,8 @@ class Recovery:
                 self._keeper.keep_aside(record, why)
                 continue
             record = without_strangers(record, self._snapshot(), self._gangs)
+            created = loaded.created.get(record.id, 0.0)
+            record = with_late_members(record, created, self._snapshot(), self._gangs, self._begun)
             self._keeper.adopt(record)
             self._take_in(record)
 
@@ -118,7 +120,7 @@ class Recovery:
         others have come in the place of those who went: then it runs.
         """
         owed = None if record.finishing is None else set(record.finishing)
-        for unit in _whole_units(record):
+        for unit in whole_units(record):
             left = [v for v in unit if present(v, snapshot)]
             begun = self._begun(unit, snapshot)
             if owed is not None:
@@ -137,7 +139,7 @@ class Recovery:
         Whether one had left, a record says only once its plan is over.
         """
         owed = None if record.finishing is None else set(record.finishing)
-        for unit in _whole_units(record):
+        for unit in whole_units(record):
             left = [v for v in unit if owed is None or v.uid in owed]
             if left and not self._begun(unit, snapshot):
                 self._flights.watch(record, left, len(unit))
@@ -177,9 +179,3 @@ class Recovery:
         """Whether a victim is there and on its way out."""
         pod = present(victim, snapshot)
         return pod is not None and self._flights.leaves(pod, snapshot.now)
-
-
-def _whole_units(record: Record) -> list[list[Victim]]:
-    """Return the victims that go together or not at all, by unit."""
-    whole = sorted((v for v in record.plan.victims if v.unit), key=lambda v: (v.unit, v.uid))
-    return [list(unit) for _, unit in groupby(whole, key=lambda v: v.unit)]

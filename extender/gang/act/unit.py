@@ -60,6 +60,8 @@ class Unit(Struct, kw_only=True):
     """Victims that have their condition DisruptionTarget, or were to get it."""
     compared: Gang | None = None
     """The gang when its extent was last compared; another object when that changed."""
+    joined: set[str] = field(default_factory=set)
+    """Uids of those who came to a node after it was begun, and go with it; no plan names them."""
     queued: set[str] = field(default_factory=set)
     """Victims that wait for their turn."""
     driven: set[str] = field(default_factory=set)

@@ -84,6 +84,7 @@ def coordinate(
         blind_seconds=blind_seconds,
         decided=decided,
         suspended=SuspensionStore(client, namespace),
+        evicted=client,
         conditions=client if settings.groups.conditions else None,
         failed=failed,
     )

@@ -121,8 +121,12 @@ class PlanningCache:
         dirty |= self._of_namespaces(
             {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}, snapshot
         )
+        either: set[str] = set()
         if snapshot.unevictable is not last.unevictable:
-            either = {**last.unevictable, **snapshot.unevictable}
+            either |= last.unevictable.keys() | snapshot.unevictable.keys()
+        if snapshot.spared is not last.spared:
+            either |= last.spared.keys() | snapshot.spared.keys()
+        if either:
             dirty |= {
                 name
                 for name, pods in snapshot.bound.items()
@@ -134,7 +138,7 @@ class PlanningCache:
             dirty |= {
                 name
                 for name, pods in snapshot.bound.items()
-                if self._young or any(pod.deleting for pod in pods)
+                if self._young or any(pod.deleting or pod.uid in snapshot.spared for pod in pods)
             }
         self._last, self.now = snapshot, now
         self._bring_up(dirty)

@@ -113,6 +113,8 @@ class Preemptability:
         changed: set[str] = set()
         refused = set(last.unevictable.items()) ^ set(snapshot.unevictable.items())
         touched = {uid for uid, _ in refused}
+        if snapshot.spared is not last.spared:
+            touched |= snapshot.spared.keys() | last.spared.keys()
         for key, old in list(self._kept.items()):
             gang = gangs[key]
             if (

@@ -1,9 +1,10 @@
 """What keeps a pod from being a victim other than its priority, and against whom it counts.
 
-Three kinds: what the administrator has set (protected namespaces, a least run time, static
-pods), what the API server has refused lately, and what the pod's owner has asked for. The last
-counts as far as the administrator's policy lets it (extender.model.policy), and never against
-system-critical priorities.
+Four kinds: what the administrator has set (protected namespaces, a least run time, static
+pods), what the API server has refused lately, that it was evicted before (extender.gang.plan.
+evicted_before), and what the pod's owner has asked for. The last counts as far as the
+administrator's policy lets it (extender.model.policy), and never against system-critical
+priorities.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ class Protections:
             and not self._least_runs(pod)
             and not snapshot.unevictable
             and not snapshot.stayed
+            and not snapshot.spared
             and _LABELS.isdisjoint(pod.labels)
             and self._enforcement.everybody
             and pod.namespace not in plan.protected_namespaces
@@ -119,6 +121,9 @@ class Protections:
                 below = self._below(BUDGET, pod.namespace, snapshot)
             why = f"its eviction was refused: {refused}"
             found.append(Shield(why, below, gang=True))
+        spared = snapshot.spared.get(pod.uid) if snapshot.spared else None
+        if spared is not None and snapshot.now < spared.until:
+            found.append(Shield(spared.why, spared.below, spared.until, gang=spared.gang))
         if pod.namespace in snapshot.stayed:
             found.append(Shield(snapshot.stayed[pod.namespace], STAYS, gang=True))
         if budgets > 1 and plan.pdb_policy == "respect":

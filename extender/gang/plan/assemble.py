@@ -23,7 +23,7 @@ from extender.model.objects import (
 )
 from extender.model.plan import Hold
 from extender.model.settings import Settings
-from extender.model.snapshot import EMPTY, Snapshot
+from extender.model.snapshot import EMPTY, Snapshot, Spared
 
 KIND = "PodgroupExtenderSnapshot"
 
@@ -57,6 +57,8 @@ class Dump(Struct, frozen=True, kw_only=True):
     """Pod uid -> why its eviction was refused lately."""
     stayed: dict[str, str] = {}
     """Namespace -> why nobody of it was counted on."""
+    spared: dict[str, Spared] = {}
+    """Pod uid -> what kept it from being evicted again."""
 
 
 def assemble(
@@ -74,6 +76,7 @@ def assemble(
     server_version: str = "",
     unevictable: Mapping[str, str] = EMPTY,
     stayed: Mapping[str, str] = EMPTY,
+    spared: Mapping[str, Spared] = EMPTY,
 ) -> Snapshot:
     """Return the snapshot a cache would hand out for these records.
 
@@ -111,6 +114,7 @@ def assemble(
         namespaces=namespaces or {},
         unevictable=unevictable,
         stayed=stayed,
+        spared=spared,
         server_version=server_version,
     )
 
@@ -145,6 +149,7 @@ def dump(
         offered=dict(offered or {}),
         unevictable=dict(snapshot.unevictable),
         stayed=dict(snapshot.stayed),
+        spared=dict(snapshot.spared),
     )
 
 
@@ -168,4 +173,5 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         generation=document.generation,
         unevictable=document.unevictable,
         stayed=document.stayed,
+        spared=document.spared,
     )

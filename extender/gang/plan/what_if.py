@@ -74,6 +74,7 @@ def with_added(
         server_version=snapshot.server_version,
         unevictable=snapshot.unevictable,
         stayed=snapshot.stayed,
+        spared=snapshot.spared,
     )
 
 

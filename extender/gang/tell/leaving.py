@@ -28,6 +28,14 @@ def leaving(reservations: Iterable[Obj], evictions: Iterable[Obj]) -> dict[str, 
     return found
 
 
+def unit_name(unit: str, victims: Iterable[Obj]) -> str:
+    """Return what a unit that goes is called: its gang, or the name of the pod that goes alone."""
+    for victim in victims:
+        if victim["uid"] == unit:
+            return f"{victim['namespace']}/{victim['name']}"
+    return unit
+
+
 def after_eviction(victims: Sequence[Obj]) -> str:
     """Return what comes in the place of pods that were evicted; None for an owner is "unknown"."""
     owners = [victim.get("owner") for victim in victims]
@@ -49,5 +57,6 @@ def after_eviction(victims: Sequence[Obj]) -> str:
     if bare:
         which = f"{bare} of them have" if several and bare < len(owners) else "it has"
         which = "they have" if several and bare == len(owners) else which
-        lines.append(f"{which} no owner, so nobody makes another: create it again if it is wanted")
+        wish = "them again if they are wanted" if bare > 1 else "it again if it is wanted"
+        lines.append(f"{which} no owner, so nobody makes another: create {wish}")
     return "; ".join(lines)

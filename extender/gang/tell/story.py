@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from extender.gang.tell.leaving import after_eviction, leaving
+from extender.gang.tell.leaving import after_eviction, leaving, unit_name
 from extender.gang.tell.standing import Standing, standings
 
 Obj = Mapping[str, Any]
@@ -81,6 +81,8 @@ class Story(Struct, frozen=True):
     decision: Obj | None = None
     next: str = ""
     also: tuple[str, ...] = ()
+    gang: str = ""
+    """The gang that it is about, or that the pod is a member of, by its key; "" for none."""
 
 
 def story_of_gang(gang: str, facts: Facts) -> Story | None:
@@ -99,7 +101,7 @@ def story_of_gang(gang: str, facts: Facts) -> Story | None:
     also = list(found[0]["notes"])
     if standing.state != "running":
         also += _taken_from(gang, facts)
-    return Story(f"gang {gang}", standing.state, reason, decision, follows, tuple(also))
+    return Story(f"gang {gang}", standing.state, reason, decision, follows, tuple(also), gang)
 
 
 def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
@@ -143,7 +145,7 @@ def _after(gang: str, facts: Facts) -> str:
     """Return what comes when the pods of a gang that is leaving have gone."""
     victims = next((found for _, found in _taking(gang, facts)), [])
     came = after_eviction(victims or [{"owner": None}, {"owner": None}])
-    return f"nothing: they have their grace period; then {came}"
+    return f"nothing: they have their grace period; after that: {came}"
 
 
 def _ways(decision: Obj) -> str:
@@ -154,7 +156,7 @@ def _ways(decision: Obj) -> str:
 
 
 def _reason_in_flight(flight: Obj, facts: Facts) -> str:
-    leaving = [*flight["victimsLeft"], *flight["waitsFor"]]
+    going = [*flight["victimsLeft"], *flight["waitsFor"]]
     seats = flight["seats"]
     state = flight["state"]
     if state == "open":
@@ -170,11 +172,11 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
         reason = "its plan does not hold any more, another one is searched for"
     else:
         reason = (
-            f"its {len(seats)} seats are held; {len(leaving)} pods have to go first: "
-            f"{_some(leaving, seats=False)}"
+            f"its {len(seats)} seats are held; {len(going)} pods have to go first: "
+            f"{_some(going, seats=False)}"
         )
     errors = [
-        f"{unit['unit']}: {unit['error']}"
+        f"{unit_name(unit['unit'], going)}: {unit['error']}"
         for unit in facts.evictions
         if unit["plan"] == flight["plan"] and unit["error"]
     ]

@@ -1,0 +1,89 @@
+"""Members that were on their way to a node when their unit went in part: no record names them.
+
+While the process lives they go with the rest (``Evictions.joined``). A life after that finds them
+in the cluster: a member that was made before the plan was recorded, and has a node, was there when
+the unit went. Not where its gang runs, nor where one that was made since has a node: it is of its
+gang's next life then. When both were made is told by the API server's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+
+from msgspec.structs import replace
+
+from extender.gang.act.record import Record
+from extender.gang.plan.validity import Resolves, present, whole_again
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Victim
+from extender.model.snapshot import Snapshot
+
+
+def whole_units(record: Record) -> list[list[Victim]]:
+    """Return the victims that go together or not at all, by unit."""
+    whole = sorted((v for v in record.plan.victims if v.unit), key=lambda v: (v.unit, v.uid))
+    return [list(unit) for _, unit in groupby(whole, key=lambda v: v.unit)]
+
+
+def with_late_members(
+    record: Record,
+    created: float,
+    snapshot: Snapshot,
+    gangs: Resolves,
+    begun: Callable[[list[Victim], Snapshot], bool],
+) -> Record:
+    """Return the record with those members among its victims.
+
+    ``created``: when the record was made, in whole seconds of the API server's clock; 0: unknown.
+    ``begun``: whether a pod of a unit has gone, or is about to.
+    """
+    before = min(created, record.made)
+    late = [
+        victim
+        for unit in whole_units(record)
+        if begun(unit, snapshot)
+        for victim in _late(unit, before, snapshot, gangs)
+    ]
+    if not late:
+        return record
+    plan = replace(record.plan, victims=(*record.plan.victims, *late))
+    owed = record.finishing
+    if owed is not None:
+        owed = tuple(sorted({*owed, *(victim.uid for victim in late)}))
+    return replace(record, plan=plan, finishing=owed)
+
+
+def _late(unit: list[Victim], before: float, snapshot: Snapshot, gangs: Resolves) -> list[Victim]:
+    gang = _gang_of(unit, snapshot, gangs)
+    known = {victim.uid for victim in unit}
+    if gang is None or whole_again(gang, known, len(unit)):
+        return []
+    others = [pod for pod in gang.bound if pod.uid not in known]
+    if any(not _older(pod, before) for pod in others):
+        return []
+    return [
+        replace(
+            unit[0],
+            uid=pod.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            node=pod.node,
+            priority=pod.priority,
+            grace=min(pod.grace, unit[0].grace),
+        )
+        for pod in others
+    ]
+
+
+def _gang_of(unit: list[Victim], snapshot: Snapshot, gangs: Resolves) -> Gang | None:
+    """What the unit is now; by its name where nobody that the record names is left."""
+    pod = next((pod for victim in unit if (pod := present(victim, snapshot)) is not None), None)
+    key = GangKey.read(unit[0].unit) if pod is None else gangs.unit_key(pod)
+    return gangs.resolve(key, snapshot) if key is not None and key in snapshot.members else None
+
+
+def _older(pod: Pod, before: float) -> bool:
+    """Whether it was there for sure: what was made within one second is in no order."""
+    return pod.created + 1.0 <= before
