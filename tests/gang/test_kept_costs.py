@@ -36,7 +36,7 @@ def test_a_unit_ends_with_the_slowest_of_its_pods() -> None:
     costs = VictimCosts()
     pods = [replace(pod(f"p{i}", on="n0"), grace=grace) for i, grace in enumerate((30, 600, 5))]
     units = [Candidate(uid="u", pods=tuple(pods[:n]), priority=0) for n in (1, 3)]
-    assert [toll.grace for toll in costs.of(units)] == [30, 600]
+    assert [summed.grace for summed in costs.of(units)] == [30, 600]
 
 
 def test_victims_that_come_and_go_leave_nothing_behind() -> None:

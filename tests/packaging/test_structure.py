@@ -71,6 +71,15 @@ def test_inside_the_search_every_name_is_one_files() -> None:
     assert {name: paths for name, paths in inside.items() if len(paths) > 1} == {}
 
 
+def test_inside_the_search_every_class_is_one_files() -> None:
+    """A compiled twin has its specification's name."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in (PACKAGE / "search").rglob("*.py"):
+        for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(), re.M):
+            found[name].add(path.name)
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}
+
+
 def walk() -> list[tuple[str, str]]:
     """(file, what to look for there) of the way of one call, in its order."""
     text = (ROOT / "docs" / "architecture.md").read_text()

@@ -16,7 +16,7 @@ from extender.gang.incremental.victims import Candidate, disrupted_work, work_te
 from extender.model.objects import Node, Pod
 
 
-class Toll(Struct, frozen=True, gc=False):
+class VictimSums(Struct, frozen=True, gc=False):
     """Sums over a unit's pods."""
 
     started: int
@@ -47,11 +47,11 @@ class Toll(Struct, frozen=True, gc=False):
 
 
 class VictimCosts:
-    """Tolls by unit, kept while the unit is there and the nodes are the same objects."""
+    """Sums by unit, kept while the unit is there and the nodes are the same objects."""
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Node] = {}
-        self._kept: dict[int, tuple[ref[Candidate], Toll]] = {}
+        self._kept: dict[int, tuple[ref[Candidate], VictimSums]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -62,8 +62,8 @@ class VictimCosts:
             self._nodes = nodes
             self._kept.clear()
 
-    def of(self, units: Iterable[Candidate]) -> list[Toll]:
-        """Return the tolls of units, in their order; ``renew`` must have been called."""
+    def of(self, units: Iterable[Candidate]) -> list[VictimSums]:
+        """Return the sums of units, in their order; ``renew`` must have been called."""
         # Units live in the census as long as their node or gang stays the same. They are told by
         # identity, and let go of with the census: nodes stay the same for longer than their pods.
         kept = self._kept
@@ -75,13 +75,13 @@ class VictimCosts:
             found.append(known[1])
         return found
 
-    def _keep(self, unit: Candidate) -> tuple[ref[Candidate], Toll]:
+    def _keep(self, unit: Candidate) -> tuple[ref[Candidate], VictimSums]:
         kept, number = self._kept, id(unit)
         gone = ref(unit, lambda _: kept.pop(number, None))
         known = kept[number] = (gone, self._sum(unit.pods))
         return known
 
-    def _sum(self, pods: tuple[Pod, ...]) -> Toll:
+    def _sum(self, pods: tuple[Pod, ...]) -> VictimSums:
         started = starts = shares = share_starts = gpus = grace = 0
         steady_from = 0.0
         for pod in pods:
@@ -97,7 +97,7 @@ class VictimCosts:
             starts += int(pod.started)
             shares += share
             share_starts += share * int(since)
-        return Toll(started, starts, shares, share_starts, steady_from, gpus, grace)
+        return VictimSums(started, starts, shares, share_starts, steady_from, gpus, grace)
 
 
 def extended(pod: Pod, node: Node | None) -> int:

@@ -22,7 +22,7 @@ from extender.fit.selector_index import SelectorIndex
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes, class_name
 from extender.gang.incremental.planning_cache import PlanningCache
-from extender.gang.incremental.victim_costs import Toll
+from extender.gang.incremental.victim_costs import VictimSums
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.priority_cutoff import least_priority, least_priority_over
@@ -334,9 +334,9 @@ class Build:
 
     def _built(self, part: Part, gathered: Units) -> Built:
         """Return the problem of a part of the cluster from which these units may go."""
-        costs, tolls = self._costs(gathered)
+        costs, sums = self._costs(gathered)
         budgets, uses = self._budgets(gathered, costs)
-        units, subjects = self._units(part, gathered, costs, tolls, uses)
+        units, subjects = self._units(part, gathered, costs, sums, uses)
         allowed = [bytearray(mask) for mask in part.masks]
         blockers = blockers_of(part.blocked, part.names, subjects, allowed)
         going = self._going(gathered)
@@ -370,27 +370,27 @@ class Build:
             stays=sum(self._offers.stays()),
         )
 
-    def _costs(self, gathered: Units) -> tuple[CostLevels, Sequence[Toll]]:
+    def _costs(self, gathered: Units) -> tuple[CostLevels, Sequence[VictimSums]]:
         """The levels that these units are counted at, and what each candidate's pods hold."""
         candidates = [candidate for candidate, _ in gathered.candidates]
         priorities = [candidate.priority for candidate in candidates]
         priorities += [entry.priority for entry in gathered.elastic]
         patience = self._settings.plan.patience_seconds
-        tolls = self._planning.victim_costs.of(candidates)
+        sums = self._planning.victim_costs.of(candidates)
         slow = {
             candidate.uid: sum(pod.grace > patience for pod in candidate.pods)
-            for candidate, toll in zip(candidates, tolls, strict=True)
-            if toll.grace > patience
+            for candidate, summed in zip(candidates, sums, strict=True)
+            if summed.grace > patience
         }
         order = self._order if slow else tuple(name for name in self._order if name != "grace")
-        return CostLevels(order, priorities, self._snapshot, slow), tolls
+        return CostLevels(order, priorities, self._snapshot, slow), sums
 
     def _units(
         self,
         part: Part,
         gathered: Units,
         costs: CostLevels,
-        tolls: Sequence[Toll],
+        sums: Sequence[VictimSums],
         uses: Mapping[str, Uses],
     ) -> tuple[tuple[Unit, ...], tuple[Candidate | Pod | GangKey, ...]]:
         """Everything that may make room, and what each is: victims, pods that terminate already,
@@ -399,7 +399,7 @@ class Build:
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
         subjects: list[Candidate | Pod | GangKey] = [*candidates]
-        vectors = costs.candidates(candidates, tolls)
+        vectors = costs.candidates(candidates, sums)
         for (candidate, releases), cost in zip(gathered.candidates, vectors, strict=True):
             uid, key = candidate.uid, candidate.gang
             gang = -1 if key is None or candidate.whole else elastic.get(key, -1)

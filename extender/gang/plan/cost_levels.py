@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from extender.gang.incremental.victim_costs import Toll
+from extender.gang.incremental.victim_costs import VictimSums
 from extender.gang.incremental.victims import Candidate, ElasticCandidate
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Vector
@@ -60,21 +60,21 @@ class CostLevels:
             vector[self._index[level]] = 1
         return tuple(vector)
 
-    def candidates(self, units: Sequence[Candidate], tolls: Sequence[Toll]) -> list[Vector]:
+    def candidates(self, units: Sequence[Candidate], sums: Sequence[VictimSums]) -> list[Vector]:
         """Return the cost of evicting each unit."""
         gpus, grace, work, age = self._gpus, self._grace, self._work, self._age
         nodes, now = self._snapshot.nodes, self._snapshot.now
         found = []
-        for unit, toll in zip(units, tolls, strict=True):
+        for unit, summed in zip(units, sums, strict=True):
             vector = self._counted(unit.priority, len(unit.pods), breaks=unit.breaks_gang).copy()
             if gpus is not None:
-                vector[gpus] = toll.gpus
+                vector[gpus] = summed.gpus
             if grace is not None:
                 vector[grace] = self._slow.get(unit.uid, 0)
             if work is not None:
-                vector[work] = toll.work(unit, nodes, now)
+                vector[work] = summed.work(unit, nodes, now)
             if age is not None:
-                vector[age] = toll.age(unit, now)
+                vector[age] = summed.age(unit, now)
             found.append(tuple(vector))
         return found
 

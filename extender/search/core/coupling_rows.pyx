@@ -1,7 +1,7 @@
 # distutils: language = c++
 """What ties nodes together beyond couplers: budgets and surpluses that can be exceeded.
 
-Lexicographic are the cost levels that are paid here, in their order. A part is a set of nodes
+Stages are the cost levels that are paid here, in their order. A part is a set of nodes
 that couplers join; parts have nothing in common but these rows and the seats wanted.
 """
 

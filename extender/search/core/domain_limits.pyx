@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""DomainLimits that take a limited number of members: their groups become one group each.
+"""Domains that take a limited number of members: their groups become one group each.
 
 Seats beyond a domain's limit are worth nothing. The groups of a domain are added up to one
 frontier that ends at the limit; the knapsack then picks between domains. A group that

@@ -1,8 +1,7 @@
-"""The compiled search behind the same question: which problems it takes, and region by region.
+"""The core's door for Python: which problems it takes, and region by region.
 
-The core (extender/search/core) decides gangs of one class. Several classes that
-share nodes, and caps and spread rules that bind over more than one node, are
-answered by the plain search.
+It decides gangs of one class. Several classes that share nodes, and caps and spread rules that
+bind over more than one node, are for ``several``, which asks the core's parts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cost vectors packed into a few int64 limbs; arithmetic for loops without the GIL.
 
-MultiClassBound cost levels share a limb, each in a field wide enough for the sum over
+Several cost levels share a limb, each in a field wide enough for the sum over
 everything that may be paid, so that adding limbs adds fields and no carry can
 cross into the next field. Comparing limb by limb, first limb first, is then the
 lexicographic order of the levels. ``w`` is the number of limbs.

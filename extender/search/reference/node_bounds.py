@@ -25,7 +25,7 @@ from extender.search.reference.knapsack import Covering, Item, Price, cover, tot
 from extender.search.seating.room import Room
 
 
-class Step(Struct, frozen=True):
+class HullStep(Struct, frozen=True):
     """One step of a node's lower hull."""
 
     rate: Price
@@ -36,7 +36,7 @@ class Step(Struct, frozen=True):
     """Seats before and after the step."""
 
 
-class Relaxed(Struct, frozen=True):
+class NodeBound(Struct, frozen=True):
     """What the relaxation says about one branch."""
 
     bound: Vector
@@ -46,7 +46,7 @@ class Relaxed(Struct, frozen=True):
     """The unit to branch on: a spanning one before a dear one. None: nothing is open."""
 
 
-class Relaxation:
+class NodeBounds:
     """The relaxation of one region; keeps node frontiers while they stay valid."""
 
     def __init__(self, problem: Problem, room: Room, units: Sequence[int], base: Vector) -> None:
@@ -73,7 +73,9 @@ class Relaxation:
         }
         of_gang = Counter(unit.gang for unit in problem.units)
         self._members = [of_gang[g] for g in range(len(problem.gangs))]
-        self._frontiers: dict[int, tuple[object, list[tuple[Price, tuple[int, ...]]], list[Step]]]
+        self._frontiers: dict[
+            int, tuple[object, list[tuple[Price, tuple[int, ...]]], list[HullStep]]
+        ]
         self._frontiers = {}
 
     def price(self, unit: int, gone: Sequence[int]) -> Price:
@@ -98,7 +100,7 @@ class Relaxation:
 
     def relax(
         self, chosen: Collection[int], open_units: Collection[int], stop: Stop | None = None
-    ) -> Relaxed | None:
+    ) -> NodeBound | None:
         """Bound and picks for a branch; the room holds exactly its chosen (and free) units.
 
         None when even the relaxation does not reach the demand. Raises OutOfTime.
@@ -109,7 +111,7 @@ class Relaxation:
                 gone[self.problem.units[u].gang] += 1
         undecided = set(open_units)
         seats = 0
-        steps: list[Step] = []
+        steps: list[HullStep] = []
         for n in self._region:
             seats += self._seats(n)
             if self._on_node[n]:
@@ -132,7 +134,7 @@ class Relaxation:
         for n, count in picked.items():
             for u in self._frontiers[n][1][count][1]:
                 units[u] = units.get(u, 0) + 1
-        return Relaxed(_raised(value), tuple(sorted(units)), self._branch(units, undecided))
+        return NodeBound(_raised(value), tuple(sorted(units)), self._branch(units, undecided))
 
     def _branch(self, units: dict[int, int], undecided: set[int]) -> int | None:
         """Spanning units chosen on the fewest of their nodes first, then the dearest."""
@@ -163,7 +165,7 @@ class Relaxation:
 
     def _steps(
         self, n: int, undecided: set[int], gone: Sequence[int], stop: Stop | None
-    ) -> list[Step]:
+    ) -> list[HullStep]:
         here = [u for u in self._on_node[n] if u in undecided]
         gangs = tuple(
             gone[g] > 0 for g in sorted({self.problem.units[u].gang for u in here} - {-1})
@@ -215,16 +217,16 @@ class Relaxation:
         return rows
 
 
-def hull(node: int, prices: Sequence[Price]) -> list[Step]:
+def hull(node: int, prices: Sequence[Price]) -> list[HullStep]:
     """Steps of the lower convex hull of prices over seats, by rising rate."""
-    steps: list[Step] = []
+    steps: list[HullStep] = []
     for end in range(1, len(prices)):
         start = end - 1
         rate = _rate(prices, start, end)
         while steps and steps[-1].rate >= rate:
             start = steps.pop().start
             rate = _rate(prices, start, end)
-        steps.append(Step(rate, node, start, end))
+        steps.append(HullStep(rate, node, start, end))
     return steps
 
 

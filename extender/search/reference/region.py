@@ -13,7 +13,7 @@ from extender.search.problem import Problem, Vector
 from extender.search.problem.cost import broken_budgets, cost_of, is_free
 from extender.search.problem.stop import OutOfTime, Stop
 from extender.search.reference.best_answer import BestAnswer
-from extender.search.reference.node_bounds import Relaxation
+from extender.search.reference.node_bounds import NodeBounds
 from extender.search.seating.patterns import TooWide, Ways
 from extender.search.seating.room import Room
 
@@ -167,7 +167,7 @@ class Region:
         zero = self.price(())
         if best.beaten_by(zero):
             return zero
-        relaxation = Relaxation(self.problem, self.room, self.units, zero)
+        relaxation = NodeBounds(self.problem, self.room, self.units, zero)
         self.room.put_back(self.units)
         nobody: frozenset[int] = frozenset()
         stack = self.stack = [(nobody, nobody, zero)]

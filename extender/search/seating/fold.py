@@ -45,7 +45,7 @@ Usage = tuple[tuple[Key, tuple[int, int]], ...]
 """Counted and bound members so far in the domains that still have cells to come."""
 
 
-class State(Struct, frozen=True, order=True):
+class FoldState(Struct, frozen=True, order=True):
     """What matters of the cells so far for those to come."""
 
     counts: Counts
@@ -109,8 +109,10 @@ class Fold:
                         combinations(members, size) for size in range(1, len(members) + 1)
                     )
                 ]
-        start = State((0,) * len(counts), (0,) * len(self._groups))
-        self._steps: list[dict[State, tuple[State, Counts]]] = [{start: (start, start.counts)}]
+        start = FoldState((0,) * len(counts), (0,) * len(self._groups))
+        self._steps: list[dict[FoldState, tuple[FoldState, Counts]]] = [
+            {start: (start, start.counts)}
+        ]
         if any(key not in self._last for key in low):
             self._steps.append({})
             return
@@ -118,7 +120,7 @@ class Fold:
             self._steps.append(self._step(at, vectors))
 
     @property
-    def states(self) -> Iterable[State]:
+    def states(self) -> Iterable[FoldState]:
         """The states after the last cell."""
         return self._steps[-1]
 
@@ -129,7 +131,7 @@ class Fold:
         """The most that a rule with this cell to itself asks of it."""
         return max((self.rules[key].low for key in self._keys[at]), default=0)
 
-    def _step(self, at: int, vectors: Pattern) -> dict[State, tuple[State, Counts]]:
+    def _step(self, at: int, vectors: Pattern) -> dict[FoldState, tuple[FoldState, Counts]]:
         own = [self.rules[key] for key in self._keys[at] if not self._shared(key)]
         shared = [key for key in self._keys[at] if self._shared(key)]
         for band in own:
@@ -138,7 +140,7 @@ class Fold:
         low = [band for band in own if band.low > 0]
         options = tuple(v for v in options if all(band.count(v) >= band.low for band in low))
         asked = [(v, self._asked(at, v)) for v in options]
-        reached: dict[State, tuple[State, Counts]] = {}
+        reached: dict[FoldState, tuple[FoldState, Counts]] = {}
         if self._ways is not None:
             self._ways.add(len(self._steps[-1]) * len(asked) * (1 + len(shared)))
         elif len(self._steps[-1]) * len(asked) > MOST_STEPS and endless(self._stop):
@@ -159,8 +161,8 @@ class Fold:
         return tuple(max(0, low - sum(vector[c] for c in whole - g)) for g in self._groups)
 
     def _after(
-        self, at: int, state: State, vector: Counts, floors: Counts, shared: Sequence[Key]
-    ) -> State | None:
+        self, at: int, state: FoldState, vector: Counts, floors: Counts, shared: Sequence[Key]
+    ) -> FoldState | None:
         used = dict(state.usage)
         for key in shared:
             band = self.rules[key]
@@ -185,15 +187,15 @@ class Fold:
         for group, members in zip(self._groups, asked, strict=True):
             if members > sum(self.counts[c] for c in group):
                 return None
-        return State(total, asked, tuple(sorted(used.items())))
+        return FoldState(total, asked, tuple(sorted(used.items())))
 
     def _kept(
-        self, reached: dict[State, tuple[State, Counts]]
-    ) -> dict[State, tuple[State, Counts]]:
+        self, reached: dict[FoldState, tuple[FoldState, Counts]]
+    ) -> dict[FoldState, tuple[FoldState, Counts]]:
         """Those that are not worse than another in everything."""
         kept = reached
         if not self._every:
-            by_usage: dict[Usage, dict[Counts, State]] = {}
+            by_usage: dict[Usage, dict[Counts, FoldState]] = {}
             for state in reached:
                 worth = (*state.counts, *(-members for members in state.floors))
                 by_usage.setdefault(state.usage, {})[worth] = state
@@ -208,7 +210,7 @@ class Fold:
             kept = {state: kept[state] for state in best}
         return kept
 
-    def path(self, state: State) -> list[Chosen]:
+    def path(self, state: FoldState) -> list[Chosen]:
         """How each cell takes part in a final state."""
         vectors: list[Counts] = []
         for step in reversed(self._steps[1:]):

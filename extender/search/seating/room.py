@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from extender.search.problem import Cap, Problem, Spread
 from extender.search.problem.stop import Stop
-from extender.search.seating.fold import Chosen, Fold, Key, State
+from extender.search.seating.fold import Chosen, Fold, FoldState, Key
 from extender.search.seating.patterns import (
     Counts,
     Pattern,
@@ -256,7 +256,7 @@ class Room:
             ),
         )
 
-    def _target(self, fold: Fold) -> State | None:
+    def _target(self, fold: Fold) -> FoldState | None:
         """The fullest final state that seats everybody who must sit."""
         return max(
             (
@@ -351,7 +351,7 @@ class Room:
             )
         )
 
-    def _answer(self, fold: Fold, state: State) -> tuple[Counts, list[Chosen]]:
+    def _answer(self, fold: Fold, state: FoldState) -> tuple[Counts, list[Chosen]]:
         """(C,) members to seat, what must be first, and what each cell does for it."""
         path = fold.path(state)
         if self.problem.fill:

@@ -35,7 +35,7 @@ MOST_ASKED = 64
 """More (domain, members) pairs than this are not asked."""
 
 
-class Answer(Struct, frozen=True):
+class DomainBound(Struct, frozen=True):
     """What the relaxation says about a branch."""
 
     bound: Vector
@@ -92,7 +92,7 @@ class ByDomain:
         ranges = (split.get(d, (0, self.need)) for d in self.domains)
         return [(low, max(low, min(high, self.need))) for low, high in ranges]
 
-    def relax(self, gone: frozenset[int], kept: frozenset[int], stop: Stop) -> Answer | None:
+    def relax(self, gone: frozenset[int], kept: frozenset[int], stop: Stop) -> DomainBound | None:
         """The cheapest split of the members over the domains; None: there is none."""
         best: Found | None = None
         for split in self.splits:
@@ -105,7 +105,7 @@ class ByDomain:
             return None
         times = Counter(u for units in best[1] for u in units)
         torn = frozenset(u for u, often in times.items() if often < len(self._touches[u]))
-        return Answer(_raised(best[0], self.scale), frozenset(times), torn)
+        return DomainBound(_raised(best[0], self.scale), frozenset(times), torn)
 
     def _together(
         self, split: Split, gone: frozenset[int], kept: frozenset[int], stop: Stop

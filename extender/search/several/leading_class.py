@@ -71,13 +71,13 @@ def solve(
     if not isinstance(found, Solution) or not found.optimal:
         return None
     try:
-        seats = _Seating(problem, single, lead, found, Stop(limits, deadline, cancel)).place()
+        seats = _AllSeats(problem, single, lead, found, Stop(limits, deadline, cancel)).place()
     except OutOfTime:
         return None
     return None if seats is None else replace(found, seats=seats)
 
 
-class _Seating:
+class _AllSeats:
     """Seats for all classes with these units gone, one class after the other.
 
     Each seat of another class may take seats of the leading class with it: where it takes

@@ -43,7 +43,7 @@ from extender.search.seating.patterns import TooWide, Ways
 from extender.search.seating.spread import splits
 from extender.search.several.by_domain import ByDomain, Split
 from extender.search.several.packed_room import UNKNOWN, PackedRoom
-from extender.search.several.parts import Part, Together, needs, seated, shut, without
+from extender.search.several.parts import OneClass, Together, needs, seated, shut, without
 from extender.search.several.reductions import joint, largest
 
 COSTLY_UNITS = 70
@@ -74,7 +74,7 @@ WAYS = 10
 NO_TIME = at_once(None, None)
 
 
-class Relaxed(Struct, frozen=True):
+class BranchBound(Struct, frozen=True):
     """What the core says about a branch."""
 
     bound: Vector
@@ -95,9 +95,9 @@ def solve(
     the classes have more ways to share the nodes than are looked at."""
     stop, ways, best = Stop(limits, deadline, cancel), Ways(), BestAnswer()
     best.last_resort = lambda: _last_resort(problem, cancel)
-    parts = [Part(problem, c, need) for c, need in enumerate(needs(problem)) if need]
+    parts = [OneClass(problem, c, need) for c, need in enumerate(needs(problem)) if need]
     together = Together(problem) if _all_needed(problem) else None
-    one = Part(joint(problem), 0, problem.need) if len(parts) > 1 else None
+    one = OneClass(joint(problem), 0, problem.need) if len(parts) > 1 else None
     regions = open_regions(
         problem,
         stop,
@@ -143,9 +143,9 @@ class MixedRegion(Region):
         self,
         problem: Problem,
         nodes: Sequence[int],
-        parts: Sequence[Part],
+        parts: Sequence[OneClass],
         together: Together | None,
-        one: Part | None,
+        one: OneClass | None,
         *,
         scattered: bool,
         ways: Ways | None = None,
@@ -163,7 +163,7 @@ class MixedRegion(Region):
         self.dear: tuple[Vector | None, frozenset[int]] = (None, frozenset())
         self.price_of_branch = (len(self.units) // COSTLY_UNITS) ** 2
 
-    def _by_domain(self, part: Part) -> Iterator[ByDomain]:
+    def _by_domain(self, part: OneClass) -> Iterator[ByDomain]:
         """One relaxation for each rule that binds this class over several nodes."""
         problem, cls = self.problem, part.cls
         rules: list[tuple[array[int], Sequence[Split]]] = [
@@ -287,7 +287,7 @@ class MixedRegion(Region):
         for cls in order:
             part = parts[cls]
             if problem is not self.problem:
-                part = Part(problem, cls, part.problem.need)
+                part = OneClass(problem, cls, part.problem.need)
             core = BranchAndBound(
                 part.columns, self.inside, self.extra, gone, kept, -1, *(part.domain_limits or ())
             )
@@ -414,7 +414,7 @@ class MixedRegion(Region):
             self.dear = (cost, dear)
         return self.dear[1]
 
-    def _relax(self, gone: frozenset[int], kept: frozenset[int], stop: Stop) -> Relaxed | None:
+    def _relax(self, gone: frozenset[int], kept: frozenset[int], stop: Stop) -> BranchBound | None:
         """Every class on its own; None when one of them cannot be seated."""
         bound = self.price(gone)
         sets: list[frozenset[int]] = []
@@ -438,7 +438,7 @@ class MixedRegion(Region):
             bound = max(bound, add(self.price(gone), over.bound))
             sets.append(gone | over.units)
             torn |= over.torn
-        return Relaxed(bound, tuple(sets), torn)
+        return BranchBound(bound, tuple(sets), torn)
 
     def _as_one(
         self, gone: frozenset[int], kept: frozenset[int], stop: Stop
@@ -457,7 +457,7 @@ class MixedRegion(Region):
 
     def _ask(
         self,
-        part: Part,
+        part: OneClass,
         gone: frozenset[int],
         kept: frozenset[int],
         stop: Stop,
@@ -519,7 +519,9 @@ class MixedRegion(Region):
                 sets = [gone for gone in sets if not best.beaten_by(self.price(gone))]
                 if not sets:
                     continue
-                rest = [Part(without(self.problem, n, cls), p.cls, p.problem.need) for p in others]
+                rest = [
+                    OneClass(without(self.problem, n, cls), p.cls, p.problem.need) for p in others
+                ]
                 for gone in sets:
                     tries += 1
                     if tries > SEATS or not stop.spend():
@@ -570,13 +572,13 @@ class MixedRegion(Region):
                     found.append(gone)
                     yield gone
 
-    def _propose(self, relaxed: Relaxed, best: BestAnswer) -> None:
+    def _propose(self, relaxed: BranchBound, best: BestAnswer) -> None:
         """Try what each class chooses, and all of it together."""
         every: frozenset[int] = frozenset().union(*relaxed.chosen)
         for units in dict.fromkeys([*relaxed.chosen, every]):
             self._try([u for u in units if u not in self.room.chosen], best)
 
-    def _pivot(self, undecided: Sequence[int], relaxed: Relaxed, best: BestAnswer) -> int:
+    def _pivot(self, undecided: Sequence[int], relaxed: BranchBound, best: BestAnswer) -> int:
         """What to decide next: what is chosen in some of its domains only, before what the
         best answer takes and the core does not, before what the core takes, before the
         rest; the dearest of them."""
@@ -593,7 +595,7 @@ class MixedRegion(Region):
             ),
         )
 
-    def _repair(self, relaxed: Relaxed, best: BestAnswer, stop: Stop) -> None:
+    def _repair(self, relaxed: BranchBound, best: BestAnswer, stop: Stop) -> None:
         """Look for answers near the core's when its own did not fit."""
         nobody: frozenset[int] = frozenset()
         for changed in chain(self._roomier(), self._closed(stop)):
@@ -605,7 +607,7 @@ class MixedRegion(Region):
             if best.beaten_by(relaxed.bound):
                 return
 
-    def _roomier(self) -> Iterator[Part]:
+    def _roomier(self) -> Iterator[OneClass]:
         """All members as one class that asks the most of each; then seats for the others
         asked for in each class."""
         problem = self.problem
@@ -614,13 +616,13 @@ class MixedRegion(Region):
             return
         one = largest(problem)
         total = one.count
-        yield Part(replace(problem, classes=(one,), blockers=(), caps=(), spreads=()), 0, total)
+        yield OneClass(replace(problem, classes=(one,), blockers=(), caps=(), spreads=()), 0, total)
         for part in self.parts:
             others = total - part.problem.need
             for more in range(1, min(REPAIRS, others) + 1):
-                yield Part(problem, part.cls, part.problem.need + more)
+                yield OneClass(problem, part.cls, part.problem.need + more)
 
-    def _closed(self, stop: Stop) -> Iterator[Part]:
+    def _closed(self, stop: Stop) -> Iterator[OneClass]:
         """The first class's problem with the full domains of its caps closed, step by step."""
         wide = [cap for cap in self.problem.caps if self._binds_nodes(cap)]
         for part in self.parts:
@@ -631,7 +633,7 @@ class MixedRegion(Region):
     def _binds_nodes(self, cap: Cap) -> bool:
         return is_wide(cap.domain[n] for n in self.room.region)
 
-    def _close(self, part: Part, cap: Cap, stop: Stop) -> Iterator[Part]:
+    def _close(self, part: OneClass, cap: Cap, stop: Stop) -> Iterator[OneClass]:
         current = part
         done: set[int] = set()
         for _ in range(REPAIRS):
@@ -661,5 +663,5 @@ class MixedRegion(Region):
             for domain in full:
                 done.add(domain)
                 closed = shut(closed, cap, domain, loads[domain])
-            current = Part(closed, 0, closed.need)
+            current = OneClass(closed, 0, closed.need)
             yield current

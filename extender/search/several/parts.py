@@ -15,7 +15,7 @@ from extender.search.problem.stop import Stop
 from extender.search.several.reductions import alone, common_caps, largest
 
 
-class Part:
+class OneClass:
     """One class on its own, ready for the core."""
 
     def __init__(self, problem: Problem, cls: int, need: int) -> None:
