@@ -11,12 +11,12 @@ from extender.cli.live_command import (
     add_live,
     add_scope,
     answered,
-    found_or_known,
+    listed,
     moment,
     wanted,
 )
 from extender.cli.numbers import at_least_one
-from extender.cli.output import Part, Table, show
+from extender.cli.output import Part, Table
 
 OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken", "in-part", "observed")
 
@@ -51,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
             if wanted(decision["gang"], args)
             and (args.outcome is None or decision["outcome"] == args.outcome)
         ][: args.limit]
-        show(_parts(found, long=args.long), {"decisions": found}, args.output)
-        return await found_or_known(server, args.gang, found=bool(found))
+        return await listed(server, args, "decisions", found, _parts(found, long=args.long))
 
     return answered(args, work)
 

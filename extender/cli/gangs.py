@@ -12,10 +12,10 @@ from extender.cli.live_command import (
     add_live,
     add_scope,
     answered,
-    found_or_known,
+    listed,
     wanted,
 )
-from extender.cli.output import Part, Table, show
+from extender.cli.output import Part, Table
 from extender.gang.tell.leaving import leaving
 from extender.gang.tell.standing import standings
 
@@ -63,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
                 for one in found
             ),
         )
-        about = f" {args.gang!r}: `why {args.gang}` tells what is remembered" if args.gang else ""
-        parts: list[Part] = [table] if found else [f"no gangs{about}"]
-        show(parts, {"gangs": found}, args.output)
-        return await found_or_known(server, args.gang, found=bool(found))
+        parts: list[Part] = [table] if found else ["no gangs"]
+        return await listed(server, args, "gangs", found, parts)
 
     return answered(args, work)

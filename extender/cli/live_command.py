@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
 from extender.cli.live import NoAnswer, Server, add_target, target_of
-from extender.cli.output import add_output, clean
+from extender.cli.output import PROGRAMS, Part, add_output, clean, show
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 
@@ -70,24 +70,40 @@ NOBODY = "nothing of this name is known: no gang, and no decision that is kept"
 """Status 1 of the commands that may be given a gang's name."""
 
 
-async def found_or_known(server: Server, name: str | None, *, found: bool) -> int:
-    """Return OK, or NO after saying so when the server knows nothing of a name.
+async def listed(
+    server: Server,
+    args: argparse.Namespace,
+    what: str,
+    found: Sequence[object],
+    parts: Sequence[Part],
+) -> int:
+    """Print what was found, under ``what`` for programs; return OK or, of no known gang, NO.
 
     A gang of which there is nothing to list now is known while a decision is kept.
     """
-    if name is None or found:
-        return OK
-    gangs, decisions = await asyncio.gather(server.rows("gangs"), server.rows("decisions"))
-    keys = {row["gang"] for row in (*gangs, *decisions)}
-    keys |= {victim["gang"] for row in decisions for victim in row["victims"] if victim["gang"]}
-    if any(named(key, name) for key in keys):
+    known = args.gang is None or bool(found) or await _known(server, args.gang)
+    if args.gang is not None and not found:
+        parts = [
+            f"nothing to list for {args.gang!r}; `why {args.gang}` tells how it stands, or what is "
+            "remembered of it"
+        ]
+    if known or args.output in PROGRAMS:
+        show(parts, {what: found}, args.output)
+    if known:
         return OK
     print(
-        f"no gang {name!r} is known to the server: it was never there, or went before the "
-        "decisions that are kept",
+        f"error: no gang {args.gang!r} is known to the server: it was never there, or went before "
+        "the decisions that are kept",
         file=sys.stderr,
     )
     return NO
+
+
+async def _known(server: Server, name: str) -> bool:
+    gangs, decisions = await asyncio.gather(server.rows("gangs"), server.rows("decisions"))
+    keys = {row["gang"] for row in (*gangs, *decisions)}
+    keys |= {victim["gang"] for row in decisions for victim in row["victims"] if victim["gang"]}
+    return any(named(key, name) for key in keys)
 
 
 def moment(seconds: float) -> str:

@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from extender.cli.identity import identified
 
-FORMATS = ("table", "wide", "json", "yaml")
+PROGRAMS = ("json", "yaml")
+FORMATS = ("table", "wide", *PROGRAMS)
 MOST_PROSE = 80
 """Characters of a reason in a table; names are never cut."""
 LEAST_LAST = 20

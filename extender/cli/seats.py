@@ -11,10 +11,10 @@ from extender.cli.live_command import (
     add_live,
     add_scope,
     answered,
-    found_or_known,
+    listed,
     wanted,
 )
-from extender.cli.output import Part, Table, show
+from extender.cli.output import Part, Table
 from extender.gang.tell.standing import FLIGHT_STATES
 
 
@@ -36,11 +36,8 @@ def run(args: argparse.Namespace) -> int:
 
     async def work(server: Server) -> int:
         found = [plan for plan in await server.rows("reservations") if wanted(plan["gang"], args)]
-        parts = [part for plan in found for part in _parts(plan)] or [
-            "no seats are held" + (f" for {args.gang!r}" if args.gang else "")
-        ]
-        show(parts, {"reservations": found}, args.output)
-        return await found_or_known(server, args.gang, found=bool(found))
+        parts = [part for plan in found for part in _parts(plan)] or ["no seats are held"]
+        return await listed(server, args, "reservations", found, parts)
 
     return answered(args, work)
 

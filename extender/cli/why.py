@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
         found = await stories(server, args.name, args.namespace)
         if not found:
             print(
-                f"no pod or gang {args.name!r} is known to the server: it has finished, was never "
-                "there, or went before the decisions that are kept",
+                f"error: no pod or gang {args.name!r} is known to the server: it has finished, was "
+                "never there, or went before the decisions that are kept",
                 file=sys.stderr,
             )
             return NO

@@ -69,7 +69,7 @@ def _leaving(pod: Obj, facts: Facts) -> Story | None:
             "evicted",
             f"it goes for {unit['preemptor']} ({with_it}; now: {unit['left'][pod['uid']]}){error}",
             decision,
-            f"nothing: it has its grace period; then {after_eviction([pod])}",
+            f"nothing: it has its grace period; after that: {after_eviction([pod])}",
             _reason_of(pod, decision),
         )
     return None

@@ -59,6 +59,8 @@ async def test_what_a_server_answers(live: Live, tmp_path: Path) -> None:
         assert status == expected, told
         # What is no answer says why; an answer may carry notes.
         assert out if expected == OK else out or err, told
+        # An unknown name is told once.
+        assert "nobody" not in arguments or not out, told
         assert expected != BAD or "error: " in err, told
     _, _, err = await live.ask("report")
     assert "mode: enforce" in err

@@ -194,7 +194,9 @@ def test_a_map_costs_a_few_bytes_a_node() -> None:
     draw: tuple[Callable[[range, int], str], ...] = (squares, rings, crosses)
     for path in draw:
         assert len(path(range(5000), 64)) < 5000 * 28
-    assert squares([0, 65], 64) == "M0 0h10v10h-10zM12 12h10v10h-10z"
+    assert len(squares(range(5000), 64)) < 5000 * 8
+    assert squares([0, 65], 64) == "M0 5h10M12 17h10"
+    assert squares([1, 2, 5], 64) == "M12 5h10m2 0h10m26 0h10"
 
 
 async def test_large_cluster_is_a_map_of_few_elements(web: aiohttp.ClientSession) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from extender.model.fairness import FairnessSettings
 from extender.model.settings import BindSettings
 from tests.simulation.chance import Chance
 from tests.simulation.faults import (
@@ -124,8 +125,23 @@ def _sparing(script: Script, chance: Chance) -> Script:
     return replace(script, sparing=True)
 
 
+def _booking(script: Script, chance: Chance) -> Script:
+    """Gangs that wait for seconds get a booked start (docs/fairness.md)."""
+    fairness = FairnessSettings(
+        booking=True,
+        patience_seconds=chance.pick("booked-after", (1.0, 3.0, 10.0)),
+        booked_per_domain=chance.number("booked", 1, 2),
+        booked_per_namespace=2,
+        idle_share=1.0,
+        namespace_idle_share=1.0,
+        min_runtime_seconds=chance.pick("least-runtime", ({}, {}, {"low": 5.0, "mid": 5.0})),
+    )
+    return replace(script, settings=replace(script.settings, fairness=fairness))
+
+
 MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "barrier": _barrier,
+    "booking": _booking,
     "edits": _edits,
     "minutes": _minutes,
     "rollback": _rollback,

@@ -181,7 +181,7 @@ async function point(event) {
   tip.hidden = !cell;
   if (!cell) return;
   const [name, share, seats, leaving] = cell;
-  tip.textContent = [name, share < 0 ? "" : `${share} %`, seats ? `${seats} seats` : "", leaving ? `${leaving} leaving` : ""].filter(Boolean).join(" · ");
+  tip.textContent = [name, share < 0 ? "" : `${share} %`, seats ? `${seats} ${seats === 1 ? "seat" : "seats"}` : "", leaving ? `${leaving} leaving` : ""].filter(Boolean).join(" · ");
   const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
   tip.style.setProperty("left", `${left}px`);
   tip.style.setProperty("top", `${event.clientY + 16}px`);

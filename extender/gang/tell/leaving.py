@@ -57,5 +57,6 @@ def after_eviction(victims: Sequence[Obj]) -> str:
     if bare:
         which = f"{bare} of them have" if several and bare < len(owners) else "it has"
         which = "they have" if several and bare == len(owners) else which
-        lines.append(f"{which} no owner, so nobody makes another: create it again if it is wanted")
+        wish = "them again if they are wanted" if bare > 1 else "it again if it is wanted"
+        lines.append(f"{which} no owner, so nobody makes another: create {wish}")
     return "; ".join(lines)

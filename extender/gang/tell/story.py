@@ -145,7 +145,7 @@ def _after(gang: str, facts: Facts) -> str:
     """Return what comes when the pods of a gang that is leaving have gone."""
     victims = next((found for _, found in _taking(gang, facts)), [])
     came = after_eviction(victims or [{"owner": None}, {"owner": None}])
-    return f"nothing: they have their grace period; then {came}"
+    return f"nothing: they have their grace period; after that: {came}"
 
 
 def _ways(decision: Obj) -> str:
