@@ -13,7 +13,7 @@ MUTANTS = (
         ROW,
         "reasons are cut",
         "extender/verbs/filter.py",
-        "dict.fromkeys(names, cut(reason))",
+        "dict.fromkeys(names, one_reason(reason))",
         "dict.fromkeys(names, reason)",
         f"{TEST_SIZES}test_a_long_reason_is_cut_once_for_all_nodes",
     ),
