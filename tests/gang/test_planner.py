@@ -18,7 +18,7 @@ from extender.model.objects import (
     PodShape,
     Requirement,
 )
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Hold, Plan, Refusal, Victim
 from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, seats, snapshot
@@ -281,6 +281,14 @@ def test_seats_are_checked_against_the_cluster_as_it_is_now() -> None:
     assert "stranger does not wait" in planner.check(wanted, {"stranger": "n0"}, (), state, ())
     full = snapshot(NODES, [*high, pod("other", on="n0", cpu=4)], [group("high", 2)])
     assert planner.check(wanted, taken, (), full, ()).startswith("high-0 on n0: ")
+    other = Victim(uid="uid-other", namespace="default", name="other", node="n0", priority=0)
+    went = Victim(uid="went", namespace="default", name="went", node="n1", priority=0)
+    assert planner.check(wanted, taken, (other, went), full, ()) == ""
+    own = Hold(wanted.key, HIGH, high[0].uid, "n0", (("cpu", 3000),))
+    assert planner.check(wanted, taken, (), state, (own,)) == ""
+    theirs = replace(own, gang=gang_key("others"), uid="uid-theirs")
+    beside = snapshot(NODES, [*high, pod("theirs")], [group("high", 2)])
+    assert planner.check(wanted, taken, (), beside, (own, theirs)).startswith("high-0 on n0: ")
 
 
 def test_each_victim_is_told_why_it_goes() -> None:

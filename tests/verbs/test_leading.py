@@ -10,7 +10,8 @@ import pytest
 from extender.model.errors import NotReady
 from extender.verbs.leading import LeadersVerbs
 from extender.wire.bind import BindArgs, BindResult
-from extender.wire.filter import FilterArgs, FilterResult
+from extender.wire.filter import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
 from tests.gang.world import pod
 
 QUESTION = FilterArgs(pod("p"), ["n0"])
@@ -43,6 +44,15 @@ class Answers:
     async def filter(self, args: FilterArgs) -> FilterResult:
         self.during()
         return FilterResult(args.node_names)
+
+    async def prioritize(self, args: FilterArgs) -> list[HostPriority]:
+        return [HostPriority("n0", 7)]
+
+    async def preempt(self, args: PreemptArgs) -> PreemptResult:
+        return PreemptResult(args.candidates)
+
+    def stopping(self) -> None:
+        self.during()
 
     async def bind(self, args: BindArgs, gone: Any) -> BindResult:
         self.during()
@@ -125,3 +135,17 @@ async def test_a_pod_that_was_bound_is_told_so_whoever_leads_and_a_refusal_is_no
                 await asked
         else:
             assert await asked == BindResult("")
+
+
+async def test_each_verb_gives_the_answer_of_the_term() -> None:
+    asked = verbs(Leader(), [Answers()])
+    assert await asked.prioritize(QUESTION) == [HostPriority("n0", 7)]
+    candidates = {"n0": Candidate(("u",))}
+    answer = await asked.preempt(PreemptArgs(pod("p"), candidates))
+    assert answer.candidates == candidates
+
+
+def test_binds_that_are_held_are_told_that_the_process_stops() -> None:
+    told: list[bool] = []
+    verbs(Leader(), [Answers(lambda: told.append(True))]).stopping()
+    assert told

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.model.objects import Pod
+from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.verbs.spare import ALLOWANCE_SECONDS, Spare
 from tests.gang.world import gang_key, pod
@@ -25,10 +25,12 @@ class Book:
 
     version = 0
 
-    def __init__(self, holds: Iterable[Hold] = (), booked: Iterable[Hold] = ()) -> None:
+    def __init__(
+        self, holds: Iterable[Hold] = (), booked: Iterable[Hold] = (), awaited: Iterable[str] = ()
+    ) -> None:
         self.holds = list(holds)
         self.leaving: list[tuple[str, Any]] = []
-        claims = [SimpleNamespace(hold=each, awaited=()) for each in booked]
+        claims = [SimpleNamespace(hold=each, awaited=tuple(awaited)) for each in booked]
         self.booked = SimpleNamespace(against=lambda node, pod: claims)
 
     def holds_against(self, node: str, priority: int) -> list[Hold]:
@@ -116,3 +118,25 @@ def test_an_offer_counts_until_it_is_seen_or_over(*, known: bool) -> None:
 def test_a_node_that_is_not_known_yet_has_no_room_beside_seats() -> None:
     told = Place(Book([hold(1)])).spare.why_not(pod("a", cpu=1), "n9")
     assert told == "the node is not known here yet, and seats are held on it"
+
+
+@pytest.mark.parametrize("requests", [0, 3])
+def test_room_that_a_booked_start_waits_for_is_not_had_by_evicting_who_leaves_it(
+    requests: int,
+) -> None:
+    """It may keep nothing yet: the room is with the pod that it waits for."""
+    victim = pod("v", cpu=2, on="n0")
+    wants = pod("a", cpu=5 - requests)
+    spare = Place(Book(booked=[hold(requests)], awaited=[victim.uid])).spare
+    assert spare.why_not(wants, "n0", leaving=[victim]) is not None
+    free = Place(Book(booked=[hold(requests)])).spare
+    assert free.why_not(wants, "n0", leaving=[victim]) is None
+
+
+def test_gangs_of_other_namespaces_are_counted_and_not_named() -> None:
+    other = GangKey(GANG.dialect, "other", "secret")
+    book = Book([hold(3), Hold(other, 1000, "s2", "n0", (("cpu", 1000),))])
+    told = Place(book).spare.why_not(pod("a", cpu=1), "n0") or ""
+    assert str(GANG) in told
+    assert "1 of other namespaces" in told
+    assert "secret" not in told
