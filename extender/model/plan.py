@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 
 from msgspec import Struct
 
@@ -128,3 +129,5 @@ class Refusal(Struct, frozen=True, gc=False):
     generation: int = 0
     ways: tuple[Way, ...] = ()
     """Each by itself would change it, or may; told only where a search says no."""
+    until: float = inf
+    """When time alone may change it, in seconds since the epoch: somebody may be evicted then."""

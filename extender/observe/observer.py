@@ -272,7 +272,7 @@ class Observer:
 
     def _refuse(self, case: Case, refusal: Refusal, version: Version, seconds: float) -> None:
         take_refusal(case, refusal)
-        self._waiting.refuse(refusal, version, seconds)
+        self._waiting.refuse(refusal, version, seconds, self._clocks.wall())
         self._decide(
             of_refusal(refusal, time=self._clocks.wall(), verb=Verb.OBSERVE, seconds=seconds)
         )

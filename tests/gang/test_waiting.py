@@ -55,7 +55,17 @@ def test_a_dear_refusal_is_kept_while_the_cluster_changes() -> None:
     now = [0.0]
     waiting = Waiting(lambda: now[0], 2.0, 1.0, 30.0, leaves_in_time)
     refusal = Refusal(gang=KEY, code=Code.INFEASIBLE, message="no room")
-    waiting.refuse(refusal, (1, 1, 1), 1.5)
+    waiting.refuse(refusal, (1, 1, 1), 1.5, NOW)
     for now[0], stands in ((14.9, True), (15.1, False)):
         assert (waiting.kept(KEY, (2, 2, 2)) is refusal) is stands
     assert waiting.kept(KEY, (1, 1, 1)) is refusal, "nothing has changed"
+
+
+def test_a_refusal_ends_with_the_protection_that_it_rests_on() -> None:
+    """Nothing happens in the cluster when a pod has run for its least time."""
+    now = [0.0]
+    waiting = Waiting(lambda: now[0], 2.0, 1.0, 30.0, leaves_in_time)
+    refusal = Refusal(gang=KEY, code=Code.INFEASIBLE, message="no room", until=NOW + 60)
+    waiting.refuse(refusal, (1, 1, 1), 0.01, NOW)
+    for now[0], stands in ((59.0, True), (61.0, False)):
+        assert (waiting.kept(KEY, (1, 1, 1)) is refusal) is stands

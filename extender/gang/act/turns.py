@@ -280,6 +280,6 @@ class Turns:
         return draft
 
     def _refuse(self, refusal: Refusal, version: Version, verb: Verb, seconds: float) -> Refusal:
-        self._waiting.refuse(refusal, version, seconds)
+        self._waiting.refuse(refusal, version, seconds, self._clocks.wall())
         self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
         return refusal

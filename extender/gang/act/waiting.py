@@ -46,6 +46,8 @@ class _Answered(Struct, frozen=True):
     refusal: Refusal
     version: Version
     until: float
+    lifts: float
+    """When who is protected for a while may be evicted: it does not stand longer by itself."""
 
 
 class _Penalty(Struct):
@@ -90,7 +92,8 @@ class Waiting:
         if kept is None:
             return None
         timed = kept.refusal.code in TIMED
-        if self._now() < kept.until or (kept.version == version and not timed):
+        now = self._now()
+        if now < kept.until or (kept.version == version and not timed and now < kept.lifts):
             return kept.refusal
         return None
 
@@ -99,10 +102,13 @@ class Waiting:
         kept = self._refused.get(key)
         return None if kept is None else kept.refusal
 
-    def refuse(self, refusal: Refusal, version: Version, seconds: float) -> None:
-        """Keep a refusal that took ``seconds`` to find."""
+    def refuse(self, refusal: Refusal, version: Version, seconds: float, wall: float) -> None:
+        """Keep a refusal that took ``seconds`` to find, at the wall clock time ``wall``."""
         pause = retry_pause(seconds, self._retry_seconds, self._longest_retry, SEARCH_SHARE)
-        self._refused[refusal.gang] = _Answered(refusal, version, self._now() + pause)
+        now = self._now()
+        self._refused[refusal.gang] = _Answered(
+            refusal, version, now + pause, now + max(0.0, refusal.until - wall)
+        )
 
     def must_wait(self, gang: Gang, wall: float) -> Refusal | None:
         """Return why the gang is not planned yet: a penalty, or members still arriving."""

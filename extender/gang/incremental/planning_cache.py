@@ -102,6 +102,10 @@ class PlanningCache:
         self._masks: Recent[tuple[PodShape, Requests], bytes] = Recent(MOST_MASKS)
         self._usable: Recent[bytes, Usable] = Recent(MOST_MASKS, 2 * MOST_BYTES)
 
+    def lifts(self) -> float:
+        """When the first protection that holds for a while ends, on the last snapshot's clock."""
+        return min(self._until.values(), default=inf)
+
     def renew(self, snapshot: Snapshot) -> set[str]:
         """Bring everything up to this snapshot; return the nodes that differ from the last."""
         last, now = self._last, snapshot.now

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from math import ceil
+from math import ceil, inf
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -114,7 +114,10 @@ class Planner:
         stop = Stop(None, deadline, cancel)
 
         def planned(gang: Gang, masks: Masks | None) -> Plan | Refusal:
-            return self._plan(replace(question, gang=gang, masks=masks), stop)
+            found = self._plan(replace(question, gang=gang, masks=masks), stop)
+            if isinstance(found, Refusal) and (lifts := self._planning.lifts()) < inf:
+                return replace(found, until=lifts)
+            return found
 
         try:
             if gang.followers:
