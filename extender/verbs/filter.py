@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from extender.gang.act.book import Flight, State
 from extender.gang.plan.lists import complete
 from extender.gang.tell.decisions import Verb
+from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.model.plan import Code, Refusal
@@ -160,10 +161,12 @@ def _nominated_only(names: list[str], pod: Pod, told: Pod) -> bool:
 
 def _in_short(refusal: Refusal) -> str:
     """Return why there is no seat. What lacks, in numbers, is told in an event: they change with
-    every pod that comes or goes, and a message that changes writes the pod each time."""
-    if refusal.code is Code.INFEASIBLE:
-        return refusal.message.partition(": ")[0]
-    return refusal.message
+    every pod that comes or goes, and a message that changes writes the pod each time. A class of
+    priority that does not count stays the same, and would change the answer."""
+    if refusal.code is not Code.INFEASIBLE:
+        return refusal.message
+    short, _, lacks = refusal.message.partition(": ")
+    return f"{short}: {lacks.partition('; ')[0]}" if lacks.startswith(WORKLOAD_CLASS) else short
 
 
 def _waits_for(flight: Flight) -> str:

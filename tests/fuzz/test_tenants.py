@@ -81,7 +81,7 @@ def test_an_answer_that_grows_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting["pod"]["metadata"]["labels"] = {"skypilot-cluster-name": "a"}
     play((False, [waiting]))
     assert label_key_problem("x" * 100_000)
-    monkeypatch.setattr("extender.verbs.filter.cut", lambda text: text * 100)
+    monkeypatch.setattr("extender.verbs.filter.one_reason", lambda text: text * 100)
     with pytest.raises(Broken, match="bytes, its reasons"):
         play((False, [waiting]))
 

@@ -88,8 +88,8 @@ MUTANTS = (
         ROW,
         "a refusal is kept for its pause",
         "extender/gang/act/waiting.py",
-        "_Answered(refusal, version, self._now() + pause)",
-        "_Answered(refusal, version, self._now())",
+        "refusal, version, now + pause, now + max(0.0, refusal.until - wall)",
+        "refusal, version, now, now + max(0.0, refusal.until - wall)",
         "tests/gang/test_waiting.py::test_a_dear_refusal_is_kept_while_the_cluster_changes",
     ),
     Mutant(
