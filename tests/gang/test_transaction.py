@@ -56,9 +56,19 @@ async def cordon(rig: Rig, node: str) -> None:
     await rig.until(lambda: rig.cache.snapshot().nodes[node].unschedulable, "the cordon is seen")
 
 
-async def events(rig: Rig, kind: str) -> set[tuple[str, str]]:
-    found = (await rig.client.get("/api/v1/namespaces/default/events"))["items"]
-    return {(e["involvedObject"]["name"], e["reason"]) for e in found if e["type"] == kind}
+async def until_warned(rig: Rig, name: str, reason: str) -> None:
+    """Events are written in the background."""
+    deadline = time.monotonic() + 60
+    warned: set[tuple[str, str]] = set()
+    while (name, reason) not in warned:
+        assert time.monotonic() < deadline, f"no warning {reason} about {name} in {warned}"
+        found = (await rig.client.get("/api/v1/namespaces/default/events"))["items"]
+        warned = {
+            (event["involvedObject"]["name"], event["reason"])
+            for event in found
+            if event["type"] == "Warning"
+        }
+        await asyncio.sleep(0.02)
 
 
 async def until_no_records(rig: Rig) -> None:
@@ -255,10 +265,10 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
         await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.FILTER)
         assert asyncio.get_running_loop().time() < deadline, "the other gang does not go instead"
         await asyncio.sleep(0.05)
-    warned = await events(rig, "Warning")
-    assert (f"{doomed[0]}-1", "GangBroken") in warned
+    await until_warned(rig, f"{doomed[0]}-1", "GangBroken")
     # A 500 may be over later than its plan; that one has ended with a word of its own then.
-    assert status == 500 or ("high-0", "PreemptionIncomplete") in warned
+    if status != 500:
+        await until_warned(rig, "high-0", "PreemptionIncomplete")
     await rig.until(lambda: any(f.state.value == "open" for f in rig.coordinator.book), "open")
     rig.server.faults.clear()
 
