@@ -233,7 +233,7 @@ SOLVERS = [reference.solve, *([solver.solve] if COMPILED else [])]
 @pytest.mark.parametrize("solve", SOLVERS)
 def test_a_past_deadline_ends_the_search(solve: Callable[..., Solution | Infeasible]) -> None:
     """With time these branch and are proved; without, nobody looks further."""
-    for seed in (3, 5, 6, 8):
+    for seed in (1, 10, 12):
         problem = medium(seed)
         full = solve(problem, WORK)
         assert isinstance(full, Solution)
