@@ -94,7 +94,8 @@ func (ExplainResponse_State) EnumDescriptor() ([]byte, []int) {
 // Asks Plan.
 type PlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The gang: NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME.
+	// The gang: NAME, NAMESPACE/NAME or DIALECT:NAMESPACE/NAME. May be empty where the manifest adds
+	// exactly one.
 	Gang string `protobuf:"bytes,1,opt,name=gang,proto3" json:"gang,omitempty"`
 	// Objects to add first, as YAML or JSON documents: PodGroups, Pods, Jobs (which become their
 	// pods), PriorityClasses. For a gang that does not exist yet.
@@ -346,7 +347,9 @@ type ExplainResponse struct {
 	Decisions []*Decision `protobuf:"bytes,5,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	// Decisions about others that name the pod, or members of the gang, as victims; newest first. A
 	// plan that was given up says so, and may have evicted nobody.
-	EvictedBy     []*Decision `protobuf:"bytes,6,rep,name=evicted_by,json=evictedBy,proto3" json:"evicted_by,omitempty"`
+	EvictedBy []*Decision `protobuf:"bytes,6,rep,name=evicted_by,json=evictedBy,proto3" json:"evicted_by,omitempty"`
+	// Of a refusal: what would change it.
+	Ways          []*Way `protobuf:"bytes,7,rep,name=ways,proto3" json:"ways,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +422,13 @@ func (x *ExplainResponse) GetDecisions() []*Decision {
 func (x *ExplainResponse) GetEvictedBy() []*Decision {
 	if x != nil {
 		return x.EvictedBy
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetWays() []*Way {
+	if x != nil {
+		return x.Ways
 	}
 	return nil
 }
@@ -522,7 +532,7 @@ const file_podgroup_v1_plan_proto_rawDesc = "" +
 	"\x0eExplainRequest\x12-\n" +
 	"\x03pod\x18\x01 \x01(\v2\x19.podgroup.v1.PodReferenceH\x00R\x03pod\x12\x14\n" +
 	"\x04gang\x18\x02 \x01(\tH\x00R\x04gangB\t\n" +
-	"\asubject\"\xa7\x03\n" +
+	"\asubject\"\xcd\x03\n" +
 	"\x0fExplainResponse\x12\x12\n" +
 	"\x04gang\x18\x01 \x01(\tR\x04gang\x128\n" +
 	"\x05state\x18\x02 \x01(\x0e2\".podgroup.v1.ExplainResponse.StateR\x05state\x12\x18\n" +
@@ -530,7 +540,8 @@ const file_podgroup_v1_plan_proto_rawDesc = "" +
 	"\x06flight\x18\x04 \x01(\v2\x13.podgroup.v1.FlightR\x06flight\x123\n" +
 	"\tdecisions\x18\x05 \x03(\v2\x15.podgroup.v1.DecisionR\tdecisions\x124\n" +
 	"\n" +
-	"evicted_by\x18\x06 \x03(\v2\x15.podgroup.v1.DecisionR\tevictedBy\"\x93\x01\n" +
+	"evicted_by\x18\x06 \x03(\v2\x15.podgroup.v1.DecisionR\tevictedBy\x12$\n" +
+	"\x04ways\x18\a \x03(\v2\x10.podgroup.v1.WayR\x04ways\"\x93\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_RUNNING\x10\x01\x12\x13\n" +
@@ -576,8 +587,9 @@ var file_podgroup_v1_plan_proto_goTypes = []any{
 	(*Refusal)(nil),             // 8: podgroup.v1.Refusal
 	(*PodReference)(nil),        // 9: podgroup.v1.PodReference
 	(*Decision)(nil),            // 10: podgroup.v1.Decision
-	(*Seat)(nil),                // 11: podgroup.v1.Seat
-	(*Victim)(nil),              // 12: podgroup.v1.Victim
+	(*Way)(nil),                 // 11: podgroup.v1.Way
+	(*Seat)(nil),                // 12: podgroup.v1.Seat
+	(*Victim)(nil),              // 13: podgroup.v1.Victim
 }
 var file_podgroup_v1_plan_proto_depIdxs = []int32{
 	6,  // 0: podgroup.v1.PlanRequest.search_time:type_name -> google.protobuf.Duration
@@ -588,18 +600,19 @@ var file_podgroup_v1_plan_proto_depIdxs = []int32{
 	5,  // 5: podgroup.v1.ExplainResponse.flight:type_name -> podgroup.v1.Flight
 	10, // 6: podgroup.v1.ExplainResponse.decisions:type_name -> podgroup.v1.Decision
 	10, // 7: podgroup.v1.ExplainResponse.evicted_by:type_name -> podgroup.v1.Decision
-	11, // 8: podgroup.v1.Flight.seats:type_name -> podgroup.v1.Seat
-	12, // 9: podgroup.v1.Flight.victims_left:type_name -> podgroup.v1.Victim
-	12, // 10: podgroup.v1.Flight.waits_for:type_name -> podgroup.v1.Victim
-	1,  // 11: podgroup.v1.PlanService.Plan:input_type -> podgroup.v1.PlanRequest
-	3,  // 12: podgroup.v1.PlanService.Explain:input_type -> podgroup.v1.ExplainRequest
-	2,  // 13: podgroup.v1.PlanService.Plan:output_type -> podgroup.v1.PlanResponse
-	4,  // 14: podgroup.v1.PlanService.Explain:output_type -> podgroup.v1.ExplainResponse
-	13, // [13:15] is the sub-list for method output_type
-	11, // [11:13] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	11, // 8: podgroup.v1.ExplainResponse.ways:type_name -> podgroup.v1.Way
+	12, // 9: podgroup.v1.Flight.seats:type_name -> podgroup.v1.Seat
+	13, // 10: podgroup.v1.Flight.victims_left:type_name -> podgroup.v1.Victim
+	13, // 11: podgroup.v1.Flight.waits_for:type_name -> podgroup.v1.Victim
+	1,  // 12: podgroup.v1.PlanService.Plan:input_type -> podgroup.v1.PlanRequest
+	3,  // 13: podgroup.v1.PlanService.Explain:input_type -> podgroup.v1.ExplainRequest
+	2,  // 14: podgroup.v1.PlanService.Plan:output_type -> podgroup.v1.PlanResponse
+	4,  // 15: podgroup.v1.PlanService.Explain:output_type -> podgroup.v1.ExplainResponse
+	14, // [14:16] is the sub-list for method output_type
+	12, // [12:14] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_podgroup_v1_plan_proto_init() }

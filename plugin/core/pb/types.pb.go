@@ -448,7 +448,9 @@ type Refusal struct {
 	// More of it, line by line.
 	Details []string `protobuf:"bytes,4,rep,name=details,proto3" json:"details,omitempty"`
 	// Generation of the snapshot that was looked at.
-	Generation    uint64 `protobuf:"varint,5,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation uint64 `protobuf:"varint,5,opt,name=generation,proto3" json:"generation,omitempty"`
+	// What would change it: each by itself would, or may. Only where a search says no.
+	Ways          []*Way `protobuf:"bytes,6,rep,name=ways,proto3" json:"ways,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +520,77 @@ func (x *Refusal) GetGeneration() uint64 {
 	return 0
 }
 
+func (x *Refusal) GetWays() []*Way {
+	if x != nil {
+		return x.Ways
+	}
+	return nil
+}
+
+// What would change a refusal, as far as one search can tell.
+type Way struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In words.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// With this priority it is worth asking again.
+	Priority *int32 `protobuf:"varint,2,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
+	// With this quorum it is worth asking again.
+	MinCount      *int32 `protobuf:"varint,3,opt,name=min_count,json=minCount,proto3,oneof" json:"min_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Way) Reset() {
+	*x = Way{}
+	mi := &file_podgroup_v1_types_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Way) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Way) ProtoMessage() {}
+
+func (x *Way) ProtoReflect() protoreflect.Message {
+	mi := &file_podgroup_v1_types_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Way.ProtoReflect.Descriptor instead.
+func (*Way) Descriptor() ([]byte, []int) {
+	return file_podgroup_v1_types_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Way) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Way) GetPriority() int32 {
+	if x != nil && x.Priority != nil {
+		return *x.Priority
+	}
+	return 0
+}
+
+func (x *Way) GetMinCount() int32 {
+	if x != nil && x.MinCount != nil {
+		return *x.MinCount
+	}
+	return 0
+}
+
 // One answer to a gang, as a person reads it later.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -548,14 +621,16 @@ type Decision struct {
 	// Generation of the snapshot that was decided on.
 	Generation uint64 `protobuf:"varint,13,opt,name=generation,proto3" json:"generation,omitempty"`
 	// How long planning took, or ("done", "gave-up") how long the plan was in flight.
-	Took          *durationpb.Duration `protobuf:"bytes,14,opt,name=took,proto3" json:"took,omitempty"`
+	Took *durationpb.Duration `protobuf:"bytes,14,opt,name=took,proto3" json:"took,omitempty"`
+	// Of a refusal: what would change it.
+	Ways          []*Way `protobuf:"bytes,15,rep,name=ways,proto3" json:"ways,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_podgroup_v1_types_proto_msgTypes[6]
+	mi := &file_podgroup_v1_types_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +642,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_podgroup_v1_types_proto_msgTypes[6]
+	mi := &file_podgroup_v1_types_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +655,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_podgroup_v1_types_proto_rawDescGZIP(), []int{6}
+	return file_podgroup_v1_types_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Decision) GetTime() *timestamppb.Timestamp {
@@ -681,6 +756,13 @@ func (x *Decision) GetTook() *durationpb.Duration {
 	return nil
 }
 
+func (x *Decision) GetWays() []*Way {
+	if x != nil {
+		return x.Ways
+	}
+	return nil
+}
+
 var File_podgroup_v1_types_proto protoreflect.FileDescriptor
 
 const file_podgroup_v1_types_proto_rawDesc = "" +
@@ -719,7 +801,7 @@ const file_podgroup_v1_types_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\n" +
 	" \x01(\x04R\n" +
-	"generation\"\x85\x01\n" +
+	"generation\"\xab\x01\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04gang\x18\x01 \x01(\tR\x04gang\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
@@ -727,7 +809,15 @@ const file_podgroup_v1_types_proto_rawDesc = "" +
 	"\adetails\x18\x04 \x03(\tR\adetails\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x05 \x01(\x04R\n" +
-	"generation\"\xe4\x03\n" +
+	"generation\x12$\n" +
+	"\x04ways\x18\x06 \x03(\v2\x10.podgroup.v1.WayR\x04ways\"w\n" +
+	"\x03Way\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1f\n" +
+	"\bpriority\x18\x02 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12 \n" +
+	"\tmin_count\x18\x03 \x01(\x05H\x01R\bminCount\x88\x01\x01B\v\n" +
+	"\t_priorityB\f\n" +
+	"\n" +
+	"_min_count\"\x8a\x04\n" +
 	"\bDecision\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
 	"\x04gang\x18\x02 \x01(\tR\x04gang\x12\x12\n" +
@@ -745,7 +835,8 @@ const file_podgroup_v1_types_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\r \x01(\x04R\n" +
 	"generation\x12-\n" +
-	"\x04took\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x04tookb\x06proto3"
+	"\x04took\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x04took\x12$\n" +
+	"\x04ways\x18\x0f \x03(\v2\x10.podgroup.v1.WayR\x04waysb\x06proto3"
 
 var (
 	file_podgroup_v1_types_proto_rawDescOnce sync.Once
@@ -759,7 +850,7 @@ func file_podgroup_v1_types_proto_rawDescGZIP() []byte {
 	return file_podgroup_v1_types_proto_rawDescData
 }
 
-var file_podgroup_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_podgroup_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_podgroup_v1_types_proto_goTypes = []any{
 	(*PodReference)(nil),          // 0: podgroup.v1.PodReference
 	(*Seat)(nil),                  // 1: podgroup.v1.Seat
@@ -767,29 +858,32 @@ var file_podgroup_v1_types_proto_goTypes = []any{
 	(*Cost)(nil),                  // 3: podgroup.v1.Cost
 	(*GangPlan)(nil),              // 4: podgroup.v1.GangPlan
 	(*Refusal)(nil),               // 5: podgroup.v1.Refusal
-	(*Decision)(nil),              // 6: podgroup.v1.Decision
-	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*Way)(nil),                   // 6: podgroup.v1.Way
+	(*Decision)(nil),              // 7: podgroup.v1.Decision
+	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_podgroup_v1_types_proto_depIdxs = []int32{
 	0,  // 0: podgroup.v1.Seat.pod:type_name -> podgroup.v1.PodReference
 	0,  // 1: podgroup.v1.Victim.pod:type_name -> podgroup.v1.PodReference
-	7,  // 2: podgroup.v1.Victim.grace:type_name -> google.protobuf.Duration
+	8,  // 2: podgroup.v1.Victim.grace:type_name -> google.protobuf.Duration
 	1,  // 3: podgroup.v1.GangPlan.seats:type_name -> podgroup.v1.Seat
 	2,  // 4: podgroup.v1.GangPlan.victims:type_name -> podgroup.v1.Victim
 	2,  // 5: podgroup.v1.GangPlan.waits_for:type_name -> podgroup.v1.Victim
 	3,  // 6: podgroup.v1.GangPlan.costs:type_name -> podgroup.v1.Cost
-	8,  // 7: podgroup.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	2,  // 8: podgroup.v1.Decision.victims:type_name -> podgroup.v1.Victim
-	1,  // 9: podgroup.v1.Decision.seats:type_name -> podgroup.v1.Seat
-	2,  // 10: podgroup.v1.Decision.waits_for:type_name -> podgroup.v1.Victim
-	3,  // 11: podgroup.v1.Decision.costs:type_name -> podgroup.v1.Cost
-	7,  // 12: podgroup.v1.Decision.took:type_name -> google.protobuf.Duration
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	6,  // 7: podgroup.v1.Refusal.ways:type_name -> podgroup.v1.Way
+	9,  // 8: podgroup.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	2,  // 9: podgroup.v1.Decision.victims:type_name -> podgroup.v1.Victim
+	1,  // 10: podgroup.v1.Decision.seats:type_name -> podgroup.v1.Seat
+	2,  // 11: podgroup.v1.Decision.waits_for:type_name -> podgroup.v1.Victim
+	3,  // 12: podgroup.v1.Decision.costs:type_name -> podgroup.v1.Cost
+	8,  // 13: podgroup.v1.Decision.took:type_name -> google.protobuf.Duration
+	6,  // 14: podgroup.v1.Decision.ways:type_name -> podgroup.v1.Way
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_podgroup_v1_types_proto_init() }
@@ -797,13 +891,14 @@ func file_podgroup_v1_types_proto_init() {
 	if File_podgroup_v1_types_proto != nil {
 		return
 	}
+	file_podgroup_v1_types_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podgroup_v1_types_proto_rawDesc), len(file_podgroup_v1_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
