@@ -246,7 +246,7 @@ class History:
         eviction = Eviction(at, uid, by)
         self.evictions.append(eviction)
         group = self.groups.get(life.seen.group)
-        if by == EXTENDER and group is not None and group.spec.unit == "all":
+        if by == EXTENDER and group is not None and group.spec.unit == "all" and self._runs(group):
             group.breaks.append(
                 Break(
                     at,
@@ -261,6 +261,10 @@ class History:
                 )
             )
         return eviction
+
+    def _runs(self, group: GroupLife) -> bool:
+        """Whether the group has its quorum: without it its pods go one by one (promise 2)."""
+        return sum(self.pods[uid].seated for uid in group.pods) >= group.spec.min_count
 
     def _recount(self, name: str, at: float, *, lost: bool) -> None:
         group = self.groups.get(name)

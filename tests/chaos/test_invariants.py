@@ -104,6 +104,15 @@ def test_a_unit_is_half_gone_even_when_new_pods_make_it_complete() -> None:
     assert "half gone" in made.rest()
 
 
+def test_who_has_lost_its_quorum_to_its_user_goes_pod_by_pod() -> None:
+    three = replace(LOW, size=3, min_count=3, cpu=500)
+    made = Made(three, HIGH)
+    one, two, _ = made.gang(three, "n0", "n0", "n1")
+    made.later(60).evict(one, by="user")
+    made.later(10).evict(two, told=told(HIGH))
+    assert invariants.half_gone(made.history) == []
+
+
 @pytest.mark.parametrize("unit", [EACH])
 def test_a_gang_that_goes_pod_by_pod_is_never_half_gone(unit: str) -> None:
     spec = replace(LOW, unit=unit)
