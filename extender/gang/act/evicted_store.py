@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 import structlog
 
-from extender.gang.act.evictor import answered
+from extender.gang.act.config_map_list import ConfigMapList
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.signature import Signer, digest_of
+from extender.gang.act.write_behind import WriteBehind
 from extender.gang.plan.evicted_before import Evicted
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound
 
 log = structlog.get_logger("gang")
 
@@ -26,9 +24,6 @@ MOST_BYTES = 900_000
 """An object may have 1 MiB or so; who was evicted longest ago is left out."""
 CLOCK_SECONDS = 300.0
 """What was written further in the future was written before the clock was set back."""
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 30.0
-WRITE_SECONDS = 5.0
 
 
 class EvictedStore:
@@ -42,24 +37,22 @@ class EvictedStore:
         leadership: Leadership,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        self._client = client
-        self._base = f"/api/v1/namespaces/{quote(namespace)}/configmaps"
+        self._list = ConfigMapList(client, namespace, NAME, KEY)
         self._signer = signer
-        self._leadership = leadership
-        self._spawn = spawn
-        self._wanted: Sequence[Evicted] | None = None
-        """What is to be written; None: nothing else than what is there."""
-        self._busy = False
+        self._behind = WriteBehind(
+            self._save, leadership, spawn, "who was evicted before is not written"
+        )
+        self._wanted: Sequence[Evicted] = ()
+        """What is to be written."""
 
     async def load(self, now: float) -> list[Evicted]:
         """Return what is written; what is not ours, or cannot be read, is told in the log and
         left out. Raises ApiError."""
-        try:
-            found = await answered(self._client.get(f"{self._base}/{NAME}"))
-        except NotFound:
+        found = await self._list.load()
+        if found is None:
             return []
-        text = (found.get("data") or {}).get(KEY, "[]")
-        signature = (found["metadata"].get("annotations") or {}).get(SIGNATURE, "")
+        text, annotations = found
+        signature = annotations.get(SIGNATURE, "")
         why = self._signer.problem(NAME, 0, digest_of([text.encode()]), signature)
         if why:
             log.warning("who was evicted before is not known", config_map=NAME, why=why)
@@ -75,42 +68,12 @@ class EvictedStore:
     def write(self, kept: Sequence[Evicted]) -> None:
         """Replace what is written, as soon as that can be done."""
         self._wanted = kept
-        if not self._busy:
-            self._busy = True
-            self._spawn(self._bring_up())
+        self._behind.changed()
 
-    async def _bring_up(self) -> None:
-        pause = FIRST_PAUSE
-        try:
-            while (wanted := self._wanted) is not None and self._leadership.acts:
-                self._wanted = None
-                try:
-                    await self._save(_text(wanted))
-                except ApiError as error:
-                    self._wanted = wanted if self._wanted is None else self._wanted
-                    if not isinstance(error, Conflict):
-                        log.warning("who was evicted before is not written", error=str(error))
-                    await asyncio.sleep(pause)
-                    pause = min(LONGEST_PAUSE, pause * 2)
-        finally:
-            self._busy = False
-
-    async def _save(self, text: str) -> None:
+    async def _save(self) -> None:
+        text = _text(self._wanted)
         signature = self._signer.sign(NAME, 0, digest_of([text.encode()]))
-        body: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": NAME, "annotations": {SIGNATURE: signature} if signature else {}},
-            "data": {KEY: text},
-        }
-        path = f"{self._base}/{NAME}"
-        try:
-            there = await answered(self._client.get(path), WRITE_SECONDS)
-        except NotFound:
-            await answered(self._client.create(self._base, body), WRITE_SECONDS)
-            return
-        body["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
-        await answered(self._client.replace(path, body), WRITE_SECONDS)
+        await self._list.save(text, {SIGNATURE: signature} if signature else {})
 
 
 def _text(kept: Sequence[Evicted]) -> str:
