@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from google.protobuf.duration_pb2 import Duration
 
+from extender.gang.act.booked_room import Claim
 from extender.grpc_api.calls import Call, parsed
 from extender.grpc_api.messages import amounts, int32, made
 from extender.grpc_api.reading import write
 from extender.grpc_api.source import Source
 from extender.grpc_api.waiters import Waiters
+from extender.model.objects import Requests
+from extender.model.plan import Hold
 from extender.pb.podgroup.v1 import watch_pb2
 from extender.verbs.context import Context
 
@@ -117,9 +120,12 @@ class SeatBoard:
 
     def _read(self, node: str) -> watch_pb2.NodeSeats | None:
         book = self._present().book
-        holds = [*book.holds_on(node), *book.booked.on(node)]
-        holds.sort(key=lambda hold: (-hold.priority, hold.uid))
-        if not holds:
+        # A seat of the book has no claim; what is booked is told with those whom it waits for, so
+        # that it is kept as soon as the reader sees them gone, however late we do.
+        held: list[tuple[Hold, Claim | None]] = [(hold, None) for hold in book.holds_on(node)]
+        held += [(claim.hold, claim) for claim in book.booked.claims_on(node)]
+        held.sort(key=lambda each: (-each[0].priority, each[0].uid))
+        if not held:
             return None
         return watch_pb2.NodeSeats(
             node_name=node,
@@ -130,13 +136,12 @@ class SeatBoard:
                     priority=int32(hold.priority),
                     requests=amounts(hold.requests),
                     firm=(flight := book.get(hold.gang)) is not None and flight.firm,
+                    awaited=_leaving(claim.awaited) if claim is not None else (),
+                    asked=amounts(claim.asked) if claim is not None and claim.awaited else (),
                 )
-                for hold in holds
+                for hold, claim in held
             ],
-            leaving=[
-                watch_pb2.LeavingPod(pod_uid=uid, requests=amounts(requests))
-                for uid, requests in sorted(book.leaving_on(node))
-            ],
+            leaving=_leaving(book.leaving_on(node)),
         )
 
     def _forget(self) -> None:
@@ -193,6 +198,13 @@ class SeatWatch:
             gang_keys=self._keys if full else (),
         )
         return message.SerializeToString()
+
+
+def _leaving(pods: Iterable[tuple[str, Requests]]) -> list[watch_pb2.LeavingPod]:
+    return [
+        watch_pb2.LeavingPod(pod_uid=uid, requests=amounts(requests))
+        for uid, requests in sorted(pods)
+    ]
 
 
 def heartbeat_of(given: Duration) -> float:

@@ -78,7 +78,7 @@ class Spare:
             _add(wants, each.hold.requests, 1)
         if leaving:
             counted = {uid for uid, _ in self._book.leaving_on(node)}
-            counted.update(*(each.awaited for each in booked))
+            counted.update(uid for each in booked for uid, _ in each.awaited)
             for victim in leaving:
                 if victim.uid not in counted:
                     _add(wants, victim.requests, -1)

@@ -68,7 +68,7 @@ func noRoom(wants fwk.Resource, priority int32, pod types.UID, held *mirror.Node
 		if _, taken := here[seat.Pod]; taken {
 			continue // assumed, or nominated here: the node's requests have it
 		}
-		add(claims, seat.Requests, 1)
+		add(claims, seat.Claims(here), 1)
 		if !slices.Contains(gangs, seat.Gang) {
 			gangs = append(gangs, seat.Gang)
 		}

@@ -173,6 +173,14 @@ func TestPodsOfNoGangCostNoCall(t *testing.T) {
 func TestWhichSeatsAreInTheWay(t *testing.T) {
 	leaving := held("n1", "u", 10, 3000, false)
 	leaving.Leaving = []*pb.LeavingPod{{PodUid: "old", Requests: []*pb.ResourceAmount{{Name: "cpu", Amount: 3000}}}}
+	// A booked start that waits for a pod with three of the four cores, and asks for all.
+	booked := held("n1", "booked", 10, 1000, false)
+	booked.Seats[0].Asked = []*pb.ResourceAmount{{Name: "cpu", Amount: 4000}}
+	booked.Seats[0].Awaited = []*pb.LeavingPod{{PodUid: "old", Requests: []*pb.ResourceAmount{{Name: "cpu", Amount: 3000}, {Name: "memory", Amount: 1}}}}
+	// What it asks for is less than what the pod has that it waits for.
+	small := held("n1", "booked", 10, 0, false)
+	small.Seats[0].Asked = []*pb.ResourceAmount{{Name: "cpu", Amount: 2000}}
+	small.Seats[0].Awaited = booked.Seats[0].Awaited
 	for name, each := range map[string]struct {
 		seats    *pb.NodeSeats
 		here     []*v1.Pod
@@ -180,16 +188,22 @@ func TestWhichSeatsAreInTheWay(t *testing.T) {
 		cpu      string
 		fits     bool
 	}{
-		"beside the seat":                      {held("n1", "u", 10, 3000, false), nil, 0, "1", true},
-		"equal priority":                       {held("n1", "u", 10, 3000, false), nil, 10, "2", false},
-		"higher priority":                      {held("n1", "u", 10, 3000, false), nil, 11, "2", true},
-		"higher priority, firm":                {held("n1", "u", 10, 3000, true), nil, 11, "2", false},
-		"its own":                              {held("n1", "p", 10, 3000, true), nil, 10, "4", true},
-		"the member is there, counted once":    {held("n1", "u", 10, 3000, false), []*v1.Pod{pod("u", 10, "3", nil)}, 0, "1", true},
-		"who leaves gives its room back":       {leaving, []*v1.Pod{pod("old", 0, "3", nil)}, 0, "1", true},
-		"and not twice when it has left":       {leaving, nil, 0, "2", false},
-		"nothing is asked of what is short":    {held("n1", "u", 10, 9000, false), nil, 0, "0", true},
-		"no room for another pod in the count": {&pb.NodeSeats{NodeName: "n1", Seats: []*pb.HeldSeat{{PodUid: "u", Gang: "g", Priority: 10, Requests: []*pb.ResourceAmount{{Name: "pods", Amount: 110}}}}}, nil, 0, "1", false},
+		"beside the seat":                       {held("n1", "u", 10, 3000, false), nil, 0, "1", true},
+		"equal priority":                        {held("n1", "u", 10, 3000, false), nil, 10, "2", false},
+		"higher priority":                       {held("n1", "u", 10, 3000, false), nil, 11, "2", true},
+		"higher priority, firm":                 {held("n1", "u", 10, 3000, true), nil, 11, "2", false},
+		"its own":                               {held("n1", "p", 10, 3000, true), nil, 10, "4", true},
+		"the member is there, counted once":     {held("n1", "u", 10, 3000, false), []*v1.Pod{pod("u", 10, "3", nil)}, 0, "1", true},
+		"who leaves gives its room back":        {leaving, []*v1.Pod{pod("old", 0, "3", nil)}, 0, "1", true},
+		"and not twice when it has left":        {leaving, nil, 0, "2", false},
+		"nothing is left beside who is awaited": {booked, []*v1.Pod{pod("old", 0, "3", nil)}, 0, "1", false},
+		"who is awaited has gone, untold":       {booked, nil, 0, "1", false},
+		"more urgent than what is booked":       {booked, nil, 11, "1", true},
+		"room that nobody booked":               {small, []*v1.Pod{pod("old", 0, "3", nil)}, 0, "1", true},
+		"beside what is booked once it is free": {small, nil, 0, "2", true},
+		"but not of what is booked":             {small, nil, 0, "3", false},
+		"nothing is asked of what is short":     {held("n1", "u", 10, 9000, false), nil, 0, "0", true},
+		"no room for another pod in the count":  {&pb.NodeSeats{NodeName: "n1", Seats: []*pb.HeldSeat{{PodUid: "u", Gang: "g", Priority: 10, Requests: []*pb.ResourceAmount{{Name: "pods", Amount: 110}}}}}, nil, 0, "1", false},
 	} {
 		made, _ := plugin(mirror.View{State: seats(t, each.seats), Fresh: true}, &verbs{}, Hold)
 		state, one := framework.NewCycleState(), pod("p", each.priority, each.cpu, nil)

@@ -10,11 +10,12 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.booked_room import Claim
 from extender.groups.markers import gang_keys
 from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
-from extender.model.objects import GangKey, Pod
-from extender.model.plan import Plan, Seat
+from extender.model.objects import GangKey, Pod, Requests
+from extender.model.plan import Hold, Plan, Seat
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2, watch_pb2
 from extender.verbs.context import Context
@@ -126,6 +127,41 @@ async def test_most_urgent_seat_first() -> None:
         node = (await next_of(watching(callers))).nodes[0]
         assert [each.pod_uid for each in node.seats] == ["u2", "u1"]
         assert node.seats[0].priority == 2**31 - 1, "cut to what the field holds"
+
+
+async def test_booked_room_is_told_with_those_it_waits_for() -> None:
+    """Else who is quicker than the next message takes what one of them leaves."""
+    terms = Terms()
+    gang = GangKey("pod-group", "default", "big")
+    one, other = ("one", (("cpu", 3000),)), ("other", (("cpu", 1000), ("memory", 5)))
+
+    def book(*awaited: tuple[str, Requests], kept: int) -> None:
+        requests = (("cpu", kept),) if kept else ()
+        hold = Hold(gang=gang, priority=7, uid="booked", node="n1", requests=requests)
+        terms.book.book_room({"n1": (Claim(hold, None, (("cpu", 4000),), awaited),)})
+
+    async def told() -> watch_pb2.HeldSeat:
+        await board.renew()
+        (node,) = board.everything()
+        return node.seats[0]
+
+    board = SeatBoard(terms, "x")
+    book(other, one, kept=0)
+    seat = await told()
+    assert (seat.gang, seat.priority, seat.firm) == ("pod-group:default/big", 7, False)
+    assert not seat.requests
+    assert [(each.name, each.amount) for each in seat.asked] == [("cpu", 4000)]
+    assert [each.pod_uid for each in seat.awaited] == ["one", "other"]
+    assert [(each.name, each.amount) for each in seat.awaited[1].requests] == [
+        ("cpu", 1000),
+        ("memory", 5),
+    ]
+    book(other, kept=3000)
+    assert [each.pod_uid for each in (await told()).awaited] == ["other"]
+    book(kept=4000)
+    seat = await told()
+    assert (list(seat.awaited), list(seat.asked)) == ([], [])
+    assert [each.amount for each in seat.requests] == [4000]
 
 
 async def test_seats_are_firm_from_the_first_answer_on() -> None:

@@ -19,6 +19,7 @@ CORE = (
     "jobset",
     "k-two-urgent-gangs",
     "l-skypilot-single-instead",
+    "r-a-turn-for-everybody",
 )
 """What ./run test-real plays; ./run nightly plays all of them."""
 NIGHTLY = bool(os.environ.get(EVERY))

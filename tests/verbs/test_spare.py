@@ -30,7 +30,9 @@ class Book:
     ) -> None:
         self.holds = list(holds)
         self.leaving: list[tuple[str, Any]] = []
-        claims = [SimpleNamespace(hold=each, awaited=tuple(awaited)) for each in booked]
+        claims = [
+            SimpleNamespace(hold=each, awaited=[(uid, ()) for uid in awaited]) for each in booked
+        ]
         self.booked = SimpleNamespace(against=lambda node, pod: claims)
 
     def holds_against(self, node: str, priority: int) -> list[Hold]:

@@ -158,11 +158,14 @@ class BookedClaims:
         for booking in booked:
             if self._book.get(booking.gang) is not None:
                 continue  # its plan holds its seats
-            counted = frozenset(pod.uid for pod in pure.waited_for(booking, there, self._end))
+            counted = tuple(
+                (pod.uid, pod.requests) for pod in pure.waited_for(booking, there, self._end)
+            )
             if counted:
                 self._waits[booking.gang].add(name)
             else:
                 self._waits[booking.gang].discard(name)
             amounts = pure.claim(booking, name, there, self._end)
             if amounts or counted:
-                yield Claim(pure.as_hold(booking, name, amounts), booking.start, counted)
+                asked = tuple(sorted(booking.asked.get(name, {}).items()))
+                yield Claim(pure.as_hold(booking, name, amounts), booking.start, asked, counted)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from extender.gang.plan.booking import may_pass
-from extender.model.objects import Pod
+from extender.model.objects import Pod, Requests
 from extender.model.plan import Hold
 
 
@@ -22,8 +22,10 @@ class Claim(Struct, frozen=True):
     """Of no amounts while those who are awaited hold all that it asks for."""
     start: float | None
     """Wall clock time at which its gang starts; None: not known."""
-    awaited: frozenset[str]
-    """Uids of the pods there whose room it counts on besides."""
+    asked: Requests
+    """What its seats there ask for, all of it kept once nobody is awaited any more."""
+    awaited: tuple[tuple[str, Requests], ...]
+    """(uid, requests) of the pods there whose room it counts on besides."""
 
 
 class BookedRoom:
@@ -40,6 +42,10 @@ class BookedRoom:
     def on(self, node: str) -> Iterable[Hold]:
         """Return what is kept of a node."""
         return [claim.hold for claim in self._claims.get(node, ()) if claim.hold.requests]
+
+    def claims_on(self, node: str) -> Iterable[Claim]:
+        """Return what is claimed of a node, now or once those who are awaited are gone."""
+        return self._claims.get(node, ())
 
     def against(self, node: str, pod: Pod) -> list[Claim]:
         """Return what keeps this pod off: not what it is surely gone before."""

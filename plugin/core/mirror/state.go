@@ -26,6 +26,31 @@ type Seat struct {
 	// Firm seats are held against pods of any priority.
 	Firm     bool
 	Requests Amounts
+	// Awaited are pods that are there still and whose room this seat alone counts on; Asked is then
+	// what it asks for in all.
+	Awaited map[types.UID]Amounts
+	Asked   Amounts
+}
+
+// Claims returns what the seat takes of its node while the pods here are on it: what is awaited is
+// nobody's to take once those who had it are gone, whenever it is told that they are.
+func (s Seat) Claims(here map[types.UID]struct{}) Amounts {
+	if len(s.Awaited) == 0 {
+		return s.Requests
+	}
+	claims := maps.Clone(s.Asked)
+	for uid, room := range s.Awaited {
+		if _, there := here[uid]; !there {
+			continue
+		}
+		for name := range claims {
+			claims[name] -= room[name]
+		}
+	}
+	for name, amount := range claims {
+		claims[name] = max(0, amount)
+	}
+	return claims
 }
 
 // Node is what is held on one node.
@@ -111,7 +136,7 @@ func (s *State) index() {
 }
 
 func read(told *pb.NodeSeats) *Node {
-	node := &Node{Leaving: make(map[types.UID]Amounts, len(told.GetLeaving()))}
+	node := &Node{Leaving: leaving(told.GetLeaving())}
 	for _, seat := range told.GetSeats() {
 		node.Seats = append(node.Seats, Seat{
 			Pod:      types.UID(seat.GetPodUid()),
@@ -120,12 +145,19 @@ func read(told *pb.NodeSeats) *Node {
 			Priority: seat.GetPriority(),
 			Firm:     seat.GetFirm(),
 			Requests: amounts(seat.GetRequests()),
+			Awaited:  leaving(seat.GetAwaited()),
+			Asked:    amounts(seat.GetAsked()),
 		})
 	}
-	for _, pod := range told.GetLeaving() {
-		node.Leaving[types.UID(pod.GetPodUid())] = amounts(pod.GetRequests())
-	}
 	return node
+}
+
+func leaving(told []*pb.LeavingPod) map[types.UID]Amounts {
+	found := make(map[types.UID]Amounts, len(told))
+	for _, pod := range told {
+		found[types.UID(pod.GetPodUid())] = amounts(pod.GetRequests())
+	}
+	return found
 }
 
 func amounts(told []*pb.ResourceAmount) Amounts {

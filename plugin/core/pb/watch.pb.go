@@ -230,7 +230,13 @@ type HeldSeat struct {
 	Requests []*ResourceAmount `protobuf:"bytes,4,rep,name=requests,proto3" json:"requests,omitempty"`
 	// Its gang is being seated, or its room is kept clear for that: it is held against pods of any
 	// priority.
-	Firm          bool `protobuf:"varint,5,opt,name=firm,proto3" json:"firm,omitempty"`
+	Firm bool `protobuf:"varint,5,opt,name=firm,proto3" json:"firm,omitempty"`
+	// Pods that are there still and whose room this seat alone counts on: those that a booked start
+	// waits for. Nobody evicts them.
+	Awaited []*LeavingPod `protobuf:"bytes,6,rep,name=awaited,proto3" json:"awaited,omitempty"`
+	// With awaited pods: what the seat asks for in all. What is kept for it is that, less what those
+	// of the awaited request who are on the node; requests is what that was when this was told.
+	Asked         []*ResourceAmount `protobuf:"bytes,7,rep,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +304,20 @@ func (x *HeldSeat) GetFirm() bool {
 		return x.Firm
 	}
 	return false
+}
+
+func (x *HeldSeat) GetAwaited() []*LeavingPod {
+	if x != nil {
+		return x.Awaited
+	}
+	return nil
+}
+
+func (x *HeldSeat) GetAsked() []*ResourceAmount {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
 }
 
 // A pod that is about to go.
@@ -536,13 +556,15 @@ const file_podgroup_v1_watch_proto_rawDesc = "" +
 	"\tNodeSeats\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12+\n" +
 	"\x05seats\x18\x02 \x03(\v2\x15.podgroup.v1.HeldSeatR\x05seats\x121\n" +
-	"\aleaving\x18\x03 \x03(\v2\x17.podgroup.v1.LeavingPodR\aleaving\"\xa0\x01\n" +
+	"\aleaving\x18\x03 \x03(\v2\x17.podgroup.v1.LeavingPodR\aleaving\"\x86\x02\n" +
 	"\bHeldSeat\x12\x17\n" +
 	"\apod_uid\x18\x01 \x01(\tR\x06podUid\x12\x12\n" +
 	"\x04gang\x18\x02 \x01(\tR\x04gang\x12\x1a\n" +
 	"\bpriority\x18\x03 \x01(\x05R\bpriority\x127\n" +
 	"\brequests\x18\x04 \x03(\v2\x1b.podgroup.v1.ResourceAmountR\brequests\x12\x12\n" +
-	"\x04firm\x18\x05 \x01(\bR\x04firm\"^\n" +
+	"\x04firm\x18\x05 \x01(\bR\x04firm\x121\n" +
+	"\aawaited\x18\x06 \x03(\v2\x17.podgroup.v1.LeavingPodR\aawaited\x121\n" +
+	"\x05asked\x18\a \x03(\v2\x1b.podgroup.v1.ResourceAmountR\x05asked\"^\n" +
 	"\n" +
 	"LeavingPod\x12\x17\n" +
 	"\apod_uid\x18\x01 \x01(\tR\x06podUid\x127\n" +
@@ -587,22 +609,24 @@ var file_podgroup_v1_watch_proto_goTypes = []any{
 	(*Decision)(nil),               // 9: podgroup.v1.Decision
 }
 var file_podgroup_v1_watch_proto_depIdxs = []int32{
-	8, // 0: podgroup.v1.WatchSeatsRequest.heartbeat:type_name -> google.protobuf.Duration
-	2, // 1: podgroup.v1.WatchSeatsResponse.nodes:type_name -> podgroup.v1.NodeSeats
-	3, // 2: podgroup.v1.NodeSeats.seats:type_name -> podgroup.v1.HeldSeat
-	4, // 3: podgroup.v1.NodeSeats.leaving:type_name -> podgroup.v1.LeavingPod
-	5, // 4: podgroup.v1.HeldSeat.requests:type_name -> podgroup.v1.ResourceAmount
-	5, // 5: podgroup.v1.LeavingPod.requests:type_name -> podgroup.v1.ResourceAmount
-	9, // 6: podgroup.v1.WatchDecisionsResponse.decision:type_name -> podgroup.v1.Decision
-	0, // 7: podgroup.v1.WatchService.WatchSeats:input_type -> podgroup.v1.WatchSeatsRequest
-	6, // 8: podgroup.v1.WatchService.WatchDecisions:input_type -> podgroup.v1.WatchDecisionsRequest
-	1, // 9: podgroup.v1.WatchService.WatchSeats:output_type -> podgroup.v1.WatchSeatsResponse
-	7, // 10: podgroup.v1.WatchService.WatchDecisions:output_type -> podgroup.v1.WatchDecisionsResponse
-	9, // [9:11] is the sub-list for method output_type
-	7, // [7:9] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	8,  // 0: podgroup.v1.WatchSeatsRequest.heartbeat:type_name -> google.protobuf.Duration
+	2,  // 1: podgroup.v1.WatchSeatsResponse.nodes:type_name -> podgroup.v1.NodeSeats
+	3,  // 2: podgroup.v1.NodeSeats.seats:type_name -> podgroup.v1.HeldSeat
+	4,  // 3: podgroup.v1.NodeSeats.leaving:type_name -> podgroup.v1.LeavingPod
+	5,  // 4: podgroup.v1.HeldSeat.requests:type_name -> podgroup.v1.ResourceAmount
+	4,  // 5: podgroup.v1.HeldSeat.awaited:type_name -> podgroup.v1.LeavingPod
+	5,  // 6: podgroup.v1.HeldSeat.asked:type_name -> podgroup.v1.ResourceAmount
+	5,  // 7: podgroup.v1.LeavingPod.requests:type_name -> podgroup.v1.ResourceAmount
+	9,  // 8: podgroup.v1.WatchDecisionsResponse.decision:type_name -> podgroup.v1.Decision
+	0,  // 9: podgroup.v1.WatchService.WatchSeats:input_type -> podgroup.v1.WatchSeatsRequest
+	6,  // 10: podgroup.v1.WatchService.WatchDecisions:input_type -> podgroup.v1.WatchDecisionsRequest
+	1,  // 11: podgroup.v1.WatchService.WatchSeats:output_type -> podgroup.v1.WatchSeatsResponse
+	7,  // 12: podgroup.v1.WatchService.WatchDecisions:output_type -> podgroup.v1.WatchDecisionsResponse
+	11, // [11:13] is the sub-list for method output_type
+	9,  // [9:11] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_podgroup_v1_watch_proto_init() }

@@ -137,6 +137,8 @@ class HeldSeat(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
     FIRM_FIELD_NUMBER: _builtins.int
+    AWAITED_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
     pod_uid: _builtins.str
     """The uid of the member that it is for."""
     gang: _builtins.str
@@ -151,6 +153,18 @@ class HeldSeat(_message.Message):
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
         """What the member requests."""
 
+    @_builtins.property
+    def awaited(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeavingPod]:
+        """Pods that are there still and whose room this seat alone counts on: those that a booked start
+        waits for. Nobody evicts them.
+        """
+
+    @_builtins.property
+    def asked(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
+        """With awaited pods: what the seat asks for in all. What is kept for it is that, less what those
+        of the awaited request who are on the node; requests is what that was when this was told.
+        """
+
     def __init__(
         self,
         *,
@@ -159,10 +173,12 @@ class HeldSeat(_message.Message):
         priority: _builtins.int = ...,
         requests: _abc.Iterable[Global___ResourceAmount] | None = ...,
         firm: _builtins.bool = ...,
+        awaited: _abc.Iterable[Global___LeavingPod] | None = ...,
+        asked: _abc.Iterable[Global___ResourceAmount] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["firm", b"firm", "gang", b"gang", "pod_uid", b"pod_uid", "priority", b"priority", "requests", b"requests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked", b"asked", "awaited", b"awaited", "firm", b"firm", "gang", b"gang", "pod_uid", b"pod_uid", "priority", b"priority", "requests", b"requests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
