@@ -20,6 +20,10 @@ PLANNED = (
     "tests/gang/test_rules_of_others.py",
     "tests/gang/test_kept_costs.py",
     "tests/gang/test_incremental.py",
+    "tests/gang/test_leading_classes.py",
+    "tests/gang/test_priority_cutoff.py",
+    "tests/gang/test_struck_seats.py",
+    "tests/gang/test_units.py",
 )
 """Plans without a control plane around them."""
 
