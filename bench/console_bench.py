@@ -48,7 +48,7 @@ from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
 from extender.model.settings import ServerSettings, Settings
 from extender.model.snapshot import Snapshot
-from extender.server.app import Health
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics

@@ -38,11 +38,12 @@ from extender.grpc_api.server import GrpcServer
 from extender.grpc_api.source import Source
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
-from extender.server.app import Health, Verbs
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.load import Load
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
+from extender.server.verb_calls import Verbs
 from extender.verbs.context import Context
 
 PASS_THROUGH = "bench.verbs_bench:PassThrough"

@@ -36,10 +36,11 @@ import uvloop
 
 from extender.model.settings import ServerSettings
 from extender.server.answers import Receive, Scope, Send, respond
-from extender.server.app import Health, Verbs
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
+from extender.server.verb_calls import Verbs
 from extender.wire.bind import BindArgs, BindResult
 from extender.wire.filter import FilterArgs, FilterResult, HostPriority, encode_filter_result
 from extender.wire.filter import decode_filter_args as decode

@@ -10,14 +10,13 @@ from msgspec import Raw, Struct
 
 from extender.model.apishape import (
     RawBudget,
-    RawMemberGroup,
     RawMeta,
     RawNamespace,
     RawNode,
     RawPod,
-    RawPodGroup,
     RawPriorityClass,
 )
+from extender.model.groupshape import RawMemberGroup, RawPodGroup
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,

@@ -18,7 +18,8 @@ from extender.cli import documents
 from extender.cli.documents import Document
 from extender.groups.registry import chosen
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings, validate
+from extender.model.settings import Settings
+from extender.model.settings_rules import validate
 
 T = TypeVar("T", bound=Struct)
 

@@ -11,10 +11,11 @@ from extender.cli import documents
 from extender.cli.replica import Replica
 from extender.gang.tell.decisions import Decision
 from extender.model.settings import Settings
-from extender.server.app import Health, Verbs
+from extender.server.diagnostics import Health
 from extender.server.load import Load
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
+from extender.server.verb_calls import Verbs
 
 
 class GrpcSide:

@@ -37,7 +37,7 @@ from extender.observe.observer import LOOPS, Observer
 from extender.observe.sums import Ledger
 from extender.observe.verbs import ObserveVerbs
 from extender.search.solver import BACKEND
-from extender.server.app import Health
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server, stop_on_signals
 from extender.server.logs import log_decision
 from extender.server.metrics import Metrics

@@ -62,7 +62,7 @@ from extender.model.metadata import keep_annotations
 from extender.model.mode import OBSERVE
 from extender.model.settings import LeadershipSettings, Settings
 from extender.search.solver import BACKEND
-from extender.server.app import Health
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server, stop_on_signals
 from extender.server.load import Load
 from extender.server.logs import configure_logs, log_decision

@@ -10,10 +10,11 @@ from extender.grpc_api.decisions import DecisionFeed
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.model.settings import Settings
-from extender.server.app import Health, Verbs
+from extender.server.diagnostics import Health
 from extender.server.load import Load
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens
+from extender.server.verb_calls import Verbs
 from extender.verbs.context import Context
 
 

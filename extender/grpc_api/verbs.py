@@ -10,7 +10,7 @@ from extender.grpc_api.calls import Answered, Call, Calls, parsed
 from extender.grpc_api.seats import SeatBoard
 from extender.model.errors import InvalidInput, NotReady
 from extender.pb.podgroup.v1 import extender_pb2
-from extender.server.app import Verbs
+from extender.server.verb_calls import Verbs
 from extender.wire.bind import bind_args
 from extender.wire.filter import FilterArgs, FilterResult
 from extender.wire.pods import read_pod

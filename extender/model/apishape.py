@@ -3,21 +3,17 @@
 Parts that repeat between pods (labels, resources, constraints) stay raw JSON here:
 they are looked up by their bytes and decoded only when seen for the first time.
 Every field may be absent or null, because manifests and dumps are less complete
-than what an API server sends.
+than what an API server sends. Where a pod may go is in placementshape.py, gangs in groupshape.py.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Raw, Struct, field
 
 NO_RAW = Raw()
 """What an absent raw field holds; compare with ``is``, which is far cheaper than its bytes."""
 
 Amounts = dict[str, str | int | float]
-Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-SelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 
 
 def raw_bytes(raw: Raw) -> bytes:
@@ -175,102 +171,6 @@ class RawPod(Shape, gc=False):
     status: RawPodStatus | None = None
 
 
-# -- pods: where they may go ---------------------------------------------------------------
-
-
-class RawSelectorRequirement(Shape, gc=False):
-    """metav1.LabelSelectorRequirement."""
-
-    key: str
-    operator: SelectorOperator
-    values: list[str] | None = None
-
-
-class RawSelector(Shape, gc=False):
-    """metav1.LabelSelector."""
-
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[RawSelectorRequirement] | None = None
-
-
-class RawRequirement(Shape, gc=False):
-    """v1.NodeSelectorRequirement."""
-
-    key: str
-    operator: Operator
-    values: list[str] | None = None
-
-
-class RawNodeTerm(Shape, gc=False):
-    """v1.NodeSelectorTerm."""
-
-    match_expressions: list[RawRequirement] | None = None
-    match_fields: list[RawRequirement] | None = None
-
-
-class RawNodeSelector(Shape, gc=False):
-    """v1.NodeSelector."""
-
-    node_selector_terms: list[RawNodeTerm] | None = None
-
-
-class RawNodeAffinity(Shape, gc=False):
-    """v1.NodeAffinity, the required part."""
-
-    required: RawNodeSelector | None = field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class RawPodTerm(Shape, gc=False):
-    """v1.PodAffinityTerm."""
-
-    topology_key: str
-    label_selector: RawSelector | None = None
-    namespaces: list[str] | None = None
-    namespace_selector: RawSelector | None = None
-    match_label_keys: list[str] | None = None
-    mismatch_label_keys: list[str] | None = None
-
-
-class RawPodAffinity(Shape, gc=False):
-    """v1.PodAffinity and v1.PodAntiAffinity, the required part."""
-
-    required: list[RawPodTerm] | None = field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class RawAffinity(Shape, gc=False):
-    """v1.Affinity."""
-
-    node_affinity: RawNodeAffinity | None = None
-    pod_affinity: RawPodAffinity | None = None
-    pod_anti_affinity: RawPodAffinity | None = None
-
-
-class RawSpread(Shape, gc=False):
-    """v1.TopologySpreadConstraint."""
-
-    topology_key: str
-    max_skew: Annotated[int, Meta(ge=1)]
-    when_unsatisfiable: str
-    label_selector: RawSelector | None = None
-    min_domains: Annotated[int, Meta(ge=1)] | None = None
-    node_affinity_policy: Literal["Honor", "Ignore"] | None = None
-    node_taints_policy: Literal["Honor", "Ignore"] | None = None
-    match_label_keys: list[str] | None = None
-
-
-class RawToleration(Shape, gc=False):
-    """v1.Toleration."""
-
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
-
-
 # -- everything else -----------------------------------------------------------------------
 
 
@@ -339,92 +239,3 @@ class RawNamespace(Shape, gc=False):
     """v1.Namespace."""
 
     metadata: RawMeta | None = None
-
-
-class RawGang(Shape, gc=False):
-    """GangSchedulingPolicy."""
-
-    min_count: int
-
-
-class RawSchedulingPolicy(Shape, gc=False):
-    """PodGroupSchedulingPolicy: exactly one of both."""
-
-    basic: Raw = NO_RAW
-    gang: RawGang | None = None
-
-
-class RawTopology(Shape, gc=False):
-    """TopologyConstraint."""
-
-    key: str
-
-
-class RawSchedulingConstraints(Shape, gc=False):
-    """PodGroupSchedulingConstraints: at most one topology."""
-
-    topology: list[RawTopology] | None = None
-
-
-class RawPodGroupSpec(Shape, gc=False):
-    """PodGroupSpec of scheduling.k8s.io v1alpha2, v1alpha3 and v1beta1."""
-
-    scheduling_policy: RawSchedulingPolicy | None = None
-    scheduling_constraints: RawSchedulingConstraints | None = None
-    disruption_mode: str | dict[str, Raw] | None = None
-    priority_class_name: str | None = None
-    priority: int | None = None
-    preemption_policy: str | None = None
-    parent_composite_pod_group_name: str | None = None
-
-
-class RawPodGroup(Shape, gc=False):
-    """scheduling.k8s.io PodGroup."""
-
-    metadata: RawMeta | None = None
-    spec: RawPodGroupSpec | None = None
-
-
-class RawCompositeGang(Shape, gc=False):
-    """CompositeGangSchedulingPolicy."""
-
-    min_group_count: int
-
-
-class RawCompositePolicy(Shape, gc=False):
-    """CompositePodGroupSchedulingPolicy: exactly one of both."""
-
-    basic: Raw = NO_RAW
-    gang: RawCompositeGang | None = None
-
-
-class RawCompositePodGroupSpec(Shape, gc=False):
-    """CompositePodGroupSpec of scheduling.k8s.io/v1alpha3."""
-
-    scheduling_policy: RawCompositePolicy | None = None
-    scheduling_constraints: RawSchedulingConstraints | None = None
-    disruption_mode: dict[str, Raw] | None = None
-    priority_class_name: str | None = None
-    priority: int | None = None
-    preemption_policy: str | None = None
-    parent_composite_pod_group_name: str | None = None
-
-
-class RawCompositePodGroup(Shape, gc=False):
-    """scheduling.k8s.io CompositePodGroup."""
-
-    metadata: RawMeta | None = None
-    spec: RawCompositePodGroupSpec | None = None
-
-
-class RawMemberGroupSpec(Shape, gc=False):
-    """PodGroupSpec of scheduling.x-k8s.io/v1alpha1 (scheduler-plugins)."""
-
-    min_member: int | None = None
-
-
-class RawMemberGroup(Shape, gc=False):
-    """scheduling.x-k8s.io/v1alpha1 PodGroup."""
-
-    metadata: RawMeta | None = None
-    spec: RawMemberGroupSpec | None = None

@@ -13,17 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw
 
-from extender.model.apishape import (
-    RawBudget,
-    RawMemberGroup,
-    RawNamespace,
-    RawNode,
-    RawPod,
-    RawPodGroup,
-    RawPriorityClass,
-)
+from extender.model.apishape import RawBudget, RawNamespace, RawNode, RawPod, RawPriorityClass
 from extender.model.errors import InvalidInput
 from extender.model.group_sources import API_GROUPS, CORE
+from extender.model.groupshape import RawMemberGroup, RawPodGroup
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,

@@ -13,15 +13,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from extender.model.apishape import (
-    NO_RAW,
-    RawCompositePodGroup,
-    RawMeta,
-    RawPodSpec,
-    raw_bytes,
-)
+from extender.model.apishape import NO_RAW, RawMeta, RawPodSpec, raw_bytes
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
+from extender.model.groupshape import RawCompositePodGroup
 from extender.model.metadata import controller_of, named, string_mapping, version_of
 from extender.model.objects import GroupObject, Part
 from extender.model.owner_kinds import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Raw, field
 
 from extender.model.apishape import NO_RAW, RawMeta, RawPodSpec, Shape
-from extender.model.apishape import RawSchedulingPolicy as RawGroupPolicy
+from extender.model.groupshape import RawSchedulingPolicy as RawGroupPolicy
 
 
 class RawTemplateMeta(Shape, gc=False):

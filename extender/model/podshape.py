@@ -12,20 +12,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.model.apishape import (
-    NO_RAW,
-    RawAffinity,
-    RawContainer,
-    RawPodAffinity,
-    RawPodSpec,
-    RawPodTerm,
-    RawPort,
-    RawRequirement,
-    RawSelector,
-    RawSpread,
-    RawToleration,
-    raw_bytes,
-)
+from extender.model.apishape import NO_RAW, RawContainer, RawPodSpec, RawPort, raw_bytes
 from extender.model.bounds import ALWAYS_READ, LARGE, OVERSIZE, dense, estimate, named
 from extender.model.errors import InvalidInput
 from extender.model.interning import Interner, Memo
@@ -38,6 +25,15 @@ from extender.model.objects import (
     Requirement,
     SpreadConstraint,
     Toleration,
+)
+from extender.model.placementshape import (
+    RawAffinity,
+    RawPodAffinity,
+    RawPodTerm,
+    RawRequirement,
+    RawSelector,
+    RawSpread,
+    RawToleration,
 )
 
 T = TypeVar("T")

@@ -12,20 +12,22 @@ from functools import partial
 
 from extender.model.apishape import (
     RawBudget,
-    RawCompositePodGroup,
-    RawCompositePodGroupSpec,
-    RawMemberGroup,
     RawMeta,
     RawNamespace,
     RawNode,
     RawPod,
-    RawPodGroup,
-    RawPodGroupSpec,
     RawPodSpec,
     RawPriorityClass,
 )
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
+from extender.model.groupshape import (
+    RawCompositePodGroup,
+    RawCompositePodGroupSpec,
+    RawMemberGroup,
+    RawPodGroup,
+    RawPodGroupSpec,
+)
 from extender.model.metadata import (
     controller_of,
     kept_annotations,

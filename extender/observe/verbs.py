@@ -31,7 +31,7 @@ class Hears(Protocol):
 
 
 class ObserveVerbs:
-    """Implements server.app.Verbs; raises nothing."""
+    """Implements server.verb_calls.Verbs; raises nothing."""
 
     def __init__(self, observer: Hears) -> None:
         self._observer = observer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http import HTTPStatus
 from typing import Any
@@ -23,6 +24,8 @@ HOLDING = "holding"
 """Key in a scope's state: to be called with whether the answer waits for other callers now."""
 LATE = "late"
 """Key in a scope's state: the body has not come in time."""
+LINGER_SECONDS = 2.0
+"""How long the rest of a refused body is read, so that the caller sees the refusal."""
 
 
 class BodyTooLarge(Exception):  # noqa: N818 - reads as the condition it is
@@ -114,6 +117,36 @@ async def respond(
         }
     )
     await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def method_not_allowed(send: Send, allowed: str, headers: Headers) -> None:
+    """Say which method is served."""
+    body = error_body(f"only {allowed} is served here", "method")
+    await respond(send, 405, body, headers=[*headers, (b"allow", allowed.encode())])
+
+
+async def respond_unread(
+    receive: Receive, send: Send, status: int, answer: bytes, headers: Headers
+) -> None:
+    """Answer a request whose body is not wanted, and read on for a while."""
+    await respond(send, status, answer, headers=headers, more=True)
+    await _discard(receive)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _discard(receive: Receive) -> None:
+    """Read on for a while.
+
+    Closing with unread data makes the kernel reset the connection, and the
+    caller loses the answer that is already on its way.
+    """
+    try:
+        async with asyncio.timeout(LINGER_SECONDS):
+            more = True
+            while more:
+                more = (await receive()).get("more_body", False)
+    except TimeoutError:
+        return
 
 
 def error_body(message: str, where: str = "", **more: object) -> bytes:

@@ -20,9 +20,10 @@ import uvicorn
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import ServerSettings
-from extender.server.app import App, Health, Verbs
+from extender.server.app import App
 from extender.server.connections import Connections, Limits, Place
 from extender.server.debug import DebugSource
+from extender.server.diagnostics import Health
 from extender.server.load import Load
 from extender.server.metrics import Metrics
 from extender.server.pages import Pages
@@ -30,6 +31,7 @@ from extender.server.protocol import LimitedProtocol
 from extender.server.rules import Rules, health_rules, verbs_rules
 from extender.server.tls import Certificates
 from extender.server.tokens import Tokens
+from extender.server.verb_calls import Verbs
 
 CERTIFICATE_CHECK_SECONDS = 5.0
 BACKLOG = 1024

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from extender.cli import check, config
+from extender.cli.bind_catalogue import BIND_RULES
 from extender.cli.bind_rules import hold_findings
-from extender.cli.catalogue import BIND_RULES, RULES
+from extender.cli.catalogue import RULES
 from extender.cli.documents import Document
 from extender.cli.findings import Finding
 from extender.cli.kubescheduler import configuration

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from extender.cli import config
-from extender.cli.catalogue import ENTRY_RULES, SCHEDULER_RULES
 from extender.cli.documents import Document
+from extender.cli.entry_catalogue import ENTRY_RULES
 from extender.cli.findings import Finding
 from extender.cli.kubescheduler import configuration, parse_gates
+from extender.cli.scheduler_catalogue import SCHEDULER_RULES
 from extender.cli.scheduler_rules import configuration_findings, gate_findings
 from extender.model.settings import Settings
 from tests.cli.configurations import (

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from extender.cli.catalogue import LIMIT_RULES, POLICY_RULES
 from extender.cli.flag_catalogue import FLAG_RULES
 from extender.cli.manifest_catalogue import MANIFEST_RULES
+from extender.cli.tenant_catalogue import LIMIT_RULES, POLICY_RULES
 from tests.cli.installations import DEPLOYMENT, SECOND, STATIC, WAYS, Installation, Object
 
 Change = Callable[[Installation], object]

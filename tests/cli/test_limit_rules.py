@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from extender.cli.catalogue import LIMIT_RULES, RULES
+from extender.cli.catalogue import RULES
 from extender.cli.config import parse
 from extender.cli.limit_rules import limit_findings
+from extender.cli.tenant_catalogue import LIMIT_RULES
 from extender.model.errors import InvalidInput
 
 CASES = {

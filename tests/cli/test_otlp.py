@@ -20,7 +20,8 @@ from extender.cli.otlp import Otlp, headers_of
 from extender.cli.traces import Traces
 from extender.gang.tell.lives import Life, Step
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings, validate
+from extender.model.settings import Settings
+from extender.model.settings_rules import validate
 from extender.model.tracing import TracingSettings
 
 HERE = TracingSettings(endpoint="http://127.0.0.1:4318")

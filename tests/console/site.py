@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from extender.console.console import Console
 from extender.model.settings import ServerSettings
-from extender.server.app import Health
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from extender.server.tokens import Tokens

@@ -24,7 +24,7 @@ def basic(password: str, user: str = "me") -> str:
 def door(site: Site, rules: Rules, api: Api | None = None) -> None:
     """Let requests in by these rules."""
     app = site.server.app
-    app._tokens = Tokens(api) if api is not None else None  # type: ignore[arg-type]
+    app._authorization._tokens = Tokens(api) if api is not None else None  # type: ignore[arg-type]
     site.server.listeners[0].config.loaded_app = app.door(rules)
 
 

@@ -29,7 +29,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import ServerSettings
-from extender.server.app import Health
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from extender.wire.filter import FilterResult, decode_filter_args, encode_filter_result

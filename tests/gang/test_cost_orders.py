@@ -13,7 +13,8 @@ from extender.model.cost_order import ORDERS, order_of, spares_by_priority
 from extender.model.errors import InvalidInput
 from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
 from extender.model.plan import Plan, Refusal
-from extender.model.settings import PlanSettings, Settings, validate
+from extender.model.settings import PlanSettings, Settings
+from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot
 from tests.gang.world import NOW, evicted, group, node, plan_for, pod, snapshot
 

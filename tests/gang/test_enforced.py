@@ -20,7 +20,8 @@ from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.policy import Expression, NamespaceSelector
-from extender.model.settings import Settings, validate
+from extender.model.settings import Settings
+from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs

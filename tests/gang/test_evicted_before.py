@@ -19,7 +19,8 @@ from extender.model.errors import InvalidInput
 from extender.model.fairness import FairnessSettings, ProtectionSettings
 from extender.model.objects import Owner, Pod
 from extender.model.plan import Plan, Refusal, Victim
-from extender.model.settings import Settings, validate
+from extender.model.settings import Settings
+from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot, Spared
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.record import Record, unpack
-from extender.gang.act.records import EPOCH_ANNOTATION, SIGNATURE_ANNOTATION, documents_of
+from extender.gang.act.record_objects import EPOCH_ANNOTATION, SIGNATURE_ANNOTATION, documents_of
 from extender.gang.act.signature import Signer, digest_of, keys_of, read_key
 from extender.gang.plan.single import SINGLE
 from extender.model.errors import InvalidInput

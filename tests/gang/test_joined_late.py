@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.gang.act.records import LABEL
+from extender.gang.act.record_objects import LABEL
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, Rig
 

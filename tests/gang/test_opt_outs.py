@@ -27,7 +27,8 @@ from extender.model.policy import (
     OptOutRule,
     PolicySettings,
 )
-from extender.model.settings import PlanSettings, Settings, validate
+from extender.model.settings import PlanSettings, Settings
+from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 

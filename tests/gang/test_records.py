@@ -17,7 +17,8 @@ from extender.gang.act.book import Flight, State
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.leadership import Alone
 from extender.gang.act.record import PART_BYTES, Record, pack, unpack
-from extender.gang.act.records import Records, Superseded, documents_of
+from extender.gang.act.record_objects import documents_of
+from extender.gang.act.records import Records, Superseded
 from extender.gang.act.signature import Signer
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError, Conflict, Invalid

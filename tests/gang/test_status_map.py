@@ -14,7 +14,8 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.status_map import KEY, SELDOM_SECONDS, TELL_SECONDS, StatusMap
 from extender.kube.client import KubeClient
 from extender.model.errors import InvalidInput
-from extender.model.settings import Settings, validate
+from extender.model.settings import Settings
+from extender.model.settings_rules import validate
 from extender.model.status import MARK_LABEL, StatusSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault

@@ -22,7 +22,8 @@ from extender.cli import config
 from extender.grpc_api.server import SERVICES
 from extender.model.errors import InvalidInput
 from extender.model.grpc_address import parse
-from extender.model.settings import GrpcSettings, ServerSettings, Settings, validate
+from extender.model.settings import GrpcSettings, ServerSettings, Settings
+from extender.model.settings_rules import validate
 from extender.pb.podgroup.v1 import extender_pb2
 from tests.grpc_api.site import Callers, calling, serving
 from tests.grpc_api.test_calls import POD, refused

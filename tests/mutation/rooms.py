@@ -20,6 +20,10 @@ PLANNED = (
     "tests/gang/test_rules_of_others.py",
     "tests/gang/test_kept_costs.py",
     "tests/gang/test_incremental.py",
+    "tests/gang/test_leading_classes.py",
+    "tests/gang/test_priority_cutoff.py",
+    "tests/gang/test_struck_seats.py",
+    "tests/gang/test_units.py",
 )
 """Plans without a control plane around them."""
 
@@ -68,9 +72,7 @@ ROOMS = (
         (
             "extender.verbs.asked",
             "extender.verbs.bind",
-            "extender.verbs.context",
             "extender.verbs.filter",
-            "extender.verbs.preempt",
             "extender.verbs.prioritize",
             "extender.verbs.verbs",
         ),
@@ -82,6 +84,11 @@ ROOMS = (
             "tests/gang/test_beyond_quorum.py",
             "tests/gang/test_barrier.py",
         ),
+    ),
+    Room(
+        "preempt",
+        ("extender.verbs.context", "extender.verbs.preempt"),
+        ("tests/verbs/test_preempt_choices.py",),
     ),
     Room("spare", ("extender.verbs.spare",), ("tests/verbs/test_spare.py",)),
     Room("leading", ("extender.verbs.leading",), ("tests/verbs/test_leading.py",)),

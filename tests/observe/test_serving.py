@@ -20,7 +20,8 @@ from extender.cli.main import main
 from extender.gang.act import coordinator
 from extender.model.errors import InvalidInput
 from extender.model.mode import ObserveSettings
-from extender.model.settings import BindSettings, GrpcSettings, Settings, validate
+from extender.model.settings import BindSettings, GrpcSettings, Settings
+from extender.model.settings_rules import validate
 from extender.observe.file import decode
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.process import ExtenderProcess, write_kubeconfig

@@ -15,7 +15,7 @@ import yaml
 
 from extender.gang.act.group_conditions import TYPE
 from extender.gang.act.record import Record
-from extender.gang.act.records import documents_of
+from extender.gang.act.record_objects import documents_of
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat
 from extender.model.settings import Settings

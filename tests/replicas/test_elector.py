@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from extender.gang.act.lease import ASKED
 from extender.model.errors import InvalidInput
-from extender.model.settings import LeadershipSettings, Settings, validate
+from extender.model.settings import LeadershipSettings, Settings
+from extender.model.settings_rules import validate
 from tests.replicas.simulated import Faults, LeaseServer, Replica, now, simulate
 
 LEASE = LeadershipSettings(enabled=True)

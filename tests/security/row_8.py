@@ -10,6 +10,7 @@ PROTOCOL = "extender/server/protocol.py"
 BUDGET = "extender/server/budget.py"
 ANSWERS = "extender/server/answers.py"
 APP = "extender/server/app.py"
+VERB_CALLS = "extender/server/verb_calls.py"
 GATE = "extender/kube/gate.py"
 GRPC = "extender/grpc_api/server.py"
 TEST = "tests/server/test_limits.py::"
@@ -198,9 +199,9 @@ MUTANTS = (
         ROW,
         "/livez does not wait for the verbs' turns",
         APP,
-        "        self._idle.clear()\n        try:\n",
-        "        self._idle.clear()\n        try:\n"
-        "            if self._load.working > 1:\n                await self._turns.take()\n",
+        "        self._requests.begin()\n        try:\n",
+        "        self._requests.begin()\n        try:\n"
+        "            if self._load.working > 1:\n                await self._load.turns.take()\n",
         "tests/server/test_turns.py::test_verbs_wait_for_their_turn_and_probes_do_not",
     ),
     Mutant(
@@ -214,8 +215,8 @@ MUTANTS = (
     Mutant(
         ROW,
         "verbs take turns",
-        APP,
-        "            if self._load.working > 1:\n                await self._turns.take()\n",
+        VERB_CALLS,
+        "            if self._load.working > 1:\n                await self._load.turns.take()\n",
         "",
         "tests/server/test_turns.py::test_verbs_wait_for_their_turn_and_probes_do_not",
     ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.security.mutant import Mutant
 
 ROW = 9
-APP = "extender/server/app.py"
+AUTHORIZATION = "extender/server/authorization.py"
+VERB_CALLS = "extender/server/verb_calls.py"
 RULES = "extender/server/rules.py"
 TOKENS = "extender/server/tokens.py"
 TLS = "extender/server/tls.py"
@@ -20,7 +21,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "verbs are for names on the list",
-        APP,
+        VERB_CALLS,
         'if rules.names and rules.names.isdisjoint(scope["state"]["names"]):',
         "if False:",
         f"{TEST_TLS}TestNames::test_another_certificate_of_the_authority",
@@ -60,7 +61,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "every debug page asks",
-        APP,
+        AUTHORIZATION,
         'elif path.startswith("/debug") or is_page(path):',
         'elif path == "/debug/" or is_page(path):',
         PAGES,
@@ -68,7 +69,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "metrics ask",
-        APP,
+        AUTHORIZATION,
         "            shown = rules.metrics\n",
         "            pass\n",
         PAGES,

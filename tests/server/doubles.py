@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from extender.model.settings import ServerSettings
-from extender.server.app import Health
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from extender.server.rules import Rules

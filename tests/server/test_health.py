@@ -15,7 +15,7 @@ import pytest
 
 from extender.model.settings import ServerSettings
 from extender.server import debug
-from extender.server.app import Health
+from extender.server.diagnostics import Health
 from tests.server.doubles import Row, Running, Source, running
 from tests.wire.documents import dump, filter_by_name
 
@@ -64,7 +64,7 @@ class TestHealth:
         def broken() -> list[str]:
             raise ZeroDivisionError
 
-        site.server.app._health = Health(ready=broken)
+        site.server.app._diagnostics._health = Health(ready=broken)
         async with web.get(site.url("/readyz")) as answer:
             assert answer.status == 500
         assert [line for line in lines if line["log_level"] == "error"]

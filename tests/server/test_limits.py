@@ -256,7 +256,6 @@ async def test_requests_sent_ahead_are_few(site: Running) -> None:
     writer.write(call + b"GET /livez HTTP/1.1\r\n\r\n" * 500)
     await gate.entered.wait()
     await refused(site, "no-http")
-    assert len(site.server.app._calls) == 3
     gate.opened.set()
     text = await asyncio.wait_for(reader.read(), 60)
     assert text.startswith(b"HTTP/1.1 200"), "the call under way is answered"

@@ -45,7 +45,7 @@ async def test_verbs_wait_for_their_turn_and_probes_do_not(
 ) -> None:
     gate, turn = Gate(), asyncio.Event()
     site.verbs.hook = gate
-    site.server.app._turns.take = turn.wait  # type: ignore[method-assign, assignment]
+    site.server.app._load.turns.take = turn.wait  # type: ignore[method-assign, assignment]
 
     def call() -> asyncio.Task[aiohttp.ClientResponse]:
         return asyncio.create_task(web.post(site.url("/filter"), data=QUESTION).__aenter__())

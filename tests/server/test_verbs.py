@@ -12,7 +12,7 @@ import pytest
 
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.settings import ServerSettings
-from extender.server import app
+from extender.server import answers
 from extender.wire.filter import FilterArgs
 from tests.server.doubles import Gate, Running, running
 from tests.wire.documents import dump, filter_by_name, filter_by_node, node, preempt_meta
@@ -290,7 +290,7 @@ async def test_refused_body_that_never_comes(
     site: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server waits a little for the rest of a refused body, not for ever."""
-    monkeypatch.setattr(app, "LINGER_SECONDS", 0.01)
+    monkeypatch.setattr(answers, "LINGER_SECONDS", 0.01)
     reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
     head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
     writer.write(head % (1 << 40))

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from extender.model.settings import ServerSettings, Settings
-from extender.server.app import Health
+from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from tests.gang.rig import PODS, Rig

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import random as random_module
-import time
 from collections.abc import Awaitable, Callable
 from math import inf
 
 import structlog
 
-from extender.gang.act.clocks import Clocks
+from extender.gang.act.clocks import LEASE_CLOCKS, Clocks
 from extender.gang.act.lease import (
     LeaseStore,
     Object,
@@ -43,16 +42,6 @@ log = structlog.get_logger("leadership")
 RELEASED_SECONDS = 1.0
 """Duration in a lease that was given back (client-go's release)."""
 RELEASE_TRIES = 3
-
-
-def boot_time() -> float:
-    """Return a clock that goes on while the process is stopped or the machine sleeps."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
-
-
-LEASE_CLOCKS = Clocks(monotonic=boot_time)
 
 
 class Elector:

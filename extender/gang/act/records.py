@@ -17,11 +17,8 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -30,7 +27,24 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.gang.act.evictor import answered
-from extender.gang.act.record import Record, pack, unpack
+from extender.gang.act.record import Record, unpack
+from extender.gang.act.record_objects import (
+    EPOCH_ANNOTATION,
+    LABEL,
+    PART_LABEL,
+    SIGNATURE_ANNOTATION,
+    created_at,
+    data_of,
+    documents_of,
+    epoch_of,
+    further_parts,
+    name_of,
+    owner_of,
+    part_count,
+    readable,
+    signature_of,
+    version_of,
+)
 from extender.gang.act.signature import Signer, digest_of
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
@@ -38,12 +52,6 @@ from extender.model.errors import ExtenderError, InvalidInput
 
 log = structlog.get_logger("gang")
 
-LABEL = "podgroup-extender.io/plan"
-PART_LABEL = "podgroup-extender.io/plan-part"
-GANG_ANNOTATION = "podgroup-extender.io/gang"
-EPOCH_ANNOTATION = "podgroup-extender.io/epoch"
-PARTS_ANNOTATION = "podgroup-extender.io/parts"
-SIGNATURE_ANNOTATION = "podgroup-extender.io/signature"
 READ_BACKS = 3
 READ_BACK_PAUSE = 0.1
 WRITE_SECONDS = 3.0
@@ -154,11 +162,11 @@ class Records:
         for attempt in range(READ_BACKS + 1):
             try:
                 there = await self._client.get(path)
-                if _epoch(there) > epoch:
+                if epoch_of(there) > epoch:
                     raise Superseded(f"{path} was taken over by a replica with a younger lease")
                 meta = {
                     **document["metadata"],
-                    "resourceVersion": _version(there),
+                    "resourceVersion": version_of(there),
                 }
                 await self._client.replace(path, {**document, "metadata": meta})
                 return
@@ -196,11 +204,11 @@ class Records:
         parts = self._parts.get(name, 1)
         try:
             there = await self._client.get(path)
-            parts = max(parts, _parts(there))
-            if _epoch(there) > epoch:
+            parts = max(parts, part_count(there))
+            if epoch_of(there) > epoch:
                 self._doomed.discard(name)
                 raise Superseded(f"{path} was taken over by a replica with a younger lease")
-            await self._client.delete(path, version=_version(there) or None)
+            await self._client.delete(path, version=version_of(there) or None)
         except NotFound:
             pass
         for part in range(1, parts):
@@ -227,26 +235,26 @@ class Records:
                 await self._sweep_one(name, epoch)
         items = await self._list(LABEL)
         parts = await self._list(PART_LABEL)
-        found = {_name(item) for item in items}
+        found = {name_of(item) for item in items}
         self.aside = {name: aside for name, aside in self.aside.items() if name in found}
         for item in items:
-            name = _name(item)
-            if name in live() or name in self.aside or _epoch(item) > epoch:
+            name = name_of(item)
+            if name in live() or name in self.aside or epoch_of(item) > epoch:
                 continue
-            if not _readable(item):
+            if not readable(item):
                 self._keep_aside(item, "it holds no plan")
                 continue
             if self.signer.signs and name not in self._digests:
-                why = self._read(item, _parts_of(name, parts))[1]
+                why = self._read(item, further_parts(name, parts))[1]
                 if why:
                     self._keep_aside(item, why)
                     continue
             log.warning("a plan record without a plan is deleted", config_map=name)
             await self._sweep_one(name, epoch)
         for item in parts:
-            owner = _owner(item)
-            if owner not in live() and owner not in self.aside and _epoch(item) <= epoch:
-                await self._delete(f"{self._base}/{_name(item)}")
+            owner = owner_of(item)
+            if owner not in live() and owner not in self.aside and epoch_of(item) <= epoch:
+                await self._delete(f"{self._base}/{name_of(item)}")
 
     async def _sweep_one(self, name: str, epoch: int) -> None:
         try:
@@ -261,29 +269,29 @@ class Records:
         records: list[Record] = []
         created: dict[str, float] = {}
         for item in items:
-            name = _name(item)
-            record, why = self._read(item, _parts_of(name, parts))
+            name = name_of(item)
+            record, why = self._read(item, further_parts(name, parts))
             if record is None or why:
                 self._keep_aside(item, why)
                 continue
-            self._parts[name] = _parts(item)
-            records.append(replace(record, epoch=_epoch(item)))
-            created[record.id] = _created(item)
-        self._versions = {_name(item): _version(item) for item in items}
+            self._parts[name] = part_count(item)
+            records.append(replace(record, epoch=epoch_of(item)))
+            created[record.id] = created_at(item)
+        self._versions = {name_of(item): version_of(item) for item in items}
         records.sort(key=lambda record: (-record.epoch, -record.made, record.id))
-        aside = [_name(item) for item in items if _name(item) in self.aside]
+        aside = [name_of(item) for item in items if name_of(item) in self.aside]
         return Loaded(records, aside, created)
 
     def _read(self, item: dict[str, Any], parts: dict[int, bytes]) -> tuple[Record | None, str]:
         """Return the record of a first part, and why it must not be used ("": it may be)."""
-        name, count = _name(item), _parts(item)
-        found = {**parts, 0: _data(item)}
+        name, count = name_of(item), part_count(item)
+        found = {**parts, 0: data_of(item)}
         try:
             if found.keys() < set(range(count)):
                 raise InvalidInput(f"{count - len(found)} parts of the record are missing")
             whole = [found[number] for number in range(count)]
             digest = digest_of(whole)
-            why = self.signer.problem(name, _epoch(item), digest, _signature(item))
+            why = self.signer.problem(name, epoch_of(item), digest, signature_of(item))
             if why:
                 return None, why
             record = unpack(whole)
@@ -299,7 +307,7 @@ class Records:
         self._keep_aside({"metadata": {"name": record.name}}, why)
 
     def _keep_aside(self, item: dict[str, Any], why: str) -> None:
-        name = _name(item)
+        name = name_of(item)
         if name in self.aside or len(self.aside) >= MOST_ASIDE:
             return
         aside = Aside(name, str(item.get("metadata", {}).get("uid", "")), why)
@@ -310,7 +318,7 @@ class Records:
     def _documents(self, record: Record) -> list[dict[str, Any]]:
         documents = documents_of(record, self.signer)
         if self.signer.signs:
-            self._digests[record.name] = digest_of(_data(each) for each in documents)
+            self._digests[record.name] = digest_of(data_of(each) for each in documents)
         return documents
 
     async def _list(self, label: str) -> list[dict[str, Any]]:
@@ -325,95 +333,3 @@ class Records:
             following = str(answer.get("metadata", {}).get("continue") or "")
             if not following:
                 return items
-
-
-def documents_of(record: Record, signer: Signer | None = None) -> list[dict[str, Any]]:
-    """Return the ConfigMaps that hold a record, the first part first."""
-    parts = pack(record)
-    signature = "" if signer is None else signer.sign(record.name, record.epoch, digest_of(parts))
-    documents = []
-    for number, data in enumerate(parts):
-        name = record.name if number == 0 else f"{record.name}-{number}"
-        state = "in-flight" if record.finishing is None else "finishing"
-        annotations = {
-            GANG_ANNOTATION: str(record.plan.gang),
-            EPOCH_ANNOTATION: str(record.epoch),
-            PARTS_ANNOTATION: str(len(parts)),
-        }
-        if signature and number == 0:
-            annotations[SIGNATURE_ANNOTATION] = signature
-        documents.append(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {
-                    "name": name,
-                    "labels": {LABEL: state} if number == 0 else {PART_LABEL: record.name},
-                    "annotations": annotations,
-                },
-                "binaryData": {"plan": base64.b64encode(data).decode()},
-            }
-        )
-    return documents
-
-
-def _name(item: dict[str, Any]) -> str:
-    return str(item.get("metadata", {}).get("name", ""))
-
-
-def _version(item: dict[str, Any]) -> str:
-    return str(item.get("metadata", {}).get("resourceVersion", ""))
-
-
-def _created(item: dict[str, Any]) -> float:
-    """When the object was made; 0.0: unknown."""
-    stamp = item.get("metadata", {}).get("creationTimestamp")
-    try:
-        return datetime.fromisoformat(stamp).timestamp() if isinstance(stamp, str) else 0.0
-    except ValueError:
-        return 0.0
-
-
-def _owner(item: dict[str, Any]) -> str:
-    """The record that a further part says it belongs to."""
-    return str((item.get("metadata", {}).get("labels") or {}).get(PART_LABEL, ""))
-
-
-def _parts_of(name: str, items: list[dict[str, Any]]) -> dict[int, bytes]:
-    """Further parts of one record, by number."""
-    found: dict[int, bytes] = {}
-    for item in items:
-        number = _name(item).rpartition("-")[2]
-        if _owner(item) == name and _name(item) == f"{name}-{number}" and number.isdecimal():
-            found[int(number)] = _data(item)
-    return found
-
-
-def _signature(item: dict[str, Any]) -> str:
-    return str((item.get("metadata", {}).get("annotations") or {}).get(SIGNATURE_ANNOTATION, ""))
-
-
-def _annotation(item: dict[str, Any], name: str) -> int:
-    text = str((item.get("metadata", {}).get("annotations") or {}).get(name, ""))
-    return int(text) if text.isdecimal() and len(text) < 12 else 0
-
-
-def _epoch(item: dict[str, Any]) -> int:
-    return _annotation(item, EPOCH_ANNOTATION)
-
-
-def _parts(item: dict[str, Any]) -> int:
-    return max(1, min(_annotation(item, PARTS_ANNOTATION), 1000))
-
-
-def _data(item: dict[str, Any]) -> bytes:
-    text = str((item.get("binaryData") or {}).get("plan", ""))
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return b""
-
-
-def _readable(item: dict[str, Any]) -> bool:
-    """Whether the first part looks like one of ours; what a person put there stays."""
-    return bool(_data(item)) and bool(_annotation(item, PARTS_ANNOTATION))

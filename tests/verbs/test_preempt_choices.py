@@ -1,0 +1,379 @@
+"""What preempt leaves to kube-scheduler, and when the search decides, question by question."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.act.book import Flight, State
+from extender.gang.plan.planner import as_victim
+from extender.gang.plan.single import single_gang
+from extender.gang.tell.decisions import Verb
+from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
+from extender.model.objects import Node, Pod
+from extender.model.plan import Code, Plan, Proof, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from extender.verbs.asked import Asked
+from extender.verbs.context import Context
+from extender.verbs.filter import _waits_for
+from extender.verbs.preempt import Preempt
+from extender.verbs.verbs import ExtenderVerbs
+from extender.wire.preempt import Candidate, PreemptArgs
+from tests.gang.world import gang_key, node, pod, snapshot
+
+NO = Refusal(gang=gang_key("p"), code=Code.INFEASIBLE, message="no")
+
+
+class Desk:
+    """Preempt with a cluster of pods, and everybody it asks as a line to be changed."""
+
+    def __init__(self, *pods: Pod, nodes: int = 4) -> None:
+        self.pods = {each.uid: each for each in pods}
+        self.nodes = [node(f"n{i}") for i in range(nodes)]
+        self.flights: dict[str, Flight] = {}
+        """Pod uid -> the flight that it is a member of."""
+        self.binding: set[str] = set()
+        """Names of gangs that are being seated."""
+        self.held: set[str] = set()
+        """Nodes with seats."""
+        self.full: set[str] = set()
+        """Nodes whose seats need all the room, whoever goes."""
+        self.whole: dict[str, Gang] = {}
+        """Gangs by name."""
+        self.acts = True
+        self.goes_on = False
+        self.evictable = True
+        self.stale: str | None = None
+        self.cheap: Plan | Refusal = NO
+        self.answer: Flight | Refusal = NO
+        self.during: Callable[[], None] = lambda: None
+        self.said: list[tuple[Any, ...]] = []
+        self.preempt = Preempt(self._context(), cast(Asked, self), Settings())
+
+    async def pod(self, told: Pod) -> Pod:
+        return told
+
+    def _context(self) -> Context:
+        say = self._say
+
+        async def ask(gang: Gang, masks: Any) -> Plan | Refusal:
+            say("ask", *sorted(masks[gang.pending[0].uid]))
+            self.during()
+            return self.cheap
+
+        async def ensure(key: object, verb: Verb, **more: Any) -> Flight | Refusal:
+            say("ensure", verb, *sorted(next(iter(more.get("masks", {0: ()}).values()))))
+            return self.answer
+
+        return Context(
+            cluster=cast(Any, SimpleNamespace(snapshot=self._snapshot, pod=self.pods.get)),
+            asking=cast(
+                Any,
+                SimpleNamespace(
+                    require_ready=lambda: None,
+                    stale=lambda: self.stale,
+                    ask=ask,
+                    ensure=ensure,
+                    seat_not_offered=lambda flight, pod, others: say("not offered"),
+                    seat_not_tried=lambda flight, pod: say("not tried"),
+                ),
+            ),
+            book=cast(
+                Any,
+                SimpleNamespace(
+                    of_member=self.flights.get,
+                    nodes=lambda: self.held,
+                    get=lambda key: SimpleNamespace(binding=key.name in self.binding),
+                ),
+            ),
+            evidence=cast(Any, SimpleNamespace(accepts=lambda pod, names: None)),
+            notices=cast(Any, SimpleNamespace(wake=lambda pod: say("wake"))),
+            offers=cast(
+                Any, SimpleNamespace(note=lambda pod, names: say("offered", *sorted(names)))
+            ),
+            resolver=cast(
+                Any,
+                SimpleNamespace(
+                    member_key=self._key,
+                    unit_key=self._key,
+                    resolve=lambda key, snapshot: self.whole.get(key.name),
+                ),
+            ),
+            enforcement=cast(
+                Any,
+                SimpleNamespace(
+                    everybody=False,
+                    acts_for=lambda namespace, snapshot: self.acts,
+                    may_evict=lambda namespace, snapshot: self.evictable,
+                ),
+            ),
+            spare=cast(
+                Any,
+                SimpleNamespace(
+                    why_not=lambda pod, node, leaving: "full" if node in self.full else None
+                ),
+            ),
+            samples=cast(
+                Any,
+                SimpleNamespace(goes_on=lambda uid: self.goes_on, withheld=lambda uid: False),
+            ),
+            shown=self._snapshot,
+        )
+
+    def _say(self, *words: Any) -> None:
+        self.said.append(words)
+
+    def _key(self, each: Pod) -> object:
+        return gang_key(each.pod_group) if each.pod_group else None
+
+    def _snapshot(self) -> Snapshot:
+        nodes: list[Node] = self.nodes
+        return snapshot(nodes, [])
+
+    async def asked(self, told: Pod, **candidates: Pod) -> list[str] | None:
+        """The nodes that are left to kube-scheduler; None for an answer that is none."""
+        named = {name: Candidate((each.uid,)) for name, each in candidates.items()}
+        result = await self.preempt.answer(PreemptArgs(told, named))
+        return None if result is None else sorted(result.candidates)
+
+
+SINGLE = pod("p", priority=9)
+
+
+def alone(name: str, at: str) -> Pod:
+    return pod(name, on=at)
+
+
+def member(name: str, at: str, of: str = "low") -> Pod:
+    return pod(name, on=at, group=of)
+
+
+def goes_whole(*pods: Pod, whole: bool = True) -> Gang:
+    unit = UNIT_ALL if whole else UNIT_SINGLE
+    return Gang(key=gang_key("low"), members=pods, min_count=len(pods), unit=unit)
+
+
+def plan_over(*victims: Pod) -> Plan:
+    return Plan(
+        gang=single_gang(SINGLE).key,
+        priority=9,
+        seats=(),
+        victims=tuple(as_victim(each, "", 30) for each in victims),
+        waits_for=(),
+        costs=(),
+        proof=Proof.OPTIMAL,
+        generation=1,
+    )
+
+
+def flying(plan: Plan) -> Flight:
+    return Flight(plan=plan, id="1", pods={}, seats={}, state=State.PLANNED, since=0.0)
+
+
+@pytest.mark.parametrize(
+    ("nominated", "nodes", "said"),
+    [
+        ("n0", 101, "not offered"),
+        ("n1", 101, "not tried"),
+        ("n0", 100, "not offered"),
+        ("n1", 100, "not offered"),
+    ],
+)
+async def test_a_member_that_is_to_preempt_had_its_seat_refused_or_not_tried(
+    nominated: str, nodes: int, said: str
+) -> None:
+    """Among more than a hundred nodes only a nominated seat has surely been tried."""
+    desk = Desk(nodes=nodes)
+    desk.flights[SINGLE.uid] = cast(Flight, SimpleNamespace(seats={SINGLE.uid: "n0"}))
+    victim = alone("v", "n1")
+    desk.pods[victim.uid] = victim
+    assert await desk.asked(replace(SINGLE, nominated=nominated), n1=victim) == []
+    assert desk.said == [(said,)]
+
+
+class TestNotActedFor:
+    """Its namespace is not chosen: kube-scheduler does as it would, seats apart."""
+
+    async def test_the_choice_is_kube_schedulers(self) -> None:
+        one, two = alone("one", "n0"), member("two", "n1")
+        desk = Desk(one, two)
+        desk.acts = False
+        desk.whole["low"] = goes_whole(two, member("three", "n2"))
+        assert await desk.asked(SINGLE, n0=one, n1=two) == ["n0", "n1"]
+        assert desk.said == [("offered", "n0", "n1")]
+
+    async def test_nodes_with_seats_need_room_beside_them(self) -> None:
+        one, two, three = (alone(f"v{i}", f"n{i}") for i in range(3))
+        desk = Desk(one, two, three)
+        desk.acts = False
+        desk.held, desk.full = {"n0", "n1"}, {"n0", "n2"}
+        assert await desk.asked(SINGLE, n0=one, n1=two, n2=three) == ["n1", "n2"]
+
+    async def test_nodes_with_seats_whose_victims_are_not_known_there(self) -> None:
+        known, moved = alone("known", "n0"), alone("moved", "n3")
+        desk = Desk(known, moved)
+        desk.acts = False
+        desk.held = {"n1", "n2"}
+        stranger = alone("stranger", "n2")
+        assert await desk.asked(SINGLE, n0=known, n1=moved, n2=stranger) == ["n0"]
+
+    async def test_nobody_goes_whose_gang_is_being_seated(self) -> None:
+        seated, idle, stranger = member("s", "n0", "on"), member("i", "n1"), alone("x", "n2")
+        desk = Desk(seated, idle)
+        desk.acts = False
+        desk.binding = {"on"}
+        assert await desk.asked(SINGLE, n0=seated, n1=idle, n2=stranger) == ["n1", "n2"]
+        both = {"n0": Candidate((seated.uid, idle.uid))}
+        result = await desk.preempt.answer(PreemptArgs(SINGLE, both))
+        assert result.candidates == {}
+
+    async def test_a_pod_that_has_not_seen_all_nodes_waits(self) -> None:
+        one = alone("one", "n0")
+        desk = Desk(one)
+        desk.acts, desk.goes_on = False, True
+        assert await desk.asked(SINGLE, n0=one) == []
+        assert desk.said == []
+
+
+class TestBreakingAGang:
+    """A victim of a gang that goes whole: the search compares."""
+
+    async def asks(self, desk: Desk) -> bool:
+        """Whether the search was asked about a victim of gang low on n0."""
+        await desk.asked(SINGLE, n0=next(iter(desk.pods.values())))
+        return any(words[0] == "ask" for words in desk.said)
+
+    async def test_only_where_it_goes_whole_is_more_than_one_and_may_be_evicted(self) -> None:
+        one, two, three = member("one", "n0"), member("two", "n1"), member("three", "n2")
+        for bound, whole, evictable, expected in (
+            ((one, two), True, True, True),
+            ((one, two, three), True, True, True),
+            ((one,), True, True, False),
+            ((one, two), False, True, False),
+            ((one, two), True, False, False),
+        ):
+            desk = Desk(one)
+            desk.whole["low"], desk.evictable = goes_whole(*bound, whole=whole), evictable
+            assert await self.asks(desk) is expected, (len(bound), whole, evictable)
+        assert not await self.asks(Desk(one)), "its gang is not known any more"
+        assert not await self.asks(Desk(alone("one", "n0")))
+
+    def desk(self) -> tuple[Desk, dict[str, Pod]]:
+        """n0 breaks a gang, n1 and n2 do not; n3 is no candidate."""
+        broken, clean, other = member("b", "n0"), alone("c", "n1"), alone("d", "n2")
+        desk = Desk(broken, clean, other)
+        desk.whole["low"] = goes_whole(broken, member("b2", "n3"))
+        return desk, {"n0": broken, "n1": clean, "n2": other}
+
+    async def test_a_stale_cache_leaves_what_breaks_nothing(self) -> None:
+        desk, candidates = self.desk()
+        desk.stale = "a watch is down"
+        assert await desk.asked(SINGLE, **candidates) == ["n1", "n2"]
+        assert desk.said == [("offered", "n1", "n2")]
+
+    async def test_no_plan_leaves_what_breaks_nothing(self) -> None:
+        desk, candidates = self.desk()
+        assert await desk.asked(SINGLE, **candidates) == ["n1", "n2"]
+        assert desk.said == [("ask", "n3"), ("offered", "n1", "n2")]
+
+    async def test_a_node_that_breaks_nothing_and_is_cheapest_is_kube_schedulers(self) -> None:
+        desk, candidates = self.desk()
+        desk.cheap = plan_over(candidates["n1"], alone("more", "n2"))
+        assert await desk.asked(SINGLE, **candidates) == ["n1", "n2"]
+        assert desk.said == [("ask", "n3"), ("offered", "n1", "n2")]
+
+    async def test_a_whole_gang_that_is_cheapest_is_evicted_by_us(self) -> None:
+        desk, candidates = self.desk()
+        desk.cheap = plan_over(candidates["n0"])
+        desk.answer = flying(desk.cheap)
+        assert await desk.asked(SINGLE, **candidates) == []
+        assert desk.said == [("ask", "n3"), ("ensure", Verb.PREEMPT, "n3")]
+
+    async def test_what_is_refused_after_all_leaves_what_breaks_nothing(self) -> None:
+        desk, candidates = self.desk()
+        desk.cheap = plan_over(candidates["n0"])
+        assert await desk.asked(SINGLE, **candidates) == ["n1", "n2"]
+        assert desk.said[1:] == [("ensure", Verb.PREEMPT, "n3"), ("offered", "n1", "n2")]
+
+    async def test_without_another_node_even_a_plan_without_victims_is_carried_out(self) -> None:
+        desk, candidates = self.desk()
+        desk.cheap = plan_over()
+        desk.answer = flying(desk.cheap)
+        assert await desk.asked(SINGLE, n0=candidates["n0"]) == []
+        assert desk.said == [("ask", "n1", "n2", "n3"), ("ensure", Verb.PREEMPT, "n1", "n2", "n3")]
+
+    @pytest.mark.parametrize("breaking", [False, True])
+    async def test_where_seats_came_to_be_held_during_the_search_is_not_left(
+        self, *, breaking: bool
+    ) -> None:
+        desk, candidates = self.desk()
+        if breaking:
+            desk.cheap = plan_over(candidates["n0"])
+        desk.during = lambda: desk.full.add("n1")
+        assert await desk.asked(SINGLE, **candidates) == ["n2"]
+
+
+@pytest.mark.parametrize(
+    ("state", "victims", "waits", "told"),
+    [
+        (State.EVICTING, 2, 1, "waits for 3 pods to go away"),
+        (State.WAITING, 1, 0, "waits for 1 pods to go away"),
+        (State.PLANNED, 0, 0, "its plan is being recorded"),
+        (State.CHANGING, 2, 1, "which is no longer sure: another plan is searched for"),
+        (State.CHANGING, 0, 0, "which is no longer sure: another plan is searched for"),
+    ],
+)
+def test_what_a_plan_waits_for_is_told(state: State, victims: int, waits: int, told: str) -> None:
+    flight = SimpleNamespace(state=state, victims=range(victims), waits=range(waits))
+    assert _waits_for(cast(Flight, flight)) == told
+
+
+class TestWaitingGang:
+    """Who is treated as a member of a gang that lacks its quorum."""
+
+    def gang(self, desk: Desk, **more: Any) -> Gang:
+        waits = pod("m", group="low")
+        found = Gang(key=gang_key("low"), members=(waits,), min_count=1, **more)
+        desk.whole["low"] = found
+        return found
+
+    def asked(self, desk: Desk, group: str = "low") -> Gang | None:
+        return desk.preempt._context.waiting_gang(pod("m", group=group))
+
+    def test_a_member_that_the_quorum_lacks(self) -> None:
+        desk = Desk()
+        gang = self.gang(desk, starts_whole=True)
+        assert self.asked(desk) is gang
+        assert self.asked(desk, "") is None
+        assert self.asked(desk, "unknown") is None
+        desk.acts = False
+        assert self.asked(desk) is None
+
+    def test_a_gang_that_starts_one_by_one_or_runs_already(self) -> None:
+        desk = Desk()
+        self.gang(desk, starts_whole=False)
+        assert self.asked(desk) is None
+        there = member("m", "n0")
+        desk.whole["low"] = Gang(
+            key=gang_key("low"), members=(there,), min_count=1, starts_whole=True
+        )
+        assert self.asked(desk) is None
+
+    def test_a_gang_that_contradicts_itself_is_told_so(self) -> None:
+        desk = Desk()
+        gang = self.gang(desk, starts_whole=False, problems=("two sizes",))
+        assert self.asked(desk) is gang
+
+
+def test_stopping_answers_the_binds_that_are_held() -> None:
+    verbs = ExtenderVerbs.__new__(ExtenderVerbs)
+    stopped = asyncio.Event()
+    verbs._bindings = cast(Any, SimpleNamespace(stop=lambda why: stopped.set()))
+    verbs.stopping()
+    assert stopped.is_set()
