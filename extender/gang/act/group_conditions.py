@@ -168,11 +168,21 @@ class GroupConditions:
                 self._due.pop(key, None)
                 del self._known[key]
                 continue
+            if self._repaired(key, known):
+                self._due.pop(key, None)
+                continue
             known.busy, known.at = True, now
             self._under_way += 1
             self._spawn(self._write(self._client, key, known, group))
             if self._under_way >= MOST_AT_ONCE:
                 return
+
+    def _repaired(self, key: GangKey, known: _Known) -> bool:
+        """Whether what is wanted is untrue by now: its object came after its first pod, say."""
+        if known.wanted is None or known.wanted.reason != REASONS[Code.CONFLICT]:
+            return False
+        gang = self._resolve(key, self._snapshot())
+        return not (gang.problems or gang.unplanned)
 
     def _look(self) -> None:
         """Correct what became untrue with no decision about it; forget objects that are gone."""
