@@ -1,7 +1,7 @@
 """A node of a real cluster whose kubelet forwards ports, and does nothing else.
 
-kwok's nodes have no kubelet that the API server could reach. This one is a server of the test, which
-the API server finds by the node's address and port and asks as it asks kubelet.
+kwok's nodes have no kubelet that the API server could reach. This one is a server of the test,
+which the API server finds by the node's address and port, and asks as it asks kubelet.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ForwardingNode:
         self.ports[name] = port
 
     def reader(self, rules: list[dict[str, Any]]) -> str:
-        """Return the path of a kubeconfig with these rights in the cluster's namespace, no others."""
+        """Return the path of a kubeconfig with these rights in the cluster's namespace alone."""
         cluster, group = self.cluster, "rbac.authorization.k8s.io"
         client, namespace = cluster.client, cluster.namespace
         meta = {"name": READER, "namespace": namespace}
