@@ -94,6 +94,7 @@ async def test_a_podgroup_does_not_say_of_itself_that_it_does_not_exist(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_conditions, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(group_conditions, "MAKING_SECONDS", 0.0)
     async with Rig() as rig:
         await rig.nodes(2)
         await rig.classes(high=100)
