@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -32,6 +32,8 @@ from extender.model.errors import ExtenderError, InvalidInput
 NAMESPACE = "podgroup-extender"
 SELECTOR = "app.kubernetes.io/name=podgroup-extender"
 LEADER = "podgroup-extender.io/leader"
+COMPONENT, OBSERVER = "app.kubernetes.io/component", "observer"
+"""Label and value by which one that only watches is known, beside one that acts."""
 PORT = 8888
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 60.0
@@ -59,6 +61,8 @@ class Target(Struct, frozen=True):
     namespace: str = NAMESPACE
     selector: str = SELECTOR
     pod: str = ""
+    observer: bool = False
+    """Where one acts and another observes, ask the latter."""
     port: int = PORT
     tls: bool = False
     server_name: str = ""
@@ -124,7 +128,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     add("--token-file", type=Path, metavar="FILE", help="file with that token")
 
 
-def target_of(args: argparse.Namespace) -> Target:
+def target_of(args: argparse.Namespace, *, observer: bool = False) -> Target:
     """Return the target that the options name. Raises InvalidInput."""
     token = args.token or os.environ.get("PODGROUP_EXTENDER_TOKEN", "")
     if args.token_file is not None:
@@ -150,6 +154,7 @@ def target_of(args: argparse.Namespace) -> Target:
         namespace=args.extender_namespace,
         selector=args.extender_selector,
         pod=args.extender_pod,
+        observer=observer,
         port=args.extender_port,
         tls=args.tls or url.startswith("https:"),
         server_name=args.server_name,
@@ -298,10 +303,16 @@ class Server:
         ]
         if not running:
             raise NoAnswer(
-                f"no running pod with labels {target.selector} in namespace {target.namespace} "
+                f"no running pod with labels {target.selector} in namespace {target.namespace}"
+                f"{_there(found.get('items') or ())} "
                 "(--extender-namespace, --extender-selector, or --url)"
             )
         running.sort(key=lambda meta: str(meta["name"]))
+        running = [
+            meta
+            for meta in running
+            if (meta.get("labels", {}).get(COMPONENT) == OBSERVER) is target.observer
+        ] or running
         leaders = [meta for meta in running if meta.get("labels", {}).get(LEADER) == "true"]
         self._pod = (leaders or running)[0]["name"]
         if not leaders:
@@ -315,6 +326,17 @@ class Server:
                 if (await self._get("/readyz", lambda _: None))[0] == 200:
                     return
         self._pod = names[0]
+
+
+def _there(pods: Sequence[Mapping[str, Any]]) -> str:
+    """Return which pods are there all the same; the kubelet or a scheduler has the reason."""
+    if not pods:
+        return ""
+    first = pods[0]
+    name, phase = first["metadata"]["name"], (first.get("status") or {}).get("phase", "Unknown")
+    leaving = first["metadata"].get("deletionTimestamp")
+    more = f" and {len(pods) - 1} more are not either" if len(pods) > 1 else ""
+    return f": {name} is {'terminating' if leaving else phase}{more}, see `kubectl describe pod`"
 
 
 def _tls(target: Target) -> ssl.SSLContext | None:

@@ -43,11 +43,16 @@ def wanted(gang: str, args: argparse.Namespace) -> bool:
     )
 
 
-def answered(args: argparse.Namespace, work: Callable[[Server], Awaitable[int]]) -> int:
-    """Run ``work`` on the server that the options name and return the exit status."""
+def answered(
+    args: argparse.Namespace, work: Callable[[Server], Awaitable[int]], *, observer: bool = False
+) -> int:
+    """Run ``work`` on the server that the options name and return the exit status.
+
+    ``observer``: of two the one that observes.
+    """
 
     async def ask() -> int:
-        server = Server(target_of(args))
+        server = Server(target_of(args, observer=observer))
         await server.find()
         return await work(server)
 

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                 return NO
             return _write(data, args)
 
-        return answered(args, work)
+        return answered(args, work, observer=True)
     try:
         if args.source.stat().st_size > MOST_BYTES:
             raise InvalidInput(f"is larger than {MOST_BYTES} bytes")

@@ -194,10 +194,7 @@ async def pod(
 
 
 class Kubelet:
-    """Forwards ports as kubelet does behind the API server, which is the one ``api``.
-
-    Protocol: pkg/streaming/portforward/websocket.go of k8s.io/cri-streaming.
-    """
+    """Forwards ports as kubelet does behind the API server, which is the one ``api``."""
 
     def __init__(self, api: ApiServer) -> None:
         self.ports: dict[str, int] = {}
@@ -240,27 +237,35 @@ class Kubelet:
         self.headers.append(request.headers.get("Authorization", ""))
         if name not in self.ports:
             return web.json_response({"kind": "Status", "message": "no such pod"}, status=404)
-        link = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
-        await link.prepare(request)
-        number = int(port).to_bytes(2, "little")
-        await link.send_bytes(b"\0" + number)
-        await link.send_bytes(b"\1" + number)
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.ports[name])
-        except OSError as error:
-            await link.send_bytes(b"\1" + f"error forwarding port {port}: {error}".encode())
-            await link.close()
-            return link
+        return await bridged(request, port, self.ports[name])
 
-        async def out() -> None:
-            while data := await reader.read(1000):
-                await link.send_bytes(b"\0" + data)
-            await link.close()
 
-        sending = asyncio.create_task(out())
-        async for message in link:
-            if message.type is WSMsgType.BINARY and message.data[0] == 0:
-                writer.write(message.data[1:])
-        sending.cancel()
-        writer.close()
+async def bridged(request: web.Request, port: str, behind: int) -> web.WebSocketResponse:
+    """Be kubelet for one forwarded connection: ``port`` is what was asked for, ``behind`` is real.
+
+    Protocol: pkg/streaming/portforward/websocket.go of k8s.io/cri-streaming.
+    """
+    link = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+    await link.prepare(request)
+    number = int(port).to_bytes(2, "little")
+    await link.send_bytes(b"\0" + number)
+    await link.send_bytes(b"\1" + number)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", behind)
+    except OSError as error:
+        await link.send_bytes(b"\1" + f"error forwarding port {port}: {error}".encode())
+        await link.close()
         return link
+
+    async def out() -> None:
+        while data := await reader.read(1000):
+            await link.send_bytes(b"\0" + data)
+        await link.close()
+
+    sending = asyncio.create_task(out())
+    async for message in link:
+        if message.type is WSMsgType.BINARY and message.data[0] == 0:
+            writer.write(message.data[1:])
+    sending.cancel()
+    writer.close()
+    return link

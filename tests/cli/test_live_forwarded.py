@@ -91,10 +91,33 @@ async def test_without_a_label_the_first_that_is_ready_is_asked(cluster: Cluster
     assert "plan for pod-group:team/high" in out
 
 
+async def test_of_one_that_acts_and_one_that_observes_each_is_asked_its_own(
+    cluster: Cluster,
+) -> None:
+    """Both have the program's label, and one that observes is always ready."""
+    await cluster.pod("acts", **{"app.kubernetes.io/component": "scheduler"})
+    await cluster.pod("aaa-observes", **{"app.kubernetes.io/component": "observer"})
+    cluster.kubelet.ports = {"acts": cluster.port, "aaa-observes": cluster.port}
+    assert (await cluster.ask("gangs"))[0] == 0
+    assert {pod for pod, _, _ in cluster.kubelet.asked} == {"acts"}
+    cluster.kubelet.asked.clear()
+    assert (await cluster.ask("report"))[0] == 1, "it acts, which is what the bed has"
+    assert {pod for pod, _, _ in cluster.kubelet.asked} == {"aaa-observes"}
+    cluster.kubelet.asked.clear()
+    await cluster.live.client.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/acts")
+    assert (await cluster.ask("gangs"))[0] == 0
+    assert {pod for pod, _, _ in cluster.kubelet.asked} == {"aaa-observes"}
+
+
 async def test_what_kubelet_says_is_told(cluster: Cluster) -> None:
     status, _, err = await cluster.ask("gangs")
     assert status == 3
     assert f"no running pod with labels app.kubernetes.io/name={NAMESPACE}" in err
+    assert "kubectl describe" not in err
+    await cluster.pod("old", phase="Pending")
+    status, _, err = await cluster.ask("gangs")
+    assert status == 3
+    assert ": old is Pending, see `kubectl describe pod` (" in err
     await cluster.pod("a")
     cluster.kubelet.ports = {"a": free_port()}
     status, _, err = await cluster.ask("gangs", "--extender-port", "99")

@@ -88,12 +88,17 @@ async def violations(page: Any) -> list[str]:
     ]
 
 
+async def asked(page: Any) -> None:
+    """Ask what would be with another priority."""
+    await page.fill("[name=priority]", "6000")
+    await page.click("button:text-is('Ask')")
+    await page.wait_for_selector(".diff")
+
+
 async def shown(page: Any, view: str) -> None:
     """Open what is folded, so that it is looked at too; ask what is to be asked."""
     if view == "what-if":
-        await page.fill("[name=priority]", "6000")
-        await page.click("button:text-is('Ask')")
-        await page.wait_for_selector(".diff")
+        await asked(page)
     await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
 
 
@@ -267,7 +272,7 @@ async def test_pictures_for_the_docs(browser: Any, site: Site) -> None:
     for name, (address, dark) in wanted.items():
         async with opened(browser, site.url(address), dark=dark) as (page, _):
             if "what-if" in name:
-                await shown(page, "what-if")
+                await asked(page)
             picture = await page.screenshot()
             assert len(picture) < 250_000
             if folder:

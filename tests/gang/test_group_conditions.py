@@ -42,6 +42,7 @@ async def test_a_podgroup_says_why_it_waits_and_when_it_sits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_conditions, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(group_conditions, "MAKING_SECONDS", 0.0)
     async with Rig() as rig:
         await rig.nodes(2)
         await rig.classes(low=1, high=100)
@@ -184,6 +185,23 @@ async def test_an_object_is_written_to_once_a_minute_and_on_change_only() -> Non
     bench.refuse("x" * 5000)
     assert await bench.round() == 1
     assert len(bench.api.patches[-1][1]["status"]["conditions"][0]["message"]) <= 1100
+
+
+async def test_nothing_is_missing_while_pods_are_being_made() -> None:
+    """It was written of the first pod of six, and stood there for a minute beside all of them."""
+    bench = Bench()
+    bench.refuse("1 of 6 exist", code="incomplete")
+    bench.clock.now += 9
+    bench.refuse("5 of 6 exist", code="incomplete")
+    assert await bench.round() == 0
+    bench.refuse("no room")
+    assert await bench.round() == 1
+    assert bench.api.patches[0][1]["status"]["conditions"][0]["reason"] == "Unschedulable"
+    bench.clock.now += 100
+    bench.refuse("5 of 6 exist", code="incomplete")
+    assert await bench.round() == 0
+    bench.clock.now += group_conditions.MAKING_SECONDS
+    assert await bench.round() == 1
 
 
 async def test_writes_are_few_at_a_time() -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.act.missing_members import PATIENCE_SECONDS, MissingMembers
+from extender.gang.act.missing_members import (
+    PATIENCE_SECONDS,
+    REPAIR_SECONDS,
+    MissingMembers,
+)
 from extender.gang.act.owner_warnings import OwnerWarnings, words_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import GangKey, Pod
@@ -66,6 +70,42 @@ def test_another_refusal_takes_its_place() -> None:
     assert not stage.missing.refused(refusal("infeasible"))
     stage.now = PATIENCE_SECONDS
     assert stage.missing.due() == []
+
+
+def test_a_definition_at_fault_is_told_when_it_lasts() -> None:
+    stage = Stage()
+    assert stage.missing.refused(refusal("conflict"))
+    assert stage.missing.due() == []
+    stage.now = REPAIR_SECONDS
+    (told,) = stage.missing.due()
+    assert told.code == "conflict"
+    stage.missing.refused(refusal("conflict"))
+    stage.missing.repaired(str(KEY))
+    stage.now *= 2
+    assert stage.missing.due() == []
+
+
+def test_what_is_missing_after_a_repair_has_its_own_patience() -> None:
+    stage = Stage()
+    stage.missing.refused(refusal("conflict"))
+    stage.now = REPAIR_SECONDS - 1
+    stage.missing.refused(refusal())
+    stage.now = PATIENCE_SECONDS
+    assert stage.missing.due() == []
+    stage.missing.repaired(str(KEY))  # known already: the members still lack
+    stage.now += REPAIR_SECONDS
+    assert [told.code for told in stage.missing.due()] == ["incomplete"]
+
+
+def test_the_others_are_told_of_a_reason_once() -> None:
+    now = 0.0
+    warnings = OwnerWarnings(lambda: now)
+    assert not warnings.said("u", "GangDoesNotFit")
+    warnings.due("u", "GangDoesNotFit", "1 CPU lacks")
+    assert warnings.said("u", "GangDoesNotFit")
+    assert not warnings.said("u", "GangIncomplete")
+    now = 3001.0
+    assert not warnings.said("u", "GangDoesNotFit"), "nobody can read that any more"
 
 
 def test_the_same_words_are_not_said_twice_while_they_can_be_read() -> None:

@@ -50,6 +50,17 @@ async def test_podgroup_job_and_jobset_read_why_their_gang_waits(rig: Rig) -> No
     assert jobset["involvedObject"]["apiVersion"] == "jobset.x-k8s.io/v1alpha2"
 
 
+async def test_every_member_reads_why_its_gang_waits(rig: Rig) -> None:
+    """`kubectl describe` of any of them: only the first four had an event."""
+    await full_cluster(rig)
+    await rig.group("wide", 9, "top")
+    for i in range(9):
+        await rig.pod(f"wide-{i}", cls="top", group="wide")
+    await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 13, "thirteen pods")
+    await rig.filter("wide-0", "n0", "n1")
+    await told(rig, *(("Pod", f"wide-{i}", "GangDoesNotFit") for i in range(9)))
+
+
 async def test_names_of_other_namespaces_are_not_told_to_the_preemptors_owner(rig: Rig) -> None:
     await rig.client.create("/api/v1/namespaces", {"metadata": {"name": "secret"}})
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}

@@ -81,6 +81,18 @@ def test_what_is_no_way_is_not_named() -> None:
     assert refused(state, "late").ways == ()
 
 
+def test_no_priority_is_named_that_nobody_can_have() -> None:
+    """The API server refuses PriorityClasses above a billion; those are the system's own."""
+    system = [pod("firm", priority=2_000_000_000, on="n0")]
+    most = [pod("most", priority=1_000_000_000, on="n1")]
+    below = [pod("below", priority=999_999_999, on="n2")]
+    state = snapshot(
+        NODES, [*system, *most, *below, *waiting("large", 4, priority=40)], [group("large", 4)]
+    )
+    named = [way.priority for way in refused(state, "large").ways if way.priority is not None]
+    assert named == [1_000_000_000]
+
+
 def test_amounts_are_told_as_people_write_them() -> None:
     message = refused(urgent_and_large(), "large").message
     assert "a member asks 3 CPU, the nearest lacks" in message

@@ -42,6 +42,7 @@ from extender.gang.act.planner_thread import PLANNER, Masks, PlannerThread
 from extender.gang.act.records import Records
 from extender.gang.act.recovery import Recovery
 from extender.gang.act.refused_seats import RefusedSeats
+from extender.gang.act.repaired_gangs import RepairedGangs
 from extender.gang.act.rounds import run_rounds
 from extender.gang.act.source import Source
 from extender.gang.act.suspensions import Suspensions, SuspensionStore
@@ -147,6 +148,13 @@ class Coordinator:
             nominate=settings.seats.nominate,
         )
         self._apart = Apart(self.notices, clocks.monotonic)
+        self._repaired = RepairedGangs(
+            clocks.monotonic,
+            self._snapshot,
+            self._gangs.resolve,
+            self._waiting.repaired,
+            self.notices.repaired,
+        )
         self._conditions = GroupConditions(
             conditions,
             self._snapshot,
@@ -387,6 +395,7 @@ class Coordinator:
     def _decide(self, decision: Decision) -> None:
         if decision.outcome is Outcome.REFUSAL:
             self.notices.refused(decision)
+            self._repaired.refused(decision)
         self._conditions.decided(decision)
         if self.decisions.add(decision):
             try:
@@ -438,6 +447,7 @@ class Coordinator:
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
         if self.recovered and self._source.synced and not self.flights.evictions.waiting:
+            self._repaired.round()
             self.notices.round()
             self._conditions.round()
         await self._sweeper.round()

@@ -40,6 +40,9 @@ MOST_OBJECTS = 10_000
 """Objects of which it is remembered what was written."""
 MOST_AT_ONCE = 8
 """Writes under way at a time."""
+MAKING_SECONDS = 10.0
+"""For how long members have been missing before that is said: while a gang's pods are being made
+it would be said of each, and could not be taken back for a minute."""
 LOOK_SECONDS = 30.0
 """How often it is looked who was seated without us."""
 MOST_MISSING = 3
@@ -90,6 +93,8 @@ class _Known(Struct):
     """One object."""
 
     wanted: Condition | None = None
+    wanted_at: float = 0.0
+    """Since when there is the reason for it, monotonic."""
     written: Condition | None = None
     at: float = float("-inf")
     """When it was written to, monotonic."""
@@ -145,6 +150,8 @@ class GroupConditions:
                 self._due.pop(oldest, None)
                 del self._known[oldest]
             known = self._known[key] = _Known()
+        if known.wanted is None or known.wanted.reason != wanted.reason:
+            known.wanted_at = self._clocks.monotonic()
         known.wanted = wanted
         if wanted == known.written:
             self._due.pop(key, None)
@@ -168,11 +175,29 @@ class GroupConditions:
                 self._due.pop(key, None)
                 del self._known[key]
                 continue
+            if self._repaired(key, known):
+                self._due.pop(key, None)
+                continue
+            if self._is_being_made(known, now):
+                continue
             known.busy, known.at = True, now
             self._under_way += 1
             self._spawn(self._write(self._client, key, known, group))
             if self._under_way >= MOST_AT_ONCE:
                 return
+
+    def _repaired(self, key: GangKey, known: _Known) -> bool:
+        """Whether what is wanted is untrue by now: its object came after its first pod, say."""
+        if known.wanted is None or known.wanted.reason != REASONS[Code.CONFLICT]:
+            return False
+        gang = self._resolve(key, self._snapshot())
+        return not (gang.problems or gang.unplanned)
+
+    def _is_being_made(self, known: _Known, now: float) -> bool:
+        """Whether members are missing that may only not be there yet."""
+        wanted = known.wanted
+        lacks = wanted is not None and wanted.reason == REASONS[Code.INCOMPLETE]
+        return lacks and now - known.wanted_at < MAKING_SECONDS
 
     def _look(self) -> None:
         """Correct what became untrue with no decision about it; forget objects that are gone."""

@@ -1,12 +1,12 @@
-"""Gangs whose members are not all there: told of when that lasts.
+"""Gangs that lack members, or whose definition is at fault: told of when that lasts.
 
-Every gang is incomplete for the moment in which its pods are being made, and nobody wants to read
-of that. Who waits longer is told once.
+Every gang is incomplete for the moment in which its pods are being made, and two watches may bring
+its first pod before its PodGroup. Nobody wants to read of that. Who waits longer is told once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -16,6 +16,10 @@ from extender.model.plan import Code
 from extender.model.snapshot import Snapshot
 
 PATIENCE_SECONDS = 10.0
+"""For how long members have been missing before that is told ..."""
+REPAIR_SECONDS = 3.0
+"""... and for how long a definition has been at fault."""
+PATIENCE: Mapping[str, float] = {Code.INCOMPLETE: PATIENCE_SECONDS, Code.CONFLICT: REPAIR_SECONDS}
 MOST_GANGS = 4096
 
 
@@ -36,22 +40,32 @@ class MissingMembers:
         self._waits: dict[str, _Waits] = {}
 
     def refused(self, decision: Decision) -> bool:
-        """Take note of a refusal; return whether it is one for missing members."""
-        if decision.code != Code.INCOMPLETE:
+        """Take note of a refusal; return whether it is one that is told when it lasts."""
+        if decision.code not in PATIENCE:
             self._waits.pop(decision.gang, None)
             return False
         there = self._members(decision.gang)
         waits = self._waits.get(decision.gang)
-        if waits is not None:
+        if waits is not None and waits.decision.code == decision.code:
             waits.decision, waits.members = decision, there
         elif len(self._waits) < MOST_GANGS:
             self._waits[decision.gang] = _Waits(self._now(), decision, there)
         return True
 
+    def repaired(self, gang: str) -> None:
+        """Its definition is in order by now."""
+        waits = self._waits.get(gang)
+        if waits is not None and waits.decision.code == Code.CONFLICT:
+            del self._waits[gang]
+
     def due(self) -> list[Decision]:
         """Return the refusals to be told now, each once; those that are over are forgotten."""
-        before = self._now() - PATIENCE_SECONDS
-        due = [gang for gang, waits in self._waits.items() if waits.since <= before]
+        now = self._now()
+        due = [
+            gang
+            for gang, waits in self._waits.items()
+            if now - waits.since >= PATIENCE[waits.decision.code]
+        ]
         found = [(gang, self._waits.pop(gang)) for gang in due]
         # With other members it was, or is about to be, decided anew.
         return [waits.decision for gang, waits in found if self._members(gang) == waits.members > 0]

@@ -34,7 +34,8 @@ log = structlog.get_logger("gang")
 MAX_TOLD = 64
 """Members that get an event of their own; the rest of a big gang can read theirs."""
 MAX_WARNED = 4
-"""Members of a refused gang that get an event: they all wait for the same."""
+"""Members of a refused gang that get an event each time the words change: they all wait for the
+same. The others are told once of each reason, so that the description of any pod has it."""
 MAX_HELD_BACK = 4096
 MAX_UNITS = 4096
 RECORD_ASIDE = "PlanRecordKeptAside"
@@ -166,6 +167,11 @@ class Notices:
         if not self._missing.refused(decision):
             self._tell_refusal(decision)
 
+    def repaired(self, key: GangKey, waiting: Sequence[Pod]) -> None:
+        """Have the pods of a gang tried again whose definition kept them from every node."""
+        self._missing.repaired(str(key))
+        self._spawn(self._wake_each(waiting))
+
     def round(self) -> None:
         """Tell what has lasted for long enough to be told."""
         for decision in self._missing.due():
@@ -180,8 +186,9 @@ class Notices:
         members = self._snapshot().members.get(key, ())
         self._tell_objects(key, reason, note, "Warning")
         waiting = (pod for pod in members if not pod.node and not pod.deleting)
-        for pod in islice(waiting, MAX_WARNED):
-            self._event(pod, reason, note, "Warning")
+        for place, pod in enumerate(islice(waiting, MAX_TOLD)):
+            if place < MAX_WARNED or not self.warnings.said(pod.uid, reason):
+                self._event(pod, reason, note, "Warning")
 
     def record_aside(self, namespace: str, aside: Aside) -> None:
         """Warn of a plan record that is not taken for one."""

@@ -83,6 +83,11 @@ class OwnerWarnings:
         self.told[reason] += 1
         return True
 
+    def said(self, uid: str, reason: str) -> bool:
+        """Whether an object was told of a reason, in whatever words, while that can be read."""
+        self._said.expire()
+        return (uid, reason) in self._said
+
 
 def words_of(decision: Decision) -> tuple[str, str] | None:
     """Return reason and text of the event about a refusal; None where no owner need know."""

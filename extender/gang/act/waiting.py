@@ -151,6 +151,10 @@ class Waiting:
         self._refused.pop(key, None)
         self._grown[key] = self._now()
 
+    def repaired(self, key: GangKey) -> None:
+        """Forget the refusal: it was for a definition that is another one now."""
+        self._refused.pop(key, None)
+
     def planned(self, key: GangKey) -> None:
         """Forget the refusal: the gang has a plan."""
         self._refused.pop(key, None)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from extender.gang.incremental.preemptability import outranking
 from extender.gang.plan.build import Built
 from extender.model.gang import Gang
+from extender.model.owners import HIGHEST_USER
 from extender.model.plan import Way
 from extender.model.texts import cut, some
 from extender.search.problem import Infeasible
@@ -51,7 +52,9 @@ def ways_out(
 
 
 def _priorities(stays: Iterable[str]) -> list[Way]:
-    tiers = sorted({least for why in stays if (least := outranking(why)) is not None})
+    # Above HIGHEST_USER only the system's own classes are, and the API server refuses others.
+    found = {least for why in stays if (least := outranking(why)) is not None}
+    tiers = sorted(least for least in found if least < HIGHEST_USER)
     return [
         _way(
             f"a priority above {least}: pods that stay up to that priority could go, "

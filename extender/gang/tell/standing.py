@@ -55,8 +55,16 @@ def described(gang: Gang) -> dict[str, object]:
         "priorityAsPreemptor": gang.preemptor_priority,
         "priorityAsVictim": gang.victim_priority,
         "problems": gang.problems,
+        "unplanned": gang.unplanned,
         "notes": gang.notes,
     }
+
+
+def refuses(decision: Obj, gang: Obj) -> bool:
+    """Whether a decision is a refusal that stands: a definition may have been repaired since."""
+    if decision["outcome"] != "refusal":
+        return False
+    return decision["code"] != "conflict" or bool(gang["problems"] or gang.get("unplanned"))
 
 
 def standings(
@@ -97,7 +105,7 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
         why = f"{bound + pending} of {least} members exist"
         if others := gang["members"] - bound - pending:
             why += f", {others} more terminate or are gated"
-    elif decision is not None and decision["outcome"] == "refusal":
+    elif decision is not None and refuses(decision, gang):
         state, why = "refused", f"{decision['code']}: {decision['message']}"
     elif decision is not None and decision.get("verb") == "observe":
         state, why = "pending", str(decision["message"])

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from extender.gang.tell.leaving import after_eviction, leaving, unit_name
-from extender.gang.tell.standing import Standing, standings
+from extender.gang.tell.standing import Standing, refuses, standings
 
 Obj = Mapping[str, Any]
 SHOWN = 3
@@ -120,7 +120,7 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
     if standing.state == "incomplete":
         return standing.why, NEXT_BY_CODE["incomplete"]
     decision = facts.last(standing.gang)
-    if decision is not None and decision["outcome"] == "refusal":
+    if decision is not None and refuses(decision, gang):
         if "preemptionPolicy is Never" in decision["message"]:
             return standing.why, "wait for free room, or give it a PriorityClass that preempts"
         return standing.why, _ways(decision) or NEXT_BY_CODE.get(
