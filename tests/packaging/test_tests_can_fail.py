@@ -25,7 +25,10 @@ def functions(tree: ast.AST) -> Iterator[Function]:
 
 
 def called(node: ast.Call) -> str:
-    """The last part of what is called."""
+    """The last part of what is called, in a thread as well."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="to_thread"), args=[ast.Name(id=name), *_]):
+            return name
     match node.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
