@@ -51,10 +51,12 @@ def scheduled(cluster: Cluster, pod: str) -> str:
 @pytest.mark.real
 async def test_a_podgroup_that_comes_after_its_pods(told: Cluster) -> None:
     """Nothing happens to pods or nodes then, so kube-scheduler would not try them for minutes."""
-    await asyncio.to_thread(_late, told)
+    said = await asyncio.to_thread(_late, told)
+    assert (said["status"], said["reason"]) == ("True", "Scheduled")
 
 
-def _late(cluster: Cluster) -> None:
+def _late(cluster: Cluster) -> dict[str, Any]:
+    """Return what the PodGroup says once its pods run."""
     client = cluster.client
     names = members(cluster, "late", 2)
     client.wait_for(
@@ -64,15 +66,17 @@ def _late(cluster: Cluster) -> None:
     )
     cluster.pod_group("late", 2, priority_class="low")
     client.wait_running(*names, timeout=SECONDS)
-    client.wait_for(lambda: _condition(cluster, "late").get("status") == "True", 90, "it is told")
+    return client.wait_for(lambda: _condition(cluster, "late"), 90, "condition")
 
 
 @pytest.mark.real
 async def test_every_member_and_the_podgroup_say_why_it_waits(told: Cluster) -> None:
-    await asyncio.to_thread(_large, told)
+    said = await asyncio.to_thread(_large, told)
+    assert (said["status"], said["reason"]) == ("False", "Unschedulable")
 
 
-def _large(cluster: Cluster) -> None:
+def _large(cluster: Cluster) -> dict[str, Any]:
+    """Return what the PodGroup says once every member has its event, and one reason."""
     client = cluster.client
     cluster.pod_group("large", 6, priority_class="low")
     names = members(cluster, "large", 6, cpu=3)
@@ -88,14 +92,13 @@ def _large(cluster: Cluster) -> None:
         return wanted <= found.keys() and all("2 of 6 seats" in why for why in found.values())
 
     client.wait_for(told_of, SECONDS, "events")
-    said: dict[str, Any] = client.wait_for(lambda: _condition(cluster, "large"), 90, "condition")
-    assert (said["status"], said["reason"]) == ("False", "Unschedulable")
     # One reason for all nodes, however many there are.
     client.wait_for(
         lambda: scheduled(cluster, names[0]).startswith("0/2 nodes are available: 2 pod-group:"),
         SECONDS,
         "one reason",
     )
+    return client.wait_for(lambda: _condition(cluster, "large"), 90, "condition")
 
 
 def _condition(cluster: Cluster, group: str) -> dict[str, Any]:
