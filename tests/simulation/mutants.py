@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cache import backoff
-from extender.gang.act import comparison, expectations, record, records
+from extender.gang.act import comparison, expectations, record, record_objects
 from extender.gang.act.book import Flight
 from extender.gang.act.comparison import Comparison
 from extender.gang.act.coordinator import Coordinator
@@ -141,7 +141,7 @@ def _record_not_read_back() -> list[tuple[Any, str, Any]]:
 
     async def write(self: Any, flight: Any, made: float) -> None:
         kept = record.Record(id=flight.id, epoch=self._epoch, plan=flight.plan, made=made)
-        for document in records.documents_of(kept):
+        for document in record_objects.documents_of(kept):
             await self._records._client.create(self._records._base, document)
         self.adopt(kept)
 
