@@ -37,7 +37,8 @@ from bench.mix import URGENT, MixSettings, mix
 from bench.report import machine, memory, percentile, table, write_section
 from bench.state import Amounts, State, gang_of
 from extender.gang.plan import planner as planner_module
-from extender.gang.plan.build import Build, Built
+from extender.gang.plan.build import Build
+from extender.gang.plan.built import Built
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver

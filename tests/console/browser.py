@@ -14,6 +14,8 @@ from tests.console.stage import NOW
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+"""What axe looks for."""
 BUSY_MS = 15_000
 """How long anything may take on a machine that is busy with other things."""
 
@@ -77,3 +79,19 @@ async def opened(
         yield page, complaints
     finally:
         await context.close()
+
+
+async def violations(page: Any) -> list[str]:
+    """Return what axe finds, as a person can act on it."""
+    from axe_playwright_python.base import AXE_FILE_PATH
+
+    # evaluate() is not under the page's policy, which allows no script but ours.
+    await page.evaluate(AXE_FILE_PATH.read_text("utf-8"))
+    found = await page.evaluate(
+        "(rules) => axe.run(document, {runOnly: {type: 'tag', values: rules}})", RULES
+    )
+    assert len(found["passes"]) > 10, "it has looked"
+    return [
+        f"{one['id']}: {one['help']} at {[node['target'] for node in one['nodes'][:5]]}"
+        for one in found["violations"]
+    ]

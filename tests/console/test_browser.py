@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from extender.console import events
 from extender.gang.tell.decisions import Verb
-from tests.console.browser import PHONE, chromium, opened
+from tests.console.browser import PHONE, opened, violations
 from tests.console.site import Site, serving
 from tests.console.stage import Stage, training_cluster
 
@@ -32,7 +32,6 @@ VIEWS = {
     "node": "node?name=gpu-b-01",
     "what-if": "what-if?gang=nightly-distill",
 }
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 def large_cluster() -> Stage:
@@ -51,41 +50,10 @@ def large_cluster() -> Stage:
     return stage
 
 
-@pytest.fixture(scope="module")
-def pictures(request: pytest.FixtureRequest) -> Path:
-    """Where screenshots are kept: CONSOLE_SHOTS, or test-logs/console."""
-    given = os.environ.get("CONSOLE_SHOTS")
-    folder = Path(given) if given else request.config.rootpath / "test-logs" / "console"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Any]:
-    async with chromium() as one:
-        yield one
-
-
 @pytest_asyncio.fixture(loop_scope="module")
 async def site() -> AsyncIterator[Site]:
     async with serving(training_cluster()) as one:
         yield one
-
-
-async def violations(page: Any) -> list[str]:
-    """Return what axe finds, as a person can act on it."""
-    from axe_playwright_python.base import AXE_FILE_PATH
-
-    # evaluate() is not under the page's policy, which allows no script but ours.
-    await page.evaluate(AXE_FILE_PATH.read_text("utf-8"))
-    found = await page.evaluate(
-        "(rules) => axe.run(document, {runOnly: {type: 'tag', values: rules}})", RULES
-    )
-    assert len(found["passes"]) > 10, "it has looked"
-    return [
-        f"{one['id']}: {one['help']} at {[node['target'] for node in one['nodes'][:5]]}"
-        for one in found["violations"]
-    ]
 
 
 async def asked(page: Any) -> None:

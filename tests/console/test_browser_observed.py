@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.console.browser import PHONE, chromium, opened
+from tests.console.browser import PHONE, opened, violations
 from tests.console.observed_stage import observed_cluster
 from tests.console.site import Site, serving
-from tests.console.test_browser import pictures, violations  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -24,12 +23,6 @@ VIEWS = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Any]:
-    async with chromium() as one:
-        yield one
-
-
 @pytest_asyncio.fixture(loop_scope="module")
 async def site() -> AsyncIterator[Site]:
     async with serving(observed_cluster()) as one:
@@ -37,7 +30,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "phone"])
-async def test_no_view_has_a_violation(browser: Any, site: Site, pictures: Any, look: str) -> None:  # noqa: F811
+async def test_no_view_has_a_violation(browser: Any, site: Site, pictures: Path, look: str) -> None:
     found: dict[str, list[str]] = {}
     size = PHONE if look == "phone" else None
     async with opened(browser, dark=look == "dark", size=size) as (page, complaints):

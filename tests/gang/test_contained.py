@@ -72,7 +72,7 @@ JUDGING = [
     "extender.gang.incremental.preemptability.oldest_start",
     "extender.gang.incremental.protection.Protections.shields",
     "extender.gang.incremental.victim_costs.VictimCosts.of",
-    "extender.gang.plan.build._budget_use",
+    "extender.gang.plan.budgets.budget_use",
 ]
 TELLING = [
     "extender.gang.plan.planner.victim_reason",

@@ -102,13 +102,16 @@ ROOMS = (
     Room(
         "plan",
         (
+            "extender.gang.plan.budgets",
             "extender.gang.plan.build",
             "extender.gang.plan.cost_levels",
             "extender.gang.plan.explain",
+            "extender.gang.plan.held_seats",
             "extender.gang.plan.planner",
             "extender.gang.plan.priority_cutoff",
             "extender.gang.plan.regions",
             "extender.gang.plan.spreads",
+            "extender.gang.plan.sure_seats",
             "extender.gang.plan.units",
         ),
         PLANNED,

@@ -46,6 +46,30 @@ SAME_NAME = {
 """Files of one basename that are different things, or the same thing in two layers, and what."""
 
 
+MOST_LINES = 400
+LONGER = {
+    "extender/gang/act/coordinator.py": "makes every part that acts and hands each what it needs",
+    "extender/gang/act/flights.py": "one transaction from plan to end; a step knows the next",
+    "extender/search/core/branch_and_bound.pyx": "one search; its parts are files already",
+    "extender/search/core/column_generation.pyx": "one loop over one master problem",
+    "extender/search/several/mixed.py": "one bound over several classes, its ways tried in turn",
+    "tests/chaos/faults.py": "every fault, beside the others that it is drawn with",
+    "tests/chaos/runner.py": "one run from its start to its report",
+    "tests/cli/test_check_unsafe.py": "a table: every unsafe installation and its finding",
+    "tests/controlplane/test_harness.py": "what the harness promises, on one control plane",
+    "tests/fit/test_member_rules.py": "rules of members, by hand-made clusters",
+    "tests/fit/test_view.py": "one view, question by question",
+    "tests/gang/test_barrier.py": "the bind barrier, end by end",
+    "tests/gang/test_limits.py": "limits on one rig; docs/security.md names its tests",
+    "tests/gang/test_transaction.py": "the transaction, step by step",
+    "tests/grpc_api/test_planning.py": "what-if plans over one channel",
+    "tests/sandbox/test_apiserver.py": "one server, request by request",
+    "tests/server/test_limits.py": "limits of one listener; docs/security.md names its tests",
+    "tests/simulation/checks.py": "the rules that every seed has to keep",
+}
+"""Files of more than MOST_LINES, and what keeps each whole, or still does."""
+
+
 def basenames() -> dict[str, set[Path]]:
     """Basename -> its files, without their endings; generated ones aside."""
     found: dict[str, set[Path]] = defaultdict(set)
@@ -78,6 +102,18 @@ def test_inside_the_search_every_class_is_one_files() -> None:
         for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(), re.M):
             found[name].add(path.name)
     assert {name: files for name, files in found.items() if len(files) > 1} == {}
+
+
+def test_no_file_is_longer_than_one_idea_takes() -> None:
+    """What is cut leaves the list; generated code aside."""
+    long = {
+        str(path.relative_to(ROOT))
+        for folder in ("extender", "tests", "bench", "tools")
+        for ending in ("py", "pyx")
+        for path in (ROOT / folder).rglob(f"*.{ending}")
+        if "pb" not in path.parts and len(path.read_text().splitlines()) > MOST_LINES
+    }
+    assert long == set(LONGER)
 
 
 def walk() -> list[tuple[str, str]]:

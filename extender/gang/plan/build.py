@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.fit.blockers import blocked_nodes
 from extender.fit.member_rules import MemberCap, MemberRules, self_caps
-from extender.fit.selector_index import SelectorIndex
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes, class_name
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victim_costs import VictimSums
 from extender.gang.incremental.victims import Candidate
+from extender.gang.plan.budgets import Uses, budgets_of
+from extender.gang.plan.built import Built, Part
 from extender.gang.plan.cost_levels import CostLevels
-from extender.gang.plan.priority_cutoff import least_priority, least_priority_over
+from extender.gang.plan.held_seats import releases_of, seatings, taken_over, vector
 from extender.gang.plan.regions import (
     blockers_of,
     cap_domains,
@@ -33,22 +33,22 @@ from extender.gang.plan.regions import (
     partition,
     preferred_keys,
 )
-from extender.gang.plan.spreads import Spreading, enough, node_limits
+from extender.gang.plan.spreads import Spreading
+from extender.gang.plan.sure_seats import SureSeats, inside_of_all
 from extender.gang.plan.units import Units, units_of, ways, without
 from extender.model.cost_order import order_of, spares_by_priority
 from extender.model.gang import Gang
-from extender.model.objects import DisruptionBudget, GangKey, Pod
+from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.search.census import FREE, STAYS, Offers, Question, Releases, Seatings, plus
+from extender.search.census import FREE, STAYS, Offers, Question, Releases
 from extender.search.problem import (
     Budget,
     Cap,
     ElasticGang,
     MemberClass,
     Problem,
-    Spread,
     Unit,
     Vector,
 )
@@ -59,47 +59,12 @@ from extender.search.several.reductions import least_request
 if TYPE_CHECKING:
     from extender.search.core.census import Offers as CompiledOffers
 
-Uses = tuple[tuple[int, int], ...]
-"""Budget and pods in it."""
-ENDLESS = 1 << 30
 MOST_CAPS = 256
 """Limits that members set for each other, of a few hundred ports or topology keys at most."""
 MOST_LEADERS = 8
 """Classes that are looked at for one that decides alone."""
 NOBODY = Units()
 MOST_STAYS = 20
-
-
-class Built(Struct, frozen=True):
-    """A problem and what its indices stand for."""
-
-    problem: Problem
-    classes: tuple[tuple[Pod, ...], ...]
-    """Members of each class, by uid."""
-    subjects: tuple[Candidate | Pod | GangKey, ...]
-    """What each unit is: victims, a terminating pod, or a gang whose seats are taken over."""
-    usable: int
-    """Nodes that some member may use, room aside."""
-    cut: int | None
-    """Units above this priority were left out: they are not needed. None: none were."""
-    unsure: bool
-    """Spread rules count pods that may go: an answer has to be checked for that."""
-    stays: int
-    """Pods on usable nodes that may not be evicted."""
-
-
-class Part(Struct, frozen=True):
-    """The nodes that a problem is about."""
-
-    names: tuple[str, ...]
-    masks: Sequence[bytes]
-    """Of each class, by node: 1 where a member may sit, room aside."""
-    room: tuple[array[int], ...]
-    """Of each resource, by node."""
-    blocked: Sequence[Mapping[str, tuple[str, ...]]] = ()
-    """Of each class: node -> uids of the pods that must go first."""
-    strict: bool = False
-    """Spread rules hold whichever of the counted pods go."""
 
 
 class Build:
@@ -157,12 +122,11 @@ class Build:
         self._keys = domain_keys(gang, view)
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
-        self._requests = tuple(
-            _vector(group[0].requests, self._resources) for group in self.classes
-        )
+        self._requests = tuple(vector(group[0].requests, self._resources) for group in self.classes)
         self._below = gang.preemptor_priority if gang.preempts else FREE + 1
-        self._taken_over: dict[GangKey, list[Hold]] = {}
-        self._held = self._seatings(holds)
+        places = self._usable.index
+        self._taken_over = taken_over(holds, gang, places)
+        self._held = seatings(holds, gang, places, self._resources)
         self._asked: dict[tuple[Vector, ...], Offers | CompiledOffers] = {}
         self._offers = self._offers_to(self._requests)
         plan = settings.plan
@@ -184,58 +148,21 @@ class Build:
             self._asked[requests] = offers
         return offers
 
-    def _seatings(self, holds: Sequence[Hold]) -> dict[int, Seatings]:
-        """What seats of other gangs take, by the nodes' place among the usable ones."""
-        gang, resources = self._gang, self._resources
-        none: Vector = (0,) * len(resources)
-        found: dict[int, Seatings] = {}
-        for hold in holds:
-            at = self._usable.index.get(hold.node)
-            if at is None:
-                continue
-            amounts = _vector(hold.requests, resources)
-            held, spare = found.get(at, (none, none))
-            if not hold.firm and hold.priority < gang.preemptor_priority and gang.preempts:
-                spare = plus(spare, amounts)
-                self._taken_over.setdefault(hold.gang, []).append(hold)
-            found[at] = Seatings(plus(held, amounts), spare)
-        return found
-
     def _reach(self) -> int | None:
         """The priority up to which units are needed at most; None when that is not known."""
         usable = self._usable.names
-        inside = bytes(map(min, *self._allowed)) if len(self._allowed) > 1 else self._allowed[0]
-        if any(self._blocked):
-            shut = bytearray(inside)
-            for name in set().union(*self._blocked) & self._usable.index.keys():
-                shut[self._usable.index[name]] = 0
-            inside = bytes(shut)
-        limits = array("i", (ENDLESS for _ in usable))
         numbered = self._numbered(usable)
-        for cap in self._caps:
-            domain = numbered(cap)
-            counted = [value for value in domain if value >= 0]
-            if len(set(counted)) < len(counted):
-                return None  # binds over several nodes: not a matter of sums
-            for at, value in enumerate(domain):
-                if value >= 0:
-                    limits[at] = min(limits[at], cap.limit)
-        wide: list[Spread] = []
-        for rule in self._spreading.spreads(usable, None, strict=True):
-            here = node_limits(rule)
-            if here is None:
-                wide.append(rule)
-            else:
-                for at, limit in here.items():
-                    limits[at] = min(limits[at], limit)
-        domains = self._domain(usable)
-        if not wide:
-            return least_priority(self._offers.gains(inside, limits, domains), self._need)
-        spread, everybody = wide[0], set(range(len(self.classes)))
-        if len(wide) > 1 or domains or not set(spread.bound) == set(spread.counted) == everybody:
-            return None
-        gains = self._offers.gains(inside, limits, spread.domain)
-        return least_priority_over(gains, lambda seats: enough(spread, seats, self._need))
+        seats = SureSeats(
+            self._offers,
+            len(self.classes),
+            self._need,
+            inside_of_all(self._allowed, self._blocked, self._usable.index),
+        )
+        return seats.least_priority(
+            [(cap.limit, numbered(cap)) for cap in self._caps],
+            self._spreading.spreads(usable, None, strict=True),
+            self._domain(usable),
+        )
 
     def _numbered(self, names: Sequence[str]) -> Callable[[MemberCap], array[int]]:
         """Caps of one topology key share their domains: there may be hundreds of them."""
@@ -408,7 +335,7 @@ class Build:
             units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))
             subjects.append(pod)
         for key, held in sorted(self._taken_over.items()) if gathered is not NOBODY else ():
-            released = _releases(held, part.names, self._resources)
+            released = releases_of(held, part.names, self._resources)
             if released:
                 cost = costs.one("reservations")
                 units.append(Unit(uid=f"reservation {key}", releases=released, cost=cost, pods=0))
@@ -433,80 +360,29 @@ class Build:
         pods = {pod.uid for candidate, _ in gathered.candidates for pod in candidate.pods}
         return {*pods, *self._taken_over}
 
+    def _budgets(
+        self, gathered: Units, costs: CostLevels
+    ) -> tuple[tuple[Budget, ...], dict[str, Uses]]:
+        asked = self._gang.preemptor_priority
+        return budgets_of(gathered, self._planning, self._snapshot, asked, costs.budget_level)
+
     def _sound(self, gathered: Units) -> Units:
         """Without candidates whose cost or budgets cannot be told; those are set aside."""
-        every, guards = self._snapshot.budgets, self._planning.guards
         sound: list[tuple[Candidate, Releases]] = []
         for entry in gathered.candidates:
             units = [entry[0]]
             try:
                 costs = CostLevels(self._order, [units[0].priority], self._snapshot, {})
                 costs.candidates(units, self._planning.victim_costs.of(units))
-                _budget_use(units[0].pods, guards, every)
+                self._budgets(replace(NOBODY, candidates=(entry,)), costs)
             except Exception as error:  # a mistake of ours about this unit
                 self._planning.preemptability.aside.put(units[0].pods, error)
             else:
                 sound.append(entry)
         return replace(gathered, candidates=tuple(sound))
 
-    def _budgets(
-        self, gathered: Units, costs: CostLevels
-    ) -> tuple[tuple[Budget, ...], dict[str, Uses]]:
-        """The budgets that some candidate counts in, and candidate -> (budget, pods) of them."""
-        every, guards = self._snapshot.budgets, self._planning.guards
-        protections = self._planning.preemptability.protections
-        asked = self._gang.preemptor_priority
-        used = {}
-        for candidate, _ in gathered.candidates if every else ():
-            use = _budget_use(candidate.pods, guards, every)
-            if use:
-                used[candidate.uid] = use
-        numbers = {
-            b: at for at, b in enumerate(sorted({b for use in used.values() for b, _ in use}))
-        }
-        budgets = tuple(
-            Budget(
-                name=f"{budget.namespace}/{budget.name}",
-                allowed=max(0, budget.allowed),
-                hard=protections.budget_counts(budget.namespace, asked, self._snapshot),
-                level=costs.budget_level,
-            )
-            for budget in (every[b] for b in numbers)
-        )
-        return budgets, {
-            uid: tuple((numbers[b], pods) for b, pods in use) for uid, use in used.items()
-        }
-
 
 def _ruled(classes: Iterable[tuple[Pod, ...]]) -> bool:
     """Whether members may set each other rules at all; members of a class share a shape."""
     shapes = [group[0].shape for group in classes]
     return any(shape.anti_affinity or shape.spread or shape.host_ports for shape in shapes)
-
-
-def _vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> Vector:
-    amounts = dict(requests)
-    return tuple(amounts.get(resource, 0) for resource in resources)
-
-
-def _releases(holds: Iterable[Hold], names: Sequence[str], resources: tuple[str, ...]) -> Releases:
-    index = {name: at for at, name in enumerate(names)}
-    total: dict[int, Vector] = {}
-    for hold in holds:
-        if hold.node in index:
-            amounts = _vector(hold.requests, resources)
-            before = total.get(index[hold.node])
-            total[index[hold.node]] = amounts if before is None else plus(before, amounts)
-    return tuple(sorted(total.items()))
-
-
-def _budget_use(
-    pods: Iterable[Pod], guards: SelectorIndex, budgets: Sequence[DisruptionBudget]
-) -> Uses:
-    use: dict[int, int] = {}
-    for pod in pods:
-        for at in guards.matching(pod.namespace, pod.labels):
-            budget = budgets[at]
-            if pod.name not in budget.disrupted and not (pod.unready and budget.unready_free):
-                use[at] = use.get(at, 0) + 1
-    return tuple(sorted(use.items()))

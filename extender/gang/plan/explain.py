@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from extender.gang.incremental.protection import asked_to_stay
 from extender.gang.incremental.victims import Candidate
-from extender.gang.plan.build import Built
+from extender.gang.plan.built import Built
 from extender.gang.plan.cheaper import easiest_to_spare
 from extender.gang.plan.ways_out import ways_out
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS

@@ -28,7 +28,8 @@ from msgspec.structs import replace
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victims import Candidate
-from extender.gang.plan.build import Build, Built
+from extender.gang.plan.build import Build
+from extender.gang.plan.built import Built
 from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal, victim_reason
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from extender.fit.view import ClusterView
 from extender.gang.incremental.victims import Candidate
-from extender.gang.plan.build import Built
+from extender.gang.plan.built import Built
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from extender.gang.incremental.preemptability import outranking
-from extender.gang.plan.build import Built
+from extender.gang.plan.built import Built
 from extender.model.gang import Gang
 from extender.model.owners import HIGHEST_USER
 from extender.model.plan import Way

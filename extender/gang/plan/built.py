@@ -1,0 +1,50 @@
+"""A problem of the search, and what its indices stand for."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from extender.gang.incremental.victims import Candidate
+from extender.model.objects import GangKey, Pod
+from extender.search.problem import (
+    Problem,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+class Built(Struct, frozen=True):
+    """A problem and what its indices stand for."""
+
+    problem: Problem
+    classes: tuple[tuple[Pod, ...], ...]
+    """Members of each class, by uid."""
+    subjects: tuple[Candidate | Pod | GangKey, ...]
+    """What each unit is: victims, a terminating pod, or a gang whose seats are taken over."""
+    usable: int
+    """Nodes that some member may use, room aside."""
+    cut: int | None
+    """Units above this priority were left out: they are not needed. None: none were."""
+    unsure: bool
+    """Spread rules count pods that may go: an answer has to be checked for that."""
+    stays: int
+    """Pods on usable nodes that may not be evicted."""
+
+
+class Part(Struct, frozen=True):
+    """The nodes that a problem is about."""
+
+    names: tuple[str, ...]
+    masks: Sequence[bytes]
+    """Of each class, by node: 1 where a member may sit, room aside."""
+    room: tuple[array[int], ...]
+    """Of each resource, by node."""
+    blocked: Sequence[Mapping[str, tuple[str, ...]]] = ()
+    """Of each class: node -> uids of the pods that must go first."""
+    strict: bool = False
+    """Spread rules hold whichever of the counted pods go."""

@@ -1,0 +1,65 @@
+"""Seats that other gangs hold: the room they take, and what those that give way would free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.plan import Hold
+from extender.search.census import Releases, Seatings, plus
+from extender.search.problem import Vector
+
+
+def gives_way(hold: Hold, gang: Gang) -> bool:
+    """Whether the gang may take the seat over: it is more urgent, and nobody is being seated."""
+    return not hold.firm and hold.priority < gang.preemptor_priority and gang.preempts
+
+
+def seatings(
+    holds: Iterable[Hold], gang: Gang, places: Mapping[str, int], resources: tuple[str, ...]
+) -> dict[int, Seatings]:
+    """Return what seats of other gangs take, by the nodes' place among the usable ones."""
+    none: Vector = (0,) * len(resources)
+    found: dict[int, Seatings] = {}
+    for hold in holds:
+        at = places.get(hold.node)
+        if at is None:
+            continue
+        amounts = vector(hold.requests, resources)
+        held, spare = found.get(at, (none, none))
+        if gives_way(hold, gang):
+            spare = plus(spare, amounts)
+        found[at] = Seatings(plus(held, amounts), spare)
+    return found
+
+
+def taken_over(
+    holds: Iterable[Hold], gang: Gang, places: Mapping[str, int]
+) -> dict[GangKey, list[Hold]]:
+    """Return the seats on usable nodes that give way, by their gang."""
+    found: dict[GangKey, list[Hold]] = {}
+    for hold in holds:
+        if hold.node in places and gives_way(hold, gang):
+            found.setdefault(hold.gang, []).append(hold)
+    return found
+
+
+def vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> Vector:
+    """Return the amounts in the order of ``resources``; 0 for what is not asked for."""
+    amounts = dict(requests)
+    return tuple(amounts.get(resource, 0) for resource in resources)
+
+
+def releases_of(
+    holds: Iterable[Hold], names: Sequence[str], resources: tuple[str, ...]
+) -> Releases:
+    """Return what the nodes named would have more of without these seats."""
+    index = {name: at for at, name in enumerate(names)}
+    total: dict[int, Vector] = {}
+    for hold in holds:
+        if hold.node in index:
+            amounts = vector(hold.requests, resources)
+            before = total.get(index[hold.node])
+            total[index[hold.node]] = amounts if before is None else plus(before, amounts)
+    return tuple(sorted(total.items()))
