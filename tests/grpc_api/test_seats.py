@@ -420,3 +420,21 @@ async def test_a_big_state_is_shown_at_once_as_it_is_at_the_end() -> None:
     shown = {node.node_name: [each.pod_uid for each in node.seats] for node in board.everything()}
     assert shown == truth(terms.book)
     assert board.version == 1
+
+
+async def test_a_caller_that_goes_while_the_state_is_read_takes_nothing_from_the_others() -> None:
+    """What it had read is told to whoever asks next, else mirrors lack seats for good."""
+    terms = Terms()
+    board = SeatBoard(terms, "x")
+    await board.renew()
+    before = board.version
+    count = 3 * seats.SLICE
+    terms.book.open_flight(flight("a", {f"a{i}": f"n{i:04}" for i in range(count)}), ())
+    reading = asyncio.create_task(board.renew())
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.wait({reading})
+    await board.renew()
+    shown = {node.node_name: [each.pod_uid for each in node.seats] for node in board.everything()}
+    assert shown == truth(terms.book)
+    assert len(board.since(before) or ()) == count
