@@ -66,16 +66,21 @@ class SeatBoard:
         """
         async with self._lock:
             fresh: dict[str, watch_pb2.NodeSeats | None] = {}
-            while True:
-                if self._present().book is not self._book:
-                    self._begin()
-                    fresh.clear()
-                for node in sorted(self._dirty)[:SLICE]:
-                    self._dirty.discard(node)
-                    fresh[node] = self._read(node)
-                if not self._dirty:
-                    break
-                await asyncio.sleep(0)
+            try:
+                while True:
+                    if self._present().book is not self._book:
+                        self._begin()
+                        fresh.clear()
+                    for node in sorted(self._dirty)[:SLICE]:
+                        fresh[node] = self._read(node)
+                        self._dirty.discard(node)
+                    if not self._dirty:
+                        break
+                    await asyncio.sleep(0)
+            except BaseException:
+                # A caller that goes takes nothing along: the next one reads these again.
+                self._dirty.update(fresh)
+                raise
             self._show(fresh)
 
     def _begin(self) -> None:
