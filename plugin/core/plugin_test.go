@@ -162,7 +162,7 @@ func TestPodsOfNoGangCostNoCall(t *testing.T) {
 		t.Errorf("n2 has no seat: %v", status)
 	}
 	status = made.Filter(t.Context(), state, one, nodeInfo("n1"))
-	if status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), "held for g (short of cpu)") {
+	if status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), "held for 1 of other namespaces (short of cpu)") {
 		t.Errorf("n1: %v", status)
 	}
 	if extender.asked != 0 {
