@@ -31,6 +31,8 @@ LOOK_SECONDS = 0.5
 """How soon a watch notices that this replica has ceased to lead."""
 SLICE = 200
 """Nodes read without a pause."""
+SLICE_PODS = 2000
+"""Seats and pods on them that are read without a pause: booked room waits for a node's pods."""
 FORGOTTEN = 1024
 """Nodes without seats that are remembered for readers that are behind."""
 
@@ -66,16 +68,25 @@ class SeatBoard:
         """
         async with self._lock:
             fresh: dict[str, watch_pb2.NodeSeats | None] = {}
-            while True:
-                if self._present().book is not self._book:
-                    self._begin()
-                    fresh.clear()
-                for node in sorted(self._dirty)[:SLICE]:
-                    self._dirty.discard(node)
-                    fresh[node] = self._read(node)
-                if not self._dirty:
-                    break
-                await asyncio.sleep(0)
+            try:
+                while True:
+                    if self._present().book is not self._book:
+                        self._begin()
+                        fresh.clear()
+                    read = 0
+                    for node in sorted(self._dirty)[:SLICE]:
+                        fresh[node] = told = self._read(node)
+                        self._dirty.discard(node)
+                        read += 0 if told is None else _pods(told)
+                        if read >= SLICE_PODS:
+                            break
+                    if not self._dirty:
+                        break
+                    await asyncio.sleep(0)
+            except BaseException:
+                # A caller that goes takes nothing along: the next one reads these again.
+                self._dirty.update(fresh)
+                raise
             self._show(fresh)
 
     def _begin(self) -> None:
@@ -136,8 +147,8 @@ class SeatBoard:
                     priority=int32(hold.priority),
                     requests=amounts(hold.requests),
                     firm=(flight := book.get(hold.gang)) is not None and flight.firm,
-                    awaited=_leaving(claim.awaited) if claim is not None else (),
-                    asked=amounts(claim.asked) if claim is not None and claim.awaited else (),
+                    awaited=(awaited := _awaited(claim)),
+                    asked=amounts(claim.asked) if claim is not None and awaited else (),
                 )
                 for hold, claim in held
             ],
@@ -198,6 +209,19 @@ class SeatWatch:
             gang_keys=self._keys if full else (),
         )
         return message.SerializeToString()
+
+
+def _pods(told: watch_pb2.NodeSeats) -> int:
+    return len(told.seats) + len(told.leaving) + sum(len(seat.awaited) for seat in told.seats)
+
+
+def _awaited(claim: Claim | None) -> list[watch_pb2.LeavingPod]:
+    """Return those whom booked room waits for, with what they have of what it asks for."""
+    if claim is None:
+        return []
+    names = {name for name, _ in claim.asked}
+    has = ((uid, tuple(r for r in requests if r[0] in names)) for uid, requests in claim.awaited)
+    return _leaving((uid, requests) for uid, requests in has if requests)
 
 
 def _leaving(pods: Iterable[tuple[str, Requests]]) -> list[watch_pb2.LeavingPod]:

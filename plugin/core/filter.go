@@ -41,7 +41,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 		made.kept.Store(true)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "seats are held there, and the extender cannot be heard")
 	}
-	if why := noRoom(made.wants, made.priority, pod.UID, held, node); why != "" {
+	if why := noRoom(made.wants, made.priority, pod, held, node); why != "" {
 		made.kept.Store(true)
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
@@ -49,10 +49,10 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, no
 }
 
 // noRoom returns why a pod does not fit beside the seats of a node, "" when it does or none is in its way.
-func noRoom(wants fwk.Resource, priority int32, pod types.UID, held *mirror.Node, node fwk.NodeInfo) string {
+func noRoom(wants fwk.Resource, priority int32, pod *v1.Pod, held *mirror.Node, node fwk.NodeInfo) string {
 	var against []mirror.Seat
 	for _, seat := range held.Seats {
-		if seat.Pod != pod && (seat.Priority >= priority || seat.Firm) {
+		if seat.Pod != pod.UID && (seat.Priority >= priority || seat.Firm) {
 			against = append(against, seat)
 		}
 	}
@@ -83,7 +83,7 @@ func noRoom(wants fwk.Resource, priority int32, pod types.UID, held *mirror.Node
 	}
 	if short := short(wants, claims, node); short != "" {
 		slices.Sort(gangs)
-		return fmt.Sprintf("its room is held for %s (short of %s)", some(gangs), short)
+		return fmt.Sprintf("its room is held for %s (short of %s)", some(named(gangs, pod.Namespace)), short)
 	}
 	return ""
 }
@@ -118,6 +118,20 @@ func add(to, what mirror.Amounts, sign int64) {
 	for name, amount := range what {
 		to[name] += sign * amount
 	}
+}
+
+// named returns the gangs of one namespace, and how many others there are: those are not for its tenant
+// to read. A gang's text is dialect:namespace/name.
+func named(gangs []string, namespace string) []string {
+	own := slices.DeleteFunc(slices.Clone(gangs), func(gang string) bool {
+		_, rest, _ := strings.Cut(gang, ":")
+		of, _, _ := strings.Cut(rest, "/")
+		return of != namespace
+	})
+	if others := len(gangs) - len(own); others > 0 {
+		own = append(own, fmt.Sprintf("%d of other namespaces", others))
+	}
+	return own
 }
 
 // some returns a few names as text.

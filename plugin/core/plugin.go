@@ -5,6 +5,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -132,11 +133,35 @@ func (p *Plugin) seatsChanged(before, after *mirror.State) {
 	}
 }
 
-// freed says whether a node has fewer seats, or less room leaving, than before.
+// freed says whether a node has a seat less, one that keeps fewer pods away than before, or more room
+// leaving. Another seat may have come in the place of one, in the same message.
 func freed(before, after *mirror.State) bool {
 	for name, node := range before.Nodes {
 		now := after.Nodes[name]
-		if now == nil || len(now.Seats) < len(node.Seats) || len(now.Leaving) > len(node.Leaving) {
+		if now == node {
+			continue
+		}
+		if now == nil || len(now.Leaving) > len(node.Leaving) {
+			return true
+		}
+		for _, seat := range node.Seats {
+			index := slices.IndexFunc(now.Seats, func(each mirror.Seat) bool { return each.Pod == seat.Pod })
+			if index < 0 || eased(seat, now.Seats[index]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// eased says whether a seat keeps fewer pods away than it did.
+func eased(before, now mirror.Seat) bool {
+	if before.Firm && !now.Firm || now.Priority < before.Priority {
+		return true
+	}
+	asked := now.Claims(nil)
+	for name, amount := range before.Claims(nil) {
+		if asked[name] < amount {
 			return true
 		}
 	}

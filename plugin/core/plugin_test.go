@@ -162,7 +162,7 @@ func TestPodsOfNoGangCostNoCall(t *testing.T) {
 		t.Errorf("n2 has no seat: %v", status)
 	}
 	status = made.Filter(t.Context(), state, one, nodeInfo("n1"))
-	if status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), "held for g (short of cpu)") {
+	if status.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(status.Message(), "held for 1 of other namespaces (short of cpu)") {
 		t.Errorf("n1: %v", status)
 	}
 	if extender.asked != 0 {
@@ -373,5 +373,53 @@ func TestAnUnsafeProfileSchedulesNothing(t *testing.T) {
 	made.profile = func() error { return errors.New("unsafe") }
 	if _, status := made.PreFilter(t.Context(), framework.NewCycleState(), pod("p", 0, "1", nil), nil); !status.IsError() {
 		t.Error(status)
+	}
+}
+
+// What keeps a pod off a node is read by its owner, who may know nothing of other namespaces.
+func TestGangsOfOtherNamespacesAreNotNamed(t *testing.T) {
+	theirs, ours := held("n1", "u", 10, 2000, false), held("n1", "w", 10, 2000, false)
+	theirs.Seats[0].Gang, ours.Seats[0].Gang = "pod-group:secret/merger", "pod-group:default/ours"
+	theirs.Seats = append(theirs.Seats, ours.Seats...)
+	made, _ := plugin(mirror.View{State: seats(t, theirs), Fresh: true}, &verbs{}, Hold)
+	state, one := framework.NewCycleState(), pod("p", 0, "1", nil)
+	if _, status := made.PreFilter(t.Context(), state, one, nodes("n1")); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	why := made.Filter(t.Context(), state, one, nodeInfo("n1")).Message()
+	if strings.Contains(why, "secret") || strings.Contains(why, "merger") {
+		t.Errorf("its owner is told of a gang in another namespace: %s", why)
+	}
+	if !strings.Contains(why, "held for pod-group:default/ours, 1 of other namespaces (short of cpu)") {
+		t.Errorf("got %s", why)
+	}
+}
+
+func TestWhenPodsKeptOffAreTriedAgain(t *testing.T) {
+	big, small := held("n1", "u", 10, 3000, false), held("n1", "w", 10, 1000, false)
+	firm, shrunk := held("n1", "u", 10, 3000, true), held("n1", "u", 10, 1000, false)
+	waits := held("n1", "booked", 10, 1000, false)
+	waits.Seats[0].Asked = []*pb.ResourceAmount{{Name: "cpu", Amount: 4000}}
+	waits.Seats[0].Awaited = []*pb.LeavingPod{{PodUid: "old", Requests: []*pb.ResourceAmount{{Name: "cpu", Amount: 3000}}}}
+	less := held("n1", "booked", 10, 1000, false)
+	less.Seats[0].Asked = []*pb.ResourceAmount{{Name: "cpu", Amount: 2000}}
+	less.Seats[0].Awaited = waits.Seats[0].Awaited
+	for name, each := range map[string]struct {
+		before, after *pb.NodeSeats
+		freed         bool
+	}{
+		"nothing has changed":                 {big, big, false},
+		"the seat is given back":              {big, &pb.NodeSeats{NodeName: "n1"}, true},
+		"a smaller one in its place":          {big, small, true},
+		"a larger one in its place":           {small, big, true},
+		"the same seat asks for less":         {big, shrunk, true},
+		"the same seat asks for more":         {shrunk, big, false},
+		"it keeps the urgent off no longer":   {firm, big, true},
+		"it keeps the urgent off as well now": {big, firm, false},
+		"a booked start asks for less":        {waits, less, true},
+	} {
+		if got := freed(seats(t, each.before), seats(t, each.after)); got != each.freed {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

@@ -410,6 +410,19 @@ async def test_more_than_may_be_held_are_refused(rig: Rig) -> None:
     await asyncio.gather(first, return_exceptions=True)
 
 
+@pytest.mark.parametrize("rig", [FEW], indirect=True)
+async def test_who_is_the_last_to_come_is_not_held_and_so_never_one_too_many(rig: Rig) -> None:
+    """Nor is a member that is held already and asks again."""
+    seats = await seated(rig, 2)
+    first = bind(rig, "g-0", seats["g-0"])
+    await held(rig, 1)
+    again = bind(rig, "g-0", seats["g-0"])
+    assert "again" in await first
+    assert await bind(rig, "g-1", seats["g-1"]) == ""
+    assert await again == ""
+    assert await nodes_of(rig) == seats
+
+
 async def test_a_stale_cache_lets_no_member_through(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

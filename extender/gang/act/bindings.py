@@ -94,7 +94,9 @@ class Bindings:
             arrival = self.barrier.arrive(flight.id, pod.uid, node)
             self._open(flight)
             return await asyncio.shield(arrival.answer)
-        if self.barrier.count >= self._settings.max_held:
+        coming = flight.seats.keys() - self.barrier.held(flight.id).keys()
+        # Who is held already takes no other place, and the last to come is not held.
+        if self.barrier.count >= self._settings.max_held and pod.uid in coming and len(coming) > 1:
             self.barriers["full"] += 1
             return f"{self.barrier.count} binds are held already (bind.maxHeld)"
         arrival = self.barrier.arrive(flight.id, pod.uid, node)
