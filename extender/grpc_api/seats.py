@@ -216,12 +216,8 @@ def _pods(told: watch_pb2.NodeSeats) -> int:
 
 
 def _awaited(claim: Claim | None) -> list[watch_pb2.LeavingPod]:
-    """Return those whom booked room waits for, with what they have of what it asks for."""
-    if claim is None:
-        return []
-    names = {name for name, _ in claim.asked}
-    has = ((uid, tuple(r for r in requests if r[0] in names)) for uid, requests in claim.awaited)
-    return _leaving((uid, requests) for uid, requests in has if requests)
+    """Return those whom booked room waits for and counts on."""
+    return [] if claim is None else _leaving(each for each in claim.awaited if each[1])
 
 
 def _leaving(pods: Iterable[tuple[str, Requests]]) -> list[watch_pb2.LeavingPod]:

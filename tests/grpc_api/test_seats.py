@@ -10,12 +10,11 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from extender.gang.act.book import Book, Flight, State
-from extender.gang.act.booked_room import Claim
 from extender.groups.markers import gang_keys
 from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
-from extender.model.objects import GangKey, Pod, Requests
-from extender.model.plan import Hold, Plan, Seat
+from extender.model.objects import GangKey, Pod
+from extender.model.plan import Plan, Seat
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2, watch_pb2
 from extender.verbs.context import Context
@@ -127,39 +126,6 @@ async def test_most_urgent_seat_first() -> None:
         node = (await next_of(watching(callers))).nodes[0]
         assert [each.pod_uid for each in node.seats] == ["u2", "u1"]
         assert node.seats[0].priority == 2**31 - 1, "cut to what the field holds"
-
-
-async def test_booked_room_is_told_with_those_it_waits_for() -> None:
-    """Else who is quicker than the next message takes what one of them leaves."""
-    terms = Terms()
-    gang = GangKey("pod-group", "default", "big")
-    one, other = ("one", (("cpu", 3000),)), ("other", (("cpu", 1000), ("memory", 5)))
-
-    def book(*awaited: tuple[str, Requests], kept: int) -> None:
-        requests = (("cpu", kept),) if kept else ()
-        hold = Hold(gang=gang, priority=7, uid="booked", node="n1", requests=requests)
-        terms.book.book_room({"n1": (Claim(hold, None, (("cpu", 4000),), awaited),)})
-
-    async def told() -> watch_pb2.HeldSeat:
-        await board.renew()
-        (node,) = board.everything()
-        return node.seats[0]
-
-    board = SeatBoard(terms, "x")
-    book(other, one, kept=0)
-    seat = await told()
-    assert (seat.gang, seat.priority, seat.firm) == ("pod-group:default/big", 7, False)
-    assert not seat.requests
-    assert [(each.name, each.amount) for each in seat.asked] == [("cpu", 4000)]
-    assert [each.pod_uid for each in seat.awaited] == ["one", "other"]
-    told_of = [(each.name, each.amount) for each in seat.awaited[1].requests]
-    assert told_of == [("cpu", 1000)], "nothing that is not asked for"
-    book(other, kept=3000)
-    assert [each.pod_uid for each in (await told()).awaited] == ["other"]
-    book(kept=4000)
-    seat = await told()
-    assert (list(seat.awaited), list(seat.asked)) == ([], [])
-    assert [each.amount for each in seat.requests] == [4000]
 
 
 async def test_seats_are_firm_from_the_first_answer_on() -> None:
@@ -436,25 +402,3 @@ async def test_a_caller_that_goes_while_the_state_is_read_takes_nothing_from_the
     shown = {node.node_name: [each.pod_uid for each in node.seats] for node in board.everything()}
     assert shown == truth(terms.book)
     assert len(board.since(before) or ()) == count
-
-
-async def test_many_awaited_pods_are_read_in_small_pieces() -> None:
-    """Nodes of one seat are read many at a time; these have as many pods as a node can run."""
-    terms = Terms()
-    board = SeatBoard(terms, "x")
-    await board.renew()
-    gang, count, each = GangKey("pod-group", "default", "big"), seats.SLICE, 110
-
-    def claim(node: str) -> Claim:
-        hold = Hold(gang=gang, priority=7, uid=f"booked@{node}", node=node, requests=())
-        awaited = tuple((f"{node}-{i}", (("cpu", 10),)) for i in range(each))
-        return Claim(hold, None, (("cpu", 4000),), awaited)
-
-    terms.book.book_room({f"n{i}": (claim(f"n{i}"),) for i in range(count)})
-    reading = asyncio.create_task(board.renew())
-    turns = 0
-    while not reading.done():
-        await asyncio.sleep(0)
-        turns += 1
-    assert turns >= count * each // seats.SLICE_PODS
-    assert len(board.everything()) == count

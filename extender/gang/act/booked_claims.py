@@ -155,17 +155,14 @@ class BookedClaims:
     def _claims(
         self, name: str, booked: Iterable[Booking], there: tuple[Pod, ...]
     ) -> Iterator[Claim]:
-        for booking in booked:
-            if self._book.get(booking.gang) is not None:
-                continue  # its plan holds its seats
-            counted = tuple(
-                (pod.uid, pod.requests) for pod in pure.waited_for(booking, there, self._end)
-            )
+        # A gang with a plan has its seats from that.
+        waiting = [each for each in booked if self._book.get(each.gang) is None]
+        promised = {uid for uid, _ in self._book.leaving_on(name)}
+        for booking, amounts, counted in pure.claims(waiting, name, there, self._end, promised):
             if counted:
                 self._waits[booking.gang].add(name)
             else:
                 self._waits[booking.gang].discard(name)
-            amounts = pure.claim(booking, name, there, self._end)
             if amounts or counted:
                 asked = tuple(sorted(booking.asked.get(name, {}).items()))
                 yield Claim(pure.as_hold(booking, name, amounts), booking.start, asked, counted)

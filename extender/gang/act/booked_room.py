@@ -25,7 +25,7 @@ class Claim(Struct, frozen=True):
     asked: Requests
     """What its seats there ask for, all of it kept once nobody is awaited any more."""
     awaited: tuple[tuple[str, Requests], ...]
-    """(uid, requests) of the pods there whose room it counts on besides."""
+    """(uid, what of its room) of the pods there that it counts on besides."""
 
 
 class BookedRoom:

@@ -123,10 +123,9 @@ class Bookings:
     # -- what others ask ------------------------------------------------------------------
 
     def holds_against(self, gang: Gang, snapshot: Snapshot) -> Iterator[Hold]:
-        """Yield what a search for the gang has to leave to booked starts."""
-        for booking in self._booked:
-            if pure.kept_from(gang, booking):
-                yield from pure.holds_against(gang, booking, snapshot, self._end)
+        """Return what a search for the gang has to leave to booked starts."""
+        kept = [booking for booking in self._booked if pure.kept_from(gang, booking)]
+        return pure.holds_against(gang, kept, snapshot, self._end)
 
     def describe(self) -> list[dict[str, Any]]:
         """Return, for a person, who has a booked start, and who waits for one and why."""

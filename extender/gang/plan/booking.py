@@ -9,7 +9,7 @@ Pure: one snapshot in, amounts out. Times are wall clock seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from msgspec import Struct
@@ -196,16 +196,32 @@ def waited_for(
                 yield pod
 
 
-def claim(
-    booking: Booking, node: str, pods: Iterable[Pod], ends: Callable[[Pod], End | None]
-) -> Amounts:
-    """Return what the booking keeps of the node's free room now; only what is above nothing."""
-    wants = dict(booking.asked.get(node, {}))
-    for pod in waited_for(booking, pods, ends):
-        for name, amount in pod.requests:
-            if name in wants:
-                wants[name] -= amount
-    return {name: amount for name, amount in wants.items() if amount > 0}
+def claims(
+    bookings: Iterable[Booking],
+    node: str,
+    pods: Sequence[Pod],
+    ends: Callable[[Pod], End | None],
+    promised: Container[str],
+) -> Iterator[tuple[Booking, Amounts, tuple[tuple[str, Requests], ...]]]:
+    """Yield for each booking what it keeps of the node's free room now, only what is above
+    nothing, and whom it waits for there with what of their room it counts on.
+
+    No pod's room is counted on twice: the more urgent booking has it, then the older one; that of
+    ``promised`` pods (uids) is a plan's.
+    """
+    left: dict[str, Amounts] = {}
+    for booking in sorted(bookings, key=lambda each: (-each.priority, each.made, each.gang)):
+        wants = dict(booking.asked.get(node, {}))
+        awaited: list[tuple[str, Requests]] = []
+        for pod in waited_for(booking, pods, ends):
+            if pod.uid not in left:
+                left[pod.uid] = {} if pod.uid in promised else dict(pod.requests)
+            has = left[pod.uid]
+            counted = {name: min(wants.get(name, 0), amount) for name, amount in has.items()}
+            add(wants, counted.items(), -1)
+            add(has, counted.items(), -1)
+            awaited.append((pod.uid, tuple((name, n) for name, n in counted.items() if n > 0)))
+        yield booking, {name: n for name, n in wants.items() if n > 0}, tuple(awaited)
 
 
 def add(total: Amounts, requests: Iterable[tuple[str, int]], sign: int) -> None:
@@ -253,24 +269,23 @@ def may_pass(pod: Pod, start: float | None, now: float) -> bool:
 
 
 def holds_against(
-    gang: Gang, booking: Booking, snapshot: Snapshot, ends: Callable[[Pod], End | None]
-) -> list[Hold]:
-    """Return what a search for the gang has to leave to the booking, a hold a node.
+    gang: Gang, bookings: Sequence[Booking], snapshot: Snapshot, ends: Callable[[Pod], End | None]
+) -> Iterator[Hold]:
+    """Yield what a search for the gang has to leave to these bookings, a hold for each and node.
 
     Room of awaited pods that the gang could evict is no room of the gang's: it is taken off
     nothing.
     """
-    found: list[Hold] = []
-    for name in sorted(booking.nodes()):
+    for name in sorted({name for booking in bookings for name in booking.nodes()}):
         pods = [
             pod
             for pod in snapshot.bound.get(name, ())
             if pod.deleting or pod.priority >= gang.preemptor_priority
         ]
-        amounts = claim(booking, name, pods, ends)
-        if amounts:
-            found.append(as_hold(booking, name, amounts))
-    return found
+        there = [booking for booking in bookings if name in booking.nodes()]
+        for booking, amounts, _ in claims(there, name, pods, ends, ()):
+            if amounts:
+                yield as_hold(booking, name, amounts)
 
 
 def as_hold(booking: Booking, node: str, amounts: Mapping[str, int]) -> Hold:

@@ -231,8 +231,8 @@ type HeldSeat struct {
 	// Its gang is being seated, or its room is kept clear for that: it is held against pods of any
 	// priority.
 	Firm bool `protobuf:"varint,5,opt,name=firm,proto3" json:"firm,omitempty"`
-	// Pods that are there still and whose room this seat alone counts on: those that a booked start
-	// waits for. Nobody evicts them.
+	// Pods that are there still, with what of their room this seat alone counts on: those that a
+	// booked start waits for. Nobody evicts them for that.
 	Awaited []*LeavingPod `protobuf:"bytes,6,rep,name=awaited,proto3" json:"awaited,omitempty"`
 	// With awaited pods: what the seat asks for in all. What is kept for it is that, less what those
 	// of the awaited request who are on the node; requests is what that was when this was told.

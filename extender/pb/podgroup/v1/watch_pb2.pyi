@@ -155,8 +155,8 @@ class HeldSeat(_message.Message):
 
     @_builtins.property
     def awaited(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeavingPod]:
-        """Pods that are there still and whose room this seat alone counts on: those that a booked start
-        waits for. Nobody evicts them.
+        """Pods that are there still, with what of their room this seat alone counts on: those that a
+        booked start waits for. Nobody evicts them for that.
         """
 
     @_builtins.property
