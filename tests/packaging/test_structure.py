@@ -80,6 +80,55 @@ def test_inside_the_search_every_class_is_one_files() -> None:
     assert {name: files for name, files in found.items() if len(files) > 1} == {}
 
 
+CORE = PACKAGE / "search" / "core"
+GROWS = "assign|clear|insert|pop_back|push_back|resize|swap"
+
+
+def foreign_writes(source: str, parts: str) -> list[str]:
+    """Lines that change a field of one of these parts; ``parts``: names, joined by |."""
+    field = rf"self\.(?:{parts})(?:\.\w+)+(?:\[.*\])?"
+    changed = re.compile(
+        rf"\s*(?:{field}(?:\s*(?:[-+*/%|&^]|//|<<|>>)?=(?!=)|\.(?:{GROWS})\()"
+        rf"|(?:put|zero|never|plus|minus)\(&{field})"
+    )
+    return [line for line in source.splitlines() if changed.match(line)]
+
+
+def test_a_part_of_the_core_changes_no_field_of_another() -> None:
+    declared = "".join(path.read_text() for path in sorted(CORE.rglob("*.p[xy]*")))
+    classes = "|".join(sorted(set(re.findall(r"^cdef class (\w+)", declared, re.M))))
+    parts = "|".join(sorted(set(re.findall(rf"^    cdef (?:{classes}) (\w+)$", declared, re.M))))
+    assert len(parts.split("|")) > 15
+    written = {path.name: foreign_writes(path.read_text(), parts) for path in CORE.rglob("*.pyx")}
+    assert {name: lines for name, lines in written.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "        self.effort.work += 4 * n",
+        "        self.relations.dirty[self.touch_node[i]] = 1",
+        "        self.elimination.pick.rows.push_back(row)",
+        "            put(&self.incumbent.best_cost[0], cost, W)",
+    ],
+)
+def test_a_change_of_anothers_field_is_seen(line: str) -> None:
+    assert foreign_writes(line, "effort|elimination|incumbent|relations") == [line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "        if self.effort.work == 4:",
+        "        self.effort = effort",
+        "        self.weight[e] += self.relations.weight[e]",
+        "            put(bound, &self.incumbent.best_cost[0], W)",
+    ],
+)
+def test_what_reads_anothers_field_may(line: str) -> None:
+    assert foreign_writes(line, "effort|elimination|incumbent|relations") == []
+
+
 def walk() -> list[tuple[str, str]]:
     """(file, what to look for there) of the way of one call, in its order."""
     text = (ROOT / "docs" / "architecture.md").read_text()

@@ -1,5 +1,4 @@
 from extender.search.core.columns cimport Columns
-from extender.search.core.domain_limits cimport DomainLimits
 from extender.search.core.effort cimport Effort
 from extender.search.core.elimination cimport Elimination
 from extender.search.core.frontiers cimport Frontiers
@@ -18,13 +17,12 @@ cdef class Pricing:
     cdef Effort effort
     cdef Frontiers frontiers
     cdef Elimination elimination
-    cdef DomainLimits domains
     cdef Incumbent incumbent
     cdef Relaxation relaxation
     cdef Columns c
+
     cdef bint tune(self, i64* bound) noexcept nogil
     cdef bint share_out(self, i64* bound) noexcept nogil
-    cdef void set_sharing(self, bint on) noexcept nogil
     cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil
     cdef bint few_couplers(self) noexcept nogil
     cdef bint settle_exactly(self, i64* bound) noexcept nogil

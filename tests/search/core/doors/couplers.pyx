@@ -30,7 +30,8 @@ def eliminated(Columns columns, bytes inside, int demand):
     relations.relate(NULL)
     frontiers.lay_tables()
     effort.start(1 << 40, 0, None)
-    frontiers.demand = demand
+    frontiers.ask_for(demand)
+    elimination.start_knapsack(0)
     if not elimination.eliminate():
         raise RuntimeError("the time was up")
     groups = []
