@@ -25,6 +25,7 @@ MODULES = (
     "space",
     "levels",
     "relations",
+    "traced",
     "frontiers",
     "multi_class_bound",
     "packing",

@@ -16,6 +16,7 @@ from extender.search.core.relations cimport Relations
 from extender.search.core.relaxation cimport Relaxation
 from extender.search.core.restricted_master cimport RestrictedMaster
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 cdef class BranchAndBound:
@@ -23,6 +24,7 @@ cdef class BranchAndBound:
     cdef Levels levels
     cdef Relations relations
     cdef Effort effort
+    cdef Traced traced
     cdef Frontiers frontiers
     cdef Elimination elimination
     cdef DomainLimits domains

@@ -72,21 +72,24 @@ cdef class BranchAndBound:
         with nogil:
             self.relations.relate(NULL)
             self.incumbent.lay_incumbent()
-        self.frontiers = Frontiers(self.space, self.relations, self.effort)
-        self.elimination = Elimination(self.space, self.relations, self.effort, self.frontiers)
+        self.traced = Traced(self.space, self.relations)
+        self.frontiers = Frontiers(self.space, self.relations, self.effort, self.traced)
+        self.elimination = Elimination(
+            self.space, self.relations, self.effort, self.frontiers, self.traced,
+        )
         self.domains = DomainLimits(
             self.space, self.relations, self.effort, self.frontiers, self.elimination,
         )
         self.relaxation = Relaxation(
-            self.space, self.levels, self.relations, self.effort, self.frontiers,
+            self.space, self.levels, self.relations, self.effort, self.frontiers, self.traced,
             self.elimination, self.domains, self.incumbent,
         )
         self.pricing = Pricing(
-            self.space, self.levels, self.relations, self.effort, self.frontiers,
+            self.space, self.levels, self.relations, self.effort, self.frontiers, self.traced,
             self.elimination, self.incumbent, self.relaxation,
         )
         self.branching = Branching(
-            self.space, self.levels, self.relations, self.frontiers, self.domains,
+            self.space, self.levels, self.relations, self.frontiers, self.traced, self.domains,
             self.relaxation,
         )
         self.coupling = CouplingRows(self.space, self.levels, self.relations)
@@ -95,7 +98,7 @@ cdef class BranchAndBound:
             self.relaxation, self.coupling,
         )
         self.generation = ColumnGeneration(
-            self.space, self.levels, self.relations, self.effort, self.frontiers,
+            self.space, self.levels, self.relations, self.effort, self.frontiers, self.traced,
             self.elimination, self.relaxation, self.coupling, self.master,
         )
         self.lexicographic = Lexicographic(
@@ -106,6 +109,7 @@ cdef class BranchAndBound:
             self.space, self.levels, self.relations, self.effort, self.incumbent,
         )
         with nogil:
+            self.traced.lay()
             self.frontiers.lay_tables()
             self.relaxation.lay_relaxation()
 

@@ -7,6 +7,7 @@ from extender.search.core.levels cimport Levels
 from extender.search.core.relations cimport Relations
 from extender.search.core.relaxation cimport Relaxation
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 cdef enum Kind:
     NOTHING             # nothing can be decided: the branch stays open
@@ -27,6 +28,7 @@ cdef class Branching:
     cdef Levels levels
     cdef Relations relations
     cdef Frontiers frontiers
+    cdef Traced traced
     cdef DomainLimits domains
     cdef Relaxation relaxation
     cdef Columns c

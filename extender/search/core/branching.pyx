@@ -31,7 +31,7 @@ cdef class Branching:
     """Chooses the variable to branch on."""
 
     def __init__(
-        self, Space space, Levels levels, Relations relations, Frontiers frontiers,
+        self, Space space, Levels levels, Relations relations, Frontiers frontiers, Traced traced,
         DomainLimits domains, Relaxation relaxation,
     ):
         """The parts it works on."""
@@ -39,6 +39,7 @@ cdef class Branching:
         self.levels = levels
         self.relations = relations
         self.frontiers = frontiers
+        self.traced = traced
         self.domains = domains
         self.relaxation = relaxation
         self.c = space.c
@@ -68,10 +69,10 @@ cdef class Branching:
                 continue
             count = 0
             for i in range(self.relations.gang_first[g], self.relations.gang_first[g + 1]):
-                count += self.frontiers.chosen[self.relations.gang_unit[i]] != 0
+                count += self.traced.chosen[self.relations.gang_unit[i]] != 0
             if count > self.space.surplus[g] and not (
-                self.relations.gated[g] and self.frontiers.seen_one[self.space.U + g]
-                and not self.frontiers.seen_zero[self.space.U + g]
+                self.relations.gated[g] and self.traced.seen_one[self.space.U + g]
+                and not self.traced.seen_zero[self.space.U + g]
                 and not self.spanning_member(g)
             ):
                 if self.space.status[self.space.U + g] == OPEN:
@@ -118,12 +119,12 @@ cdef class Branching:
         """A coupler that was both chosen and kept, or chosen at a share of its cost."""
         cdef int g, u, i, score, best = -1, best_score = 0
         for u in range(self.space.U):
-            if self.space.status[u] == OPEN and self.relations.spans[u] and self.frontiers.seen_one[u]:
+            if self.space.status[u] == OPEN and self.relations.spans[u] and self.traced.seen_one[u]:
                 score = self.relations.touch_first[u + 1] - self.relations.touch_first[u]
                 if self.frontiers.sharing:
                     for i in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
-                        score += 2 * self.frontiers.taken[i]
-                if self.frontiers.seen_zero[u]:
+                        score += 2 * self.traced.taken[i]
+                if self.traced.seen_zero[u]:
                     score *= TORN
                 if score > best_score:
                     best = u
@@ -131,10 +132,10 @@ cdef class Branching:
         for g in range(self.space.G):
             if (
                 self.relations.gated[g] and self.space.status[self.space.U + g] == OPEN
-                and self.frontiers.seen_one[self.space.U + g]
+                and self.traced.seen_one[self.space.U + g]
             ):
                 score = self.relations.gang_first[g + 1] - self.relations.gang_first[g]
-                if self.frontiers.seen_zero[self.space.U + g]:
+                if self.traced.seen_zero[self.space.U + g]:
                     score *= TORN
                 if score > best_score:
                     best = self.space.U + g
@@ -161,7 +162,7 @@ cdef class Branching:
         cdef int u
         for u in range(self.space.U):
             if (
-                self.frontiers.chosen[u] and self.space.status[u] == OPEN and not self.frontiers.frozen[u]
+                self.traced.chosen[u] and self.space.status[u] == OPEN and not self.traced.frozen[u]
                 and self.relations.home[u] >= 0 and self.frontiers.rough[self.relations.home[u]]
             ):
                 return chosen(UNIT, u, IN)
@@ -172,7 +173,7 @@ cdef class Branching:
         cdef int i, u
         for i in range(self.relations.gang_first[g], self.relations.gang_first[g + 1]):
             u = self.relations.gang_unit[i]
-            if self.relations.spans[u] and self.frontiers.chosen[u]:
+            if self.relations.spans[u] and self.traced.chosen[u]:
                 return True
         return False
 
@@ -181,7 +182,7 @@ cdef class Branching:
         cdef int i, u, best = -1, W = self.relations.W
         for i in range(self.relations.budget_first[b], self.relations.budget_first[b + 1]):
             u = self.relations.budget_unit[i]
-            if self.space.status[u] == OPEN and not self.frontiers.frozen[u]:
+            if self.space.status[u] == OPEN and not self.traced.frozen[u]:
                 if best < 0 or order(&self.relations.eff[u * W], &self.relations.eff[best * W], W) < 0:
                     best = u
         return best
@@ -191,7 +192,7 @@ cdef class Branching:
         cdef int i, u, best = -1, W = self.relations.W
         for i in range(start, end):
             u = units[0][i]
-            if self.frontiers.chosen[u] and self.space.status[u] == OPEN and not self.frontiers.frozen[u]:
+            if self.traced.chosen[u] and self.space.status[u] == OPEN and not self.traced.frozen[u]:
                 if best < 0 or order(&self.relations.eff[u * W], &self.relations.eff[best * W], W) > 0:
                     best = u
         return best

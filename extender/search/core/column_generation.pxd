@@ -12,6 +12,7 @@ from extender.search.core.relations cimport Relations
 from extender.search.core.relaxation cimport Relaxation
 from extender.search.core.restricted_master cimport RestrictedMaster
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 cdef struct Asked:
     Outcome outcome          # as mckp_solve
@@ -24,6 +25,7 @@ cdef class ColumnGeneration:
     cdef Relations relations
     cdef Effort effort
     cdef Frontiers frontiers
+    cdef Traced traced
     cdef Elimination elimination
     cdef Relaxation relaxation
     cdef CouplingRows coupling

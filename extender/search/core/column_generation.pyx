@@ -27,8 +27,8 @@ cdef class ColumnGeneration:
 
     def __init__(
         self, Space space, Levels levels, Relations relations, Effort effort, Frontiers
-        frontiers, Elimination elimination, Relaxation relaxation, CouplingRows coupling,
-        RestrictedMaster master,
+        frontiers, Traced traced, Elimination elimination, Relaxation relaxation, CouplingRows
+        coupling, RestrictedMaster master,
     ):
         """The parts it works on."""
         self.space = space
@@ -36,6 +36,7 @@ cdef class ColumnGeneration:
         self.relations = relations
         self.effort = effort
         self.frontiers = frontiers
+        self.traced = traced
         self.elimination = elimination
         self.relaxation = relaxation
         self.coupling = coupling
@@ -202,7 +203,7 @@ cdef class ColumnGeneration:
         self.elimination.trace()
         into.resize(self.coupling.parts)
         for u in range(self.space.U):
-            if self.coupling.unit_part[u] >= 0 and (self.frontiers.chosen[u] or self.space.status[u] == IN):
+            if self.coupling.unit_part[u] >= 0 and (self.traced.chosen[u] or self.space.status[u] == IN):
                 into[0][self.coupling.unit_part[u]].push_back(u)
         self.effort.count(self.space.U + self.space.N)
 

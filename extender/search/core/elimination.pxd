@@ -6,6 +6,7 @@ from extender.search.core.mckp cimport Mckp, Outcome
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 cdef class Elimination:
@@ -13,6 +14,7 @@ cdef class Elimination:
     cdef Relations relations
     cdef Effort effort
     cdef Frontiers frontiers
+    cdef Traced traced
     # factors: scope, table, seats at most; the node it is of, -1
     cdef vector[vector[int]] f_scope
     cdef vector[vector[i64]] f_table

@@ -21,12 +21,15 @@ cdef enum:
 cdef class Elimination:
     """The couplers' elimination in one relaxation, and the way back from it."""
 
-    def __init__(self, Space space, Relations relations, Effort effort, Frontiers frontiers):
+    def __init__(
+        self, Space space, Relations relations, Effort effort, Frontiers frontiers, Traced traced,
+    ):
         """The parts it works on."""
         self.space = space
         self.relations = relations
         self.effort = effort
         self.frontiers = frontiers
+        self.traced = traced
         self.pick.clock = &effort.clock
 
     cdef void forget_groups(self) noexcept nogil:
@@ -55,9 +58,7 @@ cdef class Elimination:
         self.pick.most.push_back(most)
         self.pick.rows.push_back(rows)
 
-    cdef void set_rows(
-        self, const vector[int]* most, const vector[const i64*]* rows
-    ) noexcept nogil:
+    cdef void set_rows(self, const vector[int]* most, const vector[const i64*]* rows) noexcept nogil:
         """These groups in place of the knapsack's."""
         self.pick.most = most[0]
         self.pick.rows = rows[0]
@@ -162,8 +163,7 @@ cdef class Elimination:
         cdef int i, j, f, b, k, parts, W = self.relations.W
         cdef vector[vector[int]] buckets, scopes
         cdef vector[int] mine, joined
-        cdef vector[i64] most
-        cdef vector[i64] cost, share
+        cdef vector[i64] most, cost, share
         cdef i64 reach
         for i in range(<int>self.v_factors[v].size()):
             f = self.v_factors[v][i]
@@ -330,7 +330,7 @@ cdef class Elimination:
     cdef void trace(self) noexcept nogil:
         """From picks back to couplers and units: fills chosen, seen_one, seen_zero."""
         cdef int g, f, r, k, factors = <int>self.f_scope.size()
-        self.frontiers.forget_taken()
+        self.traced.forget()
         self.f_want.assign(factors, 0)
         self.f_bits.assign(factors, 0)
         for g in range(<int>self.pick.picks.size()):

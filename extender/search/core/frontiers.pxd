@@ -6,6 +6,7 @@ from extender.search.core.effort cimport Effort
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 cdef enum Item:
@@ -18,6 +19,7 @@ cdef class Frontiers:
     cdef Space space
     cdef Relations relations
     cdef Effort effort
+    cdef Traced traced
     cdef Columns c
     cdef i64 demand                              # seats missing
     cdef bint sharing                            # couplers are local, at parts of their price
@@ -27,10 +29,6 @@ cdef class Frontiers:
     cdef vector[char] rough                      # N: a coupler is local, or a cover inexact
     cdef vector[int] relaxed_uses                # V: nodes where the coupler is local
     cdef vector[vector[int]] relaxed_vars
-    cdef vector[char] chosen                     # U: traced
-    cdef vector[char] frozen                     # U: OPEN; OUT or IN for good, by reduced cost
-    cdef vector[char] seen_one, seen_zero        # V: values traced
-    cdef vector[char] taken                      # per touch: chosen there (sharing only)
     cdef vector[i64] scratch, workspace, asked, node_room, item_amounts, item_costs
     cdef vector[int] item_unit
 
@@ -55,9 +53,6 @@ cdef class Frontiers:
     cdef void lay_node(self, int n, Cover* cover) noexcept nogil
     cdef void lay(self, Cover* cover) noexcept nogil
     cdef void force(self, int n, int bits, i64* paid) noexcept nogil
-    cdef void forget_taken(self) noexcept nogil
     cdef void take_on_node(self, int n, int bits, int k) noexcept nogil
-    cdef void take_decided(self) noexcept nogil
     cdef void freeze_row(self, int n, int k) noexcept nogil
-    cdef void freeze(self, int u) noexcept nogil
     cdef void mark(self, int n, int u) noexcept nogil

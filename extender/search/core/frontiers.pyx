@@ -12,17 +12,18 @@ from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_spa
 from extender.search.core.packed_cost cimport (
     MOST_LIMBS, i64, is_never, never, order, plus, put, wide, zero,
 )
-from extender.search.core.states cimport COVER_PATIENCE, IN, OPEN, OUT, WEIGHT_BITS, WIDEST
+from extender.search.core.states cimport COVER_PATIENCE, OPEN, OUT, WEIGHT_BITS, WIDEST
 
 
 cdef class Frontiers:
-    """The frontiers of a region's nodes, and the units that a relaxed answer takes there."""
+    """The frontiers of a region's nodes, and the units that their rows stand for."""
 
-    def __init__(self, Space space, Relations relations, Effort effort):
+    def __init__(self, Space space, Relations relations, Effort effort, Traced traced):
         """The parts it works on."""
         self.space = space
         self.relations = relations
         self.effort = effort
+        self.traced = traced
         self.c = space.c
 
     cdef void lay_tables(self) noexcept nogil:
@@ -34,7 +35,6 @@ cdef class Frontiers:
         self.rough.assign(self.space.N, 0)
         self.most.assign(self.space.N, 0)
         self.relaxed_uses.assign(self.space.V, 0)
-        self.frozen.assign(self.space.U, OPEN)
         self.scratch.assign(MOST_LIMBS, 0)
 
     cdef void ask_for(self, i64 seats) noexcept nogil:
@@ -52,7 +52,7 @@ cdef class Frontiers:
     cdef bint usable(self, int u, int n) noexcept nogil:
         """An undecided unit, not of a gang that stays whole."""
         cdef int g
-        if self.space.status[u] != OPEN or self.frozen[u]:
+        if self.space.status[u] != OPEN or self.traced.frozen[u]:
             return False
         g = self.c.unit_gang[u]
         return not (g >= 0 and self.relations.gated[g] and self.space.status[self.space.U + g] == OUT)
@@ -336,26 +336,14 @@ cdef class Frontiers:
                         for r in range(self.space.R):
                             self.node_room[r] += self.c.releases[e * self.space.R + r]
 
-    cdef void forget_taken(self) noexcept nogil:
-        """No unit is traced, no coupler has a value."""
-        self.chosen.assign(self.space.U, 0)
-        self.seen_one.assign(self.space.V, 0)
-        self.seen_zero.assign(self.space.V, 0)
-        self.taken.assign(self.relations.touch_node.size(), 0)
-
     cdef void take_on_node(self, int n, int bits, int k) noexcept nogil:
-        """Mark in ``chosen`` what row k of the node's frontier stands for."""
+        """Trace what row k of the node's frontier stands for."""
         cdef int i, r, u, kfree, row, R = self.space.R, W = self.relations.W
         cdef Cover cover
         cdef i64 forced[6]
         cdef i64 bound[6]
         for i in range(<int>self.scope[n].size()):
-            if (bits >> i) & 1:
-                self.seen_one[self.scope[n][i]] = 1
-                if self.scope[n][i] < self.space.U:
-                    self.chosen[self.scope[n][i]] = 1
-            else:
-                self.seen_zero[self.scope[n][i]] = 1
+            self.traced.see(self.scope[n][i], (bits >> i) & 1)
         self.fill_room(n, bits, False)
         kfree = <int>(
             self.space.slots(n, &self.node_room[0], self.must_wait(n, bits, False))
@@ -386,33 +374,17 @@ cdef class Frontiers:
 
     cdef void mark(self, int n, int u) noexcept nogil:
         """Node n's row takes the unit."""
-        cdef int e
-        self.chosen[u] = 1
-        self.seen_one[u] = 1
         if self.sharing and self.relations.spans[u]:
-            e = self.relations.touch_first[u]
-            while self.relations.touch_node[e] != n:
-                e += 1
-            self.taken[e] = 1
-
-    cdef void take_decided(self) noexcept nogil:
-        """Add the decided and the frozen units to the traced ones."""
-        cdef int u
-        for u in range(self.space.U):
-            if self.space.status[u] == IN or self.frozen[u] == IN:
-                self.chosen[u] = 1
+            self.traced.take_share(u, n)
+        else:
+            self.traced.take(u)
 
     cdef void freeze_row(self, int n, int k) noexcept nogil:
         """Settle the node's undecided units for good: those of row k go, the others stay."""
         cdef int i
-        self.chosen.assign(self.space.U, 0)
+        self.traced.forget_units()
         self.take_on_node(n, 0, k)
         for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
-            self.freeze(self.relations.entry_unit[self.relations.node_entry[i]])
+            self.traced.freeze(self.relations.entry_unit[self.relations.node_entry[i]])
         for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
-            self.freeze(self.relations.lifted_unit[i])
-
-    cdef void freeze(self, int u) noexcept nogil:
-        """Settle an undecided unit for good, as it is traced."""
-        if not self.space.is_free[u] and self.space.status[u] == OPEN:
-            self.frozen[u] = IN if self.chosen[u] else OUT
+            self.traced.freeze(self.relations.lifted_unit[i])

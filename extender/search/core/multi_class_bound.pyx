@@ -23,6 +23,7 @@ from extender.search.core.packed_cost cimport (
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
 from extender.search.core.states cimport COVER_PATIENCE
+from extender.search.core.traced cimport Traced
 
 cdef enum:
     MOST_ROWS = 300           # per node
@@ -38,6 +39,7 @@ cdef class MultiClassBound:
     cdef Space space
     cdef Levels levels
     cdef Relations relations
+    cdef Traced traced
     cdef Frontiers frontiers
     cdef Effort effort
     cdef int C, S                      # classes, states
@@ -69,7 +71,8 @@ cdef class MultiClassBound:
         self.effort = Effort()
         self.levels = Levels(self.space)
         self.relations = Relations(self.space, self.levels)
-        self.frontiers = Frontiers(self.space, self.relations, self.effort)
+        self.traced = Traced(self.space, self.relations)
+        self.frontiers = Frontiers(self.space, self.relations, self.effort, self.traced)
         if self.space.settled_free or not self.space.possible:
             # That was about the largest member; the levels have to be sorted all the same.
             self.space.drop_dear_levels()
@@ -100,6 +103,7 @@ cdef class MultiClassBound:
         with nogil:
             self.seating_nodes(&gaining)
             self.relations.relate(&gaining)
+            self.traced.lay()
             self.frontiers.lay_tables()
             self.frontiers.share(True)
 

@@ -8,6 +8,7 @@ from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.relaxation cimport Relaxation
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 cdef class Pricing:
@@ -16,6 +17,7 @@ cdef class Pricing:
     cdef Relations relations
     cdef Effort effort
     cdef Frontiers frontiers
+    cdef Traced traced
     cdef Elimination elimination
     cdef Incumbent incumbent
     cdef Relaxation relaxation

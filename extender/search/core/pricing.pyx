@@ -34,7 +34,8 @@ cdef class Pricing:
 
     def __init__(
         self, Space space, Levels levels, Relations relations, Effort effort, Frontiers
-        frontiers, Elimination elimination, Incumbent incumbent, Relaxation relaxation,
+        frontiers, Traced traced, Elimination elimination, Incumbent incumbent, Relaxation
+        relaxation,
     ):
         """The parts it works on."""
         self.space = space
@@ -42,6 +43,7 @@ cdef class Pricing:
         self.relations = relations
         self.effort = effort
         self.frontiers = frontiers
+        self.traced = traced
         self.elimination = elimination
         self.incumbent = incumbent
         self.relaxation = relaxation
@@ -180,8 +182,8 @@ cdef class Pricing:
                 pace = (<i64>1 << WEIGHT_BITS) // 32
             some = False
             for u in range(self.space.U):
-                if self.space.status[u] == OPEN and self.relations.spans[u] and self.frontiers.seen_one[u]:
-                    if self.relations.shift_weight(u, &self.frontiers.taken, pace):
+                if self.space.status[u] == OPEN and self.relations.spans[u] and self.traced.seen_one[u]:
+                    if self.relations.shift_weight(u, &self.traced.taken, pace):
                         some = True
             if not some:
                 break

@@ -11,6 +11,7 @@ from extender.search.core.mckp cimport Outcome
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 cdef class Relaxation:
@@ -19,6 +20,7 @@ cdef class Relaxation:
     cdef Relations relations
     cdef Effort effort
     cdef Frontiers frontiers
+    cdef Traced traced
     cdef Elimination elimination
     cdef DomainLimits domains
     cdef Incumbent incumbent

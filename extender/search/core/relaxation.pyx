@@ -15,7 +15,8 @@ cdef class Relaxation:
 
     def __init__(
         self, Space space, Levels levels, Relations relations, Effort effort, Frontiers
-        frontiers, Elimination elimination, DomainLimits domains, Incumbent incumbent,
+        frontiers, Traced traced, Elimination elimination, DomainLimits domains, Incumbent
+        incumbent,
     ):
         """The parts it works on."""
         self.space = space
@@ -23,6 +24,7 @@ cdef class Relaxation:
         self.relations = relations
         self.effort = effort
         self.frontiers = frontiers
+        self.traced = traced
         self.elimination = elimination
         self.domains = domains
         self.incumbent = incumbent
@@ -125,9 +127,9 @@ cdef class Relaxation:
     cdef void offer(self) noexcept nogil:
         """The traced units, those decided and those frozen: an answer, if allowed."""
         cdef int u
-        cdef vector[char] mine = self.frontiers.chosen
+        cdef vector[char] mine = self.traced.chosen
         for u in range(self.space.U):
-            if self.space.status[u] == IN or self.frontiers.frozen[u] == IN:
+            if self.space.status[u] == IN or self.traced.frozen[u] == IN:
                 mine[u] = 1
         self.incumbent.keep_if_better(&mine)
 
@@ -144,13 +146,13 @@ cdef class Relaxation:
     cdef bint attained(self, Outcome outcome, const i64* value) noexcept nogil:
         """Whether the traced units are an answer at the relaxed cost: the branch is closed."""
         cdef i64 real[6]
-        self.frontiers.take_decided()
+        self.traced.take_decided()
         return (
-            self.incumbent.true_cost(&self.frontiers.chosen, real) and outcome == EXACT
+            self.incumbent.true_cost(&self.traced.chosen, real) and outcome == EXACT
             and order(real, value, self.relations.W) <= 0
             and (
                 not self.space.domain_limit.size()
-                or self.domains.in_domains(&self.frontiers.chosen)
+                or self.domains.in_domains(&self.traced.chosen)
             )
         )
 
@@ -168,9 +170,9 @@ cdef class Relaxation:
         used.assign(self.c.budgets, 0)
         if not self.c.budgets:
             return
-        self.frontiers.take_decided()
+        self.traced.take_decided()
         for u in range(self.space.U):
-            if self.frontiers.chosen[u]:
+            if self.traced.chosen[u]:
                 for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     used[0][self.c.use_budget[i]] += self.c.use_pods[i]
 
@@ -182,10 +184,10 @@ cdef class Relaxation:
         for b in range(self.c.budgets):
             if self.relations.budget_state[b] != IN and used[b] > self.space.allowed_pods[b]:
                 return True
-        self.frontiers.take_decided()
+        self.traced.take_decided()
         gone.assign(self.space.G, 0)
         for u in range(self.space.U):
-            if self.frontiers.chosen[u] and self.c.unit_gang[u] >= 0:
+            if self.traced.chosen[u] and self.c.unit_gang[u] >= 0:
                 gone[self.c.unit_gang[u]] += 1
         for g in range(self.space.G):
             if self.relations.loose[g] and not self.relations.gated[g] and gone[g] > self.space.surplus[g]:
