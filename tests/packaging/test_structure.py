@@ -50,9 +50,6 @@ MOST_LINES = 400
 LONGER = {
     "extender/gang/act/coordinator.py": "makes every part that acts and hands each what it needs",
     "extender/gang/act/flights.py": "one transaction from plan to end; a step knows the next",
-    "extender/search/core/branch_and_bound.pyx": "one search; its parts are files already",
-    "extender/search/core/column_generation.pyx": "one loop over one master problem",
-    "extender/search/several/mixed.py": "one bound over several classes, its ways tried in turn",
     "tests/chaos/faults.py": "every fault, beside the others that it is drawn with",
     "tests/chaos/runner.py": "one run from its start to its report",
     "tests/cli/test_check_unsafe.py": "a table: every unsafe installation and its finding",
@@ -114,6 +111,55 @@ def test_no_file_is_longer_than_one_idea_takes() -> None:
         if "pb" not in path.parts and len(path.read_text().splitlines()) > MOST_LINES
     }
     assert long == set(LONGER)
+
+
+CORE = PACKAGE / "search" / "core"
+GROWS = "assign|clear|insert|pop_back|push_back|resize|swap"
+
+
+def foreign_writes(source: str, parts: str) -> list[str]:
+    """Lines that change a field of one of these parts; ``parts``: names, joined by |."""
+    field = rf"self\.(?:{parts})(?:\.\w+)+(?:\[.*\])?"
+    changed = re.compile(
+        rf"\s*(?:{field}(?:\s*(?:[-+*/%|&^]|//|<<|>>)?=(?!=)|\.(?:{GROWS})\()"
+        rf"|(?:put|zero|never|plus|minus)\(&{field})"
+    )
+    return [line for line in source.splitlines() if changed.match(line)]
+
+
+def test_a_part_of_the_core_changes_no_field_of_another() -> None:
+    declared = "".join(path.read_text() for path in sorted(CORE.rglob("*.p[xy]*")))
+    classes = "|".join(sorted(set(re.findall(r"^cdef class (\w+)", declared, re.M))))
+    parts = "|".join(sorted(set(re.findall(rf"^    cdef (?:{classes}) (\w+)$", declared, re.M))))
+    assert len(parts.split("|")) > 15
+    written = {path.name: foreign_writes(path.read_text(), parts) for path in CORE.rglob("*.pyx")}
+    assert {name: lines for name, lines in written.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "        self.effort.work += 4 * n",
+        "        self.relations.dirty[self.touch_node[i]] = 1",
+        "        self.elimination.pick.rows.push_back(row)",
+        "            put(&self.incumbent.best_cost[0], cost, W)",
+    ],
+)
+def test_a_change_of_anothers_field_is_seen(line: str) -> None:
+    assert foreign_writes(line, "effort|elimination|incumbent|relations") == [line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "        if self.effort.work == 4:",
+        "        self.effort = effort",
+        "        self.weight[e] += self.relations.weight[e]",
+        "            put(bound, &self.incumbent.best_cost[0], W)",
+    ],
+)
+def test_what_reads_anothers_field_may(line: str) -> None:
+    assert foreign_writes(line, "effort|elimination|incumbent|relations") == []
 
 
 def walk() -> list[tuple[str, str]]:

@@ -15,6 +15,12 @@ cdef int STEPS = MOST_STEPS
 cdef i64 ENDLESS = MOST_SEATS
 cdef object MOST_ASKED = LARGEST + 1
 
+cdef enum:
+    # Whose pods on a node may be needed: the holders of a resource, its place, or
+    OF_ANY_ASKED = -1         # holders of anything that is asked for
+    OF_ANY = -2               # whoever holds anything
+    OF_NOTHING = -3           # nobody
+
 
 cdef inline bint cheaper(const Ratio& a, const Ratio& b) noexcept nogil:
     return <wide>a.of * <wide>b.per < <wide>b.of * <wide>a.per
@@ -154,15 +160,15 @@ cdef class Asked:
             if offer.steps[e].most > 0:
                 offer.opens = offer.steps[e].priority
                 break
-        k = -2  # everybody who holds anything
+        k = OF_ANY
         if self.C == 1 and not spared:
             k = self.enough_alone(offer)
-        if k == -3:
+        if k == OF_NOTHING:
             return
         for e in range(<int>self.entries.size()):
             for r in range(R):
                 if self.amounts[e * R + r] > 0 and (
-                    r == k or k == -2 or (k == -1 and self.requests[r] > 0)
+                    r == k or k == OF_ANY or (k == OF_ANY_ASKED and self.requests[r] > 0)
                 ):
                     offer.needed.push_back(self.entries[e])
                     for i in range(R):
@@ -177,8 +183,7 @@ cdef class Asked:
         offer.steps.push_back(step)
 
     cdef int enough_alone(self, Offer* offer) noexcept nogil:
-        """The resource whose holders alone may be needed; -1: holders of any that is
-        asked for; -3: nobody."""
+        """The resource whose holders alone may be needed, OF_ANY_ASKED or OF_NOTHING."""
         cdef int r, m, e, best, tried, holders
         cdef vector[int] count
         cdef vector[bint] seen
@@ -188,9 +193,9 @@ cdef class Asked:
         start = self.fits(offer.free.data(), &self.requests[0])
         most = self.fits(self.room.data(), &self.requests[0])
         if start == most:
-            return -3
+            return OF_NOTHING
         if most - start > STEPS:
-            return -1
+            return OF_ANY_ASKED
         count.assign(R, 0)
         for e in range(n):
             for r in range(R):
@@ -203,11 +208,11 @@ cdef class Asked:
                 if self.requests[r] > 0 and not seen[r] and (best < 0 or count[r] < count[best]):
                     best = r
             if best < 0 or count[best] == n:
-                return -1
+                return OF_ANY_ASKED
             seen[best] = True
             if self.covers(best, offer, start, most):
                 return best
-        return -1
+        return OF_ANY_ASKED
 
     cdef bint covers(self, int m, Offer* offer, i64 start, i64 most) noexcept nogil:
         """Whether those who hold ``m``, gone for any number of seats, free enough of the rest."""

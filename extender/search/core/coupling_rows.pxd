@@ -27,6 +27,8 @@ cdef class CouplingRows:
     cdef vector[int] part_of, unit_part          # N, V: the part, -1
     cdef vector[i64] root_room                   # N*R, and below N: as the decisions began
     cdef vector[int] root_slots, root_waiting
+    cdef vector[int] stamp                       # N: work space
+    cdef int stamps
 
     cdef bint lay_stages(self) noexcept nogil
     cdef void add_row(self, int gang, int allowed, int divide, bint firm) noexcept nogil
@@ -34,3 +36,5 @@ cdef class CouplingRows:
     cdef int pods_in(self, int u, int b) noexcept nogil
     cdef int root_of(self, vector[int]* above, int v) noexcept nogil
     cdef void lay_parts(self) noexcept nogil
+    cdef void settle(self, int t, int state) noexcept nogil
+    cdef i64 seats_with(self, vector[int]* units) noexcept nogil

@@ -177,6 +177,37 @@ cdef class CouplingRows:
                 g = self.c.unit_gang[u]
                 if g >= 0 and self.relations.gated[g]:
                     self.unit_part[self.space.U + g] = self.unit_part[u]
+        self.stamp.assign(self.space.N, -1)
+        self.stamps = 0
         self.root_slots = self.relations.base_slots
         self.root_room = self.space.avail
         self.root_waiting = self.space.waiting
+
+    cdef void settle(self, int t, int state) noexcept nogil:
+        """A gang with surplus: broken and paid for (IN), not to be broken (OUT), or OPEN."""
+        cdef int i, v = self.space.U + self.row_gang[t]
+        cdef int sign = 1 if state == IN else -1
+        if self.row_state[t] == IN or state == IN:
+            for i in range(self.owes_first[v], self.owes_first[v + 1]):
+                self.fixed[self.owes_stage[i]] += sign * self.owes[i]
+        self.row_state[t] = <char>state
+
+    cdef i64 seats_with(self, vector[int]* units) noexcept nogil:
+        """Seats that these units give, and their nodes did not have at the root."""
+        cdef int i, e, u, n
+        cdef i64 seats = 0
+        for i in range(<int>units.size()):
+            self.space.move(units[0][i], 1, &self.root_room, &self.root_waiting)
+        self.stamps += 1
+        for i in range(<int>units.size()):
+            u = units[0][i]
+            for e in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+                n = self.relations.touch_node[e]
+                if self.stamp[n] != self.stamps:
+                    self.stamp[n] = self.stamps
+                    seats += self.space.seats_on(
+                        n, &self.root_room, &self.root_waiting
+                    ) - self.root_slots[n]
+        for i in range(<int>units.size()):
+            self.space.move(units[0][i], -1, &self.root_room, &self.root_waiting)
+        return seats

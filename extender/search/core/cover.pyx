@@ -16,6 +16,10 @@ cdef enum:
     TAKEN = 1
     LEFT = 2          # LEFT + d: left out by the branch at depth d
 
+cdef enum:
+    COVERED = -1      # nothing is needed any more
+    TOO_FEW = -2      # the open units do not cover what is needed
+
 
 cdef i64 cover_space(int items, int resources, int w) noexcept nogil:
     """int64 words of work space that ``cover_lay`` needs."""
@@ -60,7 +64,7 @@ cdef void cover_solve(Cover* c, i64* bound) noexcept nogil:
     for r in range(c.resources):
         c.left[r] = c.need[r]
     r = measure(c, c.left)
-    if r == -2:
+    if r == TOO_FEW:
         never(bound, c.w)
         return
     put(bound, c.bound, c.w)
@@ -75,7 +79,7 @@ cdef void cover_solve(Cover* c, i64* bound) noexcept nogil:
 cdef int measure(Cover* c, const i64* left) noexcept nogil:
     """The needed resource that is dearest to meet with the open units; bound is its price.
 
-    -1 when nothing is needed (bound is zero), -2 when the open units are too few.
+    COVERED (bound is zero) or TOO_FEW where there is none.
     """
     cdef int i, r, best = -1, resources = c.resources, w = c.w
     cdef i64 count, amount
@@ -88,7 +92,7 @@ cdef int measure(Cover* c, const i64* left) noexcept nogil:
         if left[r] > 0:
             some = True
     if not some:
-        return -1
+        return COVERED
     for i in range(c.items):
         if c.state[i] == OPEN:
             for r in range(resources):
@@ -99,7 +103,7 @@ cdef int measure(Cover* c, const i64* left) noexcept nogil:
     c.work += c.items
     for r in range(resources):
         if left[r] > 0 and c.sums[r] < left[r]:
-            return -2
+            return TOO_FEW
     for r in range(resources):
         if left[r] <= 0:
             continue
@@ -112,7 +116,7 @@ cdef int measure(Cover* c, const i64* left) noexcept nogil:
                 plus(price, c.costs + i * w, w)
                 count -= 1
         if count > 0:
-            return -2
+            return TOO_FEW
         if best < 0 or order(price, c.bound, w) > 0:
             best = r
             put(c.bound, price, w)
@@ -172,9 +176,9 @@ cdef void descend(Cover* c) noexcept nogil:
         return
     c.patience -= 1
     r = measure(c, left)
-    if r == -2 or order_of_sum(paid, c.bound, c.best, w) >= 0:
+    if r == TOO_FEW or order_of_sum(paid, c.bound, c.best, w) >= 0:
         return
-    if r == -1:
+    if r == COVERED:
         put(c.best, paid, w)
         c.taken_count = 0
         for i in range(c.items):

@@ -9,9 +9,12 @@ until its couplers are decided.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.clock cimport late
 from extender.search.core.packed_cost cimport i64, is_never, never, order_of_sum, plus, put
 from extender.search.core.states cimport OPEN
+
+cdef enum:
+    BETWEEN = -1              # in several domains, or in none
+    UNSEEN = -2               # of which nothing is known yet
 
 
 cdef class DomainLimits:
@@ -40,13 +43,13 @@ cdef class DomainLimits:
 
     cdef bint between_domains(self, int v) noexcept nogil:
         """Whether the undecided coupler touches nodes of more than one domain."""
-        cdef int i, j, u, n, first = -2
+        cdef int i, j, u, n, first = UNSEEN
         if self.space.status[v] != OPEN:
             return False
         if v < self.space.U:
             for i in range(self.relations.touch_first[v], self.relations.touch_first[v + 1]):
                 n = self.relations.touch_node[i]
-                if first == -2:
+                if first == UNSEEN:
                     first = self.space.domain[n]
                 elif self.space.domain[n] != first:
                     return True
@@ -55,7 +58,7 @@ cdef class DomainLimits:
             u = self.relations.gang_unit[j]
             for i in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
                 n = self.relations.touch_node[i]
-                if first == -2:
+                if first == UNSEEN:
                     first = self.space.domain[n]
                 elif self.space.domain[n] != first:
                     return True
@@ -65,7 +68,7 @@ cdef class DomainLimits:
         """One group for every domain in place of the groups that lie in it."""
         cdef int g, f, r, i, z, n
         cdef vector[int] of_factor, left
-        of_factor.assign(self.elimination.f_scope.size(), -2)
+        of_factor.assign(self.elimination.f_scope.size(), UNSEEN)
         for f in range(<int>self.elimination.f_scope.size()):
             if self.elimination.f_leaf[f] >= 0:
                 of_factor[f] = self.space.domain[self.elimination.f_leaf[f]]
@@ -73,10 +76,10 @@ cdef class DomainLimits:
             for i in range(<int>self.elimination.r_inputs[r].size()):
                 z = of_factor[self.elimination.r_inputs[r][i]]
                 f = self.elimination.r_output[r]
-                if of_factor[f] == -2:
+                if of_factor[f] == UNSEEN:
                     of_factor[f] = z
                 elif of_factor[f] != z:
-                    of_factor[f] = -1
+                    of_factor[f] = BETWEEN
         left = self.space.domain_limit
         for n in range(self.space.N):
             if self.space.limit[n] and self.space.domain[n] >= 0:
@@ -88,8 +91,7 @@ cdef class DomainLimits:
         self.domain_group.assign(self.space.domain_limit.size(), vector[int]())
         self.domain_rows.assign(self.space.domain_limit.size(), vector[i64]())
         self.domain_choice.assign(self.space.domain_limit.size(), vector[int]())
-        self.elimination.pick.most.clear()
-        self.elimination.pick.rows.clear()
+        self.elimination.forget_rows()
         for g in range(<int>self.whole_most.size()):
             if self.elimination.group_node[g] >= 0:
                 z = self.space.domain[self.elimination.group_node[g]]
@@ -99,9 +101,8 @@ cdef class DomainLimits:
                 self.domain_group[z].push_back(g)
                 continue
             self.slot_group.push_back(g)
-            self.slot_domain.push_back(-1)
-            self.elimination.pick.most.push_back(self.whole_most[g])
-            self.elimination.pick.rows.push_back(self.whole_rows[g])
+            self.slot_domain.push_back(BETWEEN)
+            self.elimination.add_rows(self.whole_most[g], self.whole_rows[g])
         for z in range(<int>self.space.domain_limit.size()):
             if self.domain_group[z].size() and left[z] > 0:
                 self.merge_domain(z, left[z])
@@ -124,7 +125,7 @@ cdef class DomainLimits:
         for i in range(<int>self.domain_group[z].size()):
             g = self.domain_group[z][i]
             rows = self.whole_rows[g]
-            if late(&self.effort.clock):
+            if self.effort.late():
                 break  # ``relax`` sees it too
             for k in range(most + 1):
                 put(&then[k * W], &now[k * W], W)
@@ -140,15 +141,14 @@ cdef class DomainLimits:
                         plus(&then[k * W], rows + b * W, W)
                         best = b
                 self.domain_choice[z].push_back(best)
-                self.effort.work += min(k, self.whole_most[g])
+                self.effort.count(min(k, self.whole_most[g]))
             now.swap(then)
         while most > 0 and is_never(&now[most * W]):
             most -= 1
         self.domain_rows[z] = now
         self.slot_group.push_back(-1)
         self.slot_domain.push_back(z)
-        self.elimination.pick.most.push_back(most)
-        self.elimination.pick.rows.push_back(&self.domain_rows[z][0])
+        self.elimination.add_rows(most, &self.domain_rows[z][0])
 
     cdef void part_domains(self) noexcept nogil:
         """From the domains' picks back to those of their groups."""
@@ -166,6 +166,5 @@ cdef class DomainLimits:
                 g = self.domain_group[z][i]
                 picks[g] = self.domain_choice[z][<i64>i * width + k]
                 k -= picks[g]
-        self.elimination.pick.picks = picks
-        self.elimination.pick.most = self.whole_most
-        self.elimination.pick.rows = self.whole_rows
+        self.elimination.set_picks(&picks)
+        self.elimination.set_rows(&self.whole_most, &self.whole_rows)

@@ -18,6 +18,22 @@ cdef class Effort:
         self.halted = False
         start_clock(&self.clock, deadline, cancel)
 
+    cdef void count(self, i64 steps) noexcept nogil:
+        """So many elementary steps were taken."""
+        self.work += steps
+
+    cdef void count_branch(self) noexcept nogil:
+        """A relaxation is looked at."""
+        self.branches += 1
+
+    cdef void halt(self) noexcept nogil:
+        """A branch is left for want of time: so are all that follow."""
+        self.halted = True
+
+    cdef bint late(self) noexcept nogil:
+        """Whether the time is up, asked anew; ``clock.over`` keeps the last answer."""
+        return late(&self.clock)
+
     cdef bint out_of_time(self) noexcept nogil:
         """Whether the branches, the steps or the time are used up."""
         if self.branches >= self.branch_limit:

@@ -2,10 +2,11 @@ from libcpp.vector cimport vector
 
 from extender.search.core.effort cimport Effort
 from extender.search.core.frontiers cimport Frontiers
-from extender.search.core.mckp cimport Mckp
+from extender.search.core.mckp cimport Mckp, Outcome
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 cdef class Elimination:
@@ -13,6 +14,7 @@ cdef class Elimination:
     cdef Relations relations
     cdef Effort effort
     cdef Frontiers frontiers
+    cdef Traced traced
     # factors: scope, table, seats at most; the node it is of, -1
     cdef vector[vector[int]] f_scope
     cdef vector[vector[i64]] f_table
@@ -25,10 +27,17 @@ cdef class Elimination:
     # groups of the knapsack: the factor or the node behind each
     cdef vector[int] group_factor, group_node
     cdef vector[vector[int]] v_factors
-    cdef Mckp pick
+    cdef Mckp pick                               # the knapsack of what is left
     cdef bint was_split
 
     cdef void forget_groups(self) noexcept nogil
+    cdef void forget_rows(self) noexcept nogil
+    cdef void add_rows(self, int most, const i64* rows) noexcept nogil
+    cdef void set_rows(self, const vector[int]* most, const vector[const i64*]* rows) noexcept nogil
+    cdef void start_knapsack(self, i64 patience) noexcept nogil
+    cdef Outcome solve_knapsack(self, const i64* cutoff) noexcept nogil
+    cdef void settle_knapsack(self, const i64* cutoff, vector[int]* settled) noexcept nogil
+    cdef void set_picks(self, vector[int]* picks) noexcept nogil
     cdef bint eliminate(self) noexcept nogil
     cdef int width_of(self, int v) noexcept nogil
     cdef void eliminate_one(self, int v) noexcept nogil

@@ -10,7 +10,7 @@ knapsack picked to the units behind them.
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
-from extender.search.core.clock cimport late
+from extender.search.core.mckp cimport Outcome, mckp_settle, mckp_solve
 from extender.search.core.packed_cost cimport i64, is_never, never, order, order_of_sum, plus, put
 from extender.search.core.states cimport WIDEST
 
@@ -21,12 +21,15 @@ cdef enum:
 cdef class Elimination:
     """The couplers' elimination in one relaxation, and the way back from it."""
 
-    def __init__(self, Space space, Relations relations, Effort effort, Frontiers frontiers):
+    def __init__(
+        self, Space space, Relations relations, Effort effort, Frontiers frontiers, Traced traced,
+    ):
         """The parts it works on."""
         self.space = space
         self.relations = relations
         self.effort = effort
         self.frontiers = frontiers
+        self.traced = traced
         self.pick.clock = &effort.clock
 
     cdef void forget_groups(self) noexcept nogil:
@@ -42,9 +45,44 @@ cdef class Elimination:
         self.r_cost.clear()
         self.group_factor.clear()
         self.group_node.clear()
+        self.forget_rows()
+        self.pick.picks.clear()
+
+    cdef void forget_rows(self) noexcept nogil:
+        """The knapsack has no groups."""
         self.pick.most.clear()
         self.pick.rows.clear()
-        self.pick.picks.clear()
+
+    cdef void add_rows(self, int most, const i64* rows) noexcept nogil:
+        """One more group of the knapsack: its frontier, which outlives the relaxation."""
+        self.pick.most.push_back(most)
+        self.pick.rows.push_back(rows)
+
+    cdef void set_rows(self, const vector[int]* most, const vector[const i64*]* rows) noexcept nogil:
+        """These groups in place of the knapsack's."""
+        self.pick.most = most[0]
+        self.pick.rows = rows[0]
+
+    cdef void start_knapsack(self, i64 patience) noexcept nogil:
+        """A knapsack for the demand, without groups yet; ``patience``: states at most."""
+        self.pick.w = self.relations.W
+        self.pick.demand = self.frontiers.demand
+        self.pick.patience = patience
+        self.pick.work = 0
+
+    cdef Outcome solve_knapsack(self, const i64* cutoff) noexcept nogil:
+        """As mckp_solve; the work is counted."""
+        cdef Outcome outcome = mckp_solve(&self.pick, cutoff)
+        self.effort.count(self.pick.work)
+        return outcome
+
+    cdef void settle_knapsack(self, const i64* cutoff, vector[int]* settled) noexcept nogil:
+        """As mckp_settle."""
+        mckp_settle(&self.pick, cutoff, settled)
+
+    cdef void set_picks(self, vector[int]* picks) noexcept nogil:
+        """Seats of every group, in place of what the knapsack picked."""
+        self.pick.picks.swap(picks[0])
 
     cdef bint eliminate(self) noexcept nogil:
         """Step 4: fill pick's groups; records allow ``trace`` to go back. False: time is up."""
@@ -60,14 +98,13 @@ cdef class Elimination:
                 continue
             if self.relations.dirty[n]:
                 self.frontiers.build(n)
-                if late(&self.effort.clock):
+                if self.effort.late():
                     return False
             if self.frontiers.scope[n].size() == 0:
                 if self.frontiers.most[n] > 0:
                     self.group_factor.push_back(-1)
                     self.group_node.push_back(n)
-                    self.pick.most.push_back(self.frontiers.most[n])
-                    self.pick.rows.push_back(&self.frontiers.table[n][0])
+                    self.add_rows(self.frontiers.most[n], &self.frontiers.table[n][0])
                 continue
             f = <int>self.f_scope.size()
             self.f_scope.push_back(self.frontiers.scope[n])
@@ -96,16 +133,15 @@ cdef class Elimination:
             todo[best] = todo.back()
             todo.pop_back()
             self.eliminate_one(v)
-            if late(&self.effort.clock):
+            if self.effort.late():
                 return False
         for f in range(<int>self.f_scope.size()):
             if not self.f_dead[f] and self.f_scope[f].size() == 0 and self.f_most[f] > 0:
                 self.group_factor.push_back(f)
                 self.group_node.push_back(-1)
-                self.pick.most.push_back(self.f_most[f])
-                self.pick.rows.push_back(&self.f_table[f][0])
+                self.add_rows(self.f_most[f], &self.f_table[f][0])
         # A frontier that an earlier relaxation had to leave short is not dirty any more.
-        return not late(&self.effort.clock)
+        return not self.effort.late()
 
     cdef int width_of(self, int v) noexcept nogil:
         """How many couplers would share a table if v were eliminated now."""
@@ -127,8 +163,7 @@ cdef class Elimination:
         cdef int i, j, f, b, k, parts, W = self.relations.W
         cdef vector[vector[int]] buckets, scopes
         cdef vector[int] mine, joined
-        cdef vector[i64] most
-        cdef vector[i64] cost, share
+        cdef vector[i64] most, cost, share
         cdef i64 reach
         for i in range(<int>self.v_factors[v].size()):
             f = self.v_factors[v][i]
@@ -224,7 +259,7 @@ cdef class Elimination:
                 scope.push_back(joined[0][i])
         table.resize((<i64>1 << <int>scope.size()) * (most + 1) * W)
         for bits in range(1 << <int>scope.size()):
-            if late(&self.effort.clock):
+            if self.effort.late():
                 break  # eliminate sees it too, and uses none of this
             row = &table[<i64>bits * (most + 1) * W]
             for k in range(most + 1):
@@ -285,7 +320,7 @@ cdef class Elimination:
                     if order_of_sum(&into[0][a * W], rows + b * W, &next_[target * W], W) < 0:
                         put(&next_[target * W], &into[0][a * W], W)
                         plus(&next_[target * W], rows + b * W, W)
-            self.effort.work += <i64>(size + 1) * (self.f_most[f] + 1)
+            self.effort.count(<i64>(size + 1) * (self.f_most[f] + 1))
             for a in range(width - 1, -1, -1):
                 if order(&next_[(a + 1) * W], &next_[a * W], W) < 0:
                     put(&next_[a * W], &next_[(a + 1) * W], W)
@@ -295,10 +330,7 @@ cdef class Elimination:
     cdef void trace(self) noexcept nogil:
         """From picks back to couplers and units: fills chosen, seen_one, seen_zero."""
         cdef int g, f, r, k, factors = <int>self.f_scope.size()
-        self.frontiers.chosen.assign(self.space.U, 0)
-        self.frontiers.seen_one.assign(self.space.V, 0)
-        self.frontiers.seen_zero.assign(self.space.V, 0)
-        self.frontiers.taken.assign(self.relations.touch_node.size(), 0)
+        self.traced.forget()
         self.f_want.assign(factors, 0)
         self.f_bits.assign(factors, 0)
         for g in range(<int>self.pick.picks.size()):
@@ -308,7 +340,7 @@ cdef class Elimination:
             else:
                 self.f_want[self.group_factor[g]] = k
         for r in range(<int>self.r_var.size() - 1, -1, -1):
-            if late(&self.effort.clock):
+            if self.effort.late():
                 return  # the units found so far are no answer, which ``reduce`` sees
             self.trace_record(r)
         for f in range(factors):

@@ -6,12 +6,20 @@ from extender.search.core.effort cimport Effort
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
+
+
+cdef enum Item:
+    KEPT                # not to be had: the unit, its gang or its coupler's value says so
+    GONE                # through its coupler
+    SELECTABLE          # the node's frontier may choose it
 
 
 cdef class Frontiers:
     cdef Space space
     cdef Relations relations
     cdef Effort effort
+    cdef Traced traced
     cdef Columns c
     cdef i64 demand                              # seats missing
     cdef bint sharing                            # couplers are local, at parts of their price
@@ -21,27 +29,30 @@ cdef class Frontiers:
     cdef vector[char] rough                      # N: a coupler is local, or a cover inexact
     cdef vector[int] relaxed_uses                # V: nodes where the coupler is local
     cdef vector[vector[int]] relaxed_vars
-    cdef vector[char] chosen, frozen             # U: traced; 1 kept, 2 chosen for good
-    cdef vector[char] seen_one, seen_zero        # V: values traced
-    cdef vector[char] taken                      # per touch: chosen there (sharing only)
     cdef vector[i64] scratch, workspace, asked, node_room, item_amounts, item_costs
     cdef vector[int] item_unit
 
     cdef void lay_tables(self) noexcept nogil
+    cdef void ask_for(self, i64 seats) noexcept nogil
+    cdef void share(self, bint on) noexcept nogil
     cdef bint usable(self, int u, int n) noexcept nogil
     cdef int gate_of(self, int u) noexcept nogil
     cdef int coupler_of(self, int u) noexcept nogil
     cdef void build(self, int n) noexcept nogil
     cdef void add_to_scope(self, vector[int]* scope, int v) noexcept nogil
     cdef int value_of(self, int n, int v, int bits) noexcept nogil
-    cdef int item_state(self, int n, int u, int bits) noexcept nogil
+    cdef Item item_state(self, int n, int u, int bits) noexcept nogil
     cdef void fill_room(self, int n, int bits, bint everything) noexcept nogil
     cdef int must_wait(self, int n, int bits, bint everything) noexcept nogil
     cdef void collect(self, int n, int bits) noexcept nogil
     cdef bint blocks(self, int n, int u) noexcept nogil
     cdef void local_price(self, int n, int u, i64* into) noexcept nogil
     cdef void frontier(self, int n, int bits, int kmax, i64* rows) noexcept nogil
+    cdef void start_node(self, int n, vector[i64]* whole) noexcept nogil
+    cdef bint ask(self, const i64* amounts) noexcept nogil
+    cdef void lay_node(self, int n, Cover* cover) noexcept nogil
     cdef void lay(self, Cover* cover) noexcept nogil
     cdef void force(self, int n, int bits, i64* paid) noexcept nogil
     cdef void take_on_node(self, int n, int bits, int k) noexcept nogil
+    cdef void freeze_row(self, int n, int k) noexcept nogil
     cdef void mark(self, int n, int u) noexcept nogil

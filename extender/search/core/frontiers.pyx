@@ -8,25 +8,22 @@ that break with their first pod); the node's own units are covered by cover.pyx.
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
-from extender.search.core.clock cimport late
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
 from extender.search.core.packed_cost cimport (
     MOST_LIMBS, i64, is_never, never, order, plus, put, wide, zero,
 )
-from extender.search.core.states cimport OPEN, OUT, WEIGHT_BITS, WIDEST
-
-cdef enum:
-    COVER_PATIENCE = 3000     # branches per node frontier entry
+from extender.search.core.states cimport COVER_PATIENCE, OPEN, OUT, WEIGHT_BITS, WIDEST
 
 
 cdef class Frontiers:
-    """The frontiers of a region's nodes, and the units that a relaxed answer takes there."""
+    """The frontiers of a region's nodes, and the units that their rows stand for."""
 
-    def __init__(self, Space space, Relations relations, Effort effort):
+    def __init__(self, Space space, Relations relations, Effort effort, Traced traced):
         """The parts it works on."""
         self.space = space
         self.relations = relations
         self.effort = effort
+        self.traced = traced
         self.c = space.c
 
     cdef void lay_tables(self) noexcept nogil:
@@ -38,13 +35,24 @@ cdef class Frontiers:
         self.rough.assign(self.space.N, 0)
         self.most.assign(self.space.N, 0)
         self.relaxed_uses.assign(self.space.V, 0)
-        self.frozen.assign(self.space.U, 0)
         self.scratch.assign(MOST_LIMBS, 0)
+
+    cdef void ask_for(self, i64 seats) noexcept nogil:
+        """Seats missing under the decisions of a branch: frontiers reach no further."""
+        self.demand = seats
+
+    cdef void share(self, bint on) noexcept nogil:
+        """Couplers are local from now on, at parts of their price; or are tables' again."""
+        cdef int n
+        self.sharing = on
+        for n in range(self.space.N):
+            if self.relations.active[n] and (self.rough[n] or self.scope[n].size()):
+                self.relations.soil_node(n)
 
     cdef bint usable(self, int u, int n) noexcept nogil:
         """An undecided unit, not of a gang that stays whole."""
         cdef int g
-        if self.space.status[u] != OPEN or self.frozen[u]:
+        if self.space.status[u] != OPEN or self.traced.frozen[u]:
             return False
         g = self.c.unit_gang[u]
         return not (g >= 0 and self.relations.gated[g] and self.space.status[self.space.U + g] == OUT)
@@ -76,7 +84,7 @@ cdef class Frontiers:
         self.relaxed_vars[n].clear()
         scope.clear()
         self.rough[n] = 0
-        self.relations.dirty[n] = 0
+        self.relations.clean(n)
         for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
             u = self.relations.entry_unit[self.relations.node_entry[i]]
             if self.usable(u, n):
@@ -129,46 +137,49 @@ cdef class Frontiers:
                 return (bits >> i) & 1
         return -1
 
-    cdef int item_state(self, int n, int u, int bits) noexcept nogil:
-        """0: not to be had; 1: gone already through its coupler; 2: may be chosen here."""
+    cdef Item item_state(self, int n, int u, int bits) noexcept nogil:
+        """What the couplers' values leave of the unit on node n."""
         cdef int value, gate
         if not self.usable(u, n):
-            return 0
+            return KEPT
         if self.relations.spans[u]:
             value = self.value_of(n, u, bits)
-            return 2 if value < 0 else value
+            if value < 0:
+                return SELECTABLE
+            return GONE if value else KEPT
         gate = self.gate_of(u)
         if gate >= 0 and self.value_of(n, gate, bits) == 0:
-            return 0
-        return 2
+            return KEPT
+        return SELECTABLE
 
     cdef void fill_room(self, int n, int bits, bint everything) noexcept nogil:
         """node_room: amounts on n with the couplers' units (or everything usable) gone."""
-        cdef int i, r, e, u, state
+        cdef int i, r, e, u
+        cdef Item state
         for r in range(self.space.R):
             self.node_room[r] = self.space.avail[n * self.space.R + r]
         for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
             e = self.relations.node_entry[i]
             u = self.relations.entry_unit[e]
             state = self.item_state(n, u, bits)
-            if state == 1 or (everything and state == 2):
+            if state == GONE or (everything and state == SELECTABLE):
                 for r in range(self.space.R):
                     self.node_room[r] += self.c.releases[e * self.space.R + r]
 
     cdef int must_wait(self, int n, int bits, bint everything) noexcept nogil:
         """Blockers of node n that stand in the way even so."""
-        cdef int i, state, waiting = self.space.waiting[n]
+        cdef int i, waiting = self.space.waiting[n]
+        cdef Item state
         for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
             state = self.item_state(n, self.relations.lifted_unit[i], bits)
-            if state == 1 or (everything and state == 2):
+            if state == GONE or (everything and state == SELECTABLE):
                 waiting -= 1
         return waiting
 
     cdef void collect(self, int n, int bits) noexcept nogil:
         """item_*: the units that may be chosen on n under these bits, cost ascending.
 
-        Blockers come first in item_unit's tail (see ``frontier``): they are not
-        a choice once a seat is wanted.
+        Blockers are not among them: once a seat is wanted they must go (``force``).
         """
         cdef int i, j, e, u, r, W = self.relations.W, R = self.space.R, count
         cdef vector[int] entries
@@ -176,7 +187,7 @@ cdef class Frontiers:
         for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
             e = self.relations.node_entry[i]
             u = self.relations.entry_unit[e]
-            if self.item_state(n, u, bits) == 2 and not self.blocks(n, u):
+            if self.item_state(n, u, bits) == SELECTABLE and not self.blocks(n, u):
                 entries.push_back(e)
         count = <int>entries.size()
         self.item_costs.resize(count * W + 1)
@@ -198,6 +209,7 @@ cdef class Frontiers:
             self.item_unit[i] = self.relations.entry_unit[e]
 
     cdef bint blocks(self, int n, int u) noexcept nogil:
+        """Whether the unit is a blocker of node n."""
         cdef int i
         for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
             if self.relations.lifted_unit[i] == u:
@@ -251,7 +263,7 @@ cdef class Frontiers:
         self.force(n, bits, forced)
         self.lay(&cover)
         for k in range(kfree + 1, kmax + 1):
-            if late(&self.effort.clock):
+            if self.effort.late():
                 break  # whoever asked for the frontier sees it too, and does without
             for r in range(R):
                 self.asked[r] = (
@@ -267,10 +279,36 @@ cdef class Frontiers:
             else:
                 put(rows + k * W, cover.best, W)
             plus(rows + k * W, forced, W)
-        self.effort.work += cover.work * 4 + count * R
+        self.effort.count(cover.work * 4 + count * R)
         for k in range(kmax - 1, 0, -1):
             if order(rows + (k + 1) * W, rows + k * W, W) < 0:
                 put(rows + k * W, rows + (k + 1) * W, W)
+
+    cdef void start_node(self, int n, vector[i64]* whole) noexcept nogil:
+        """Make node n's room ready for ``ask``.
+
+        ``whole``, unless NULL, gets the room with everything usable gone.
+        """
+        self.node_room.resize(self.space.R + 1)
+        self.asked.resize(self.space.R + 1)
+        if whole != NULL:
+            self.fill_room(n, 0, True)
+            whole[0] = self.node_room
+        self.fill_room(n, 0, False)
+
+    cdef bint ask(self, const i64* amounts) noexcept nogil:
+        """Ask the node for these amounts (R); whether it lacks any without a choice."""
+        cdef int r
+        cdef bint lacking = False
+        for r in range(self.space.R):
+            self.asked[r] = amounts[r] - self.node_room[r] if amounts[r] else 0
+            lacking = lacking or self.asked[r] > 0
+        return lacking
+
+    cdef void lay_node(self, int n, Cover* cover) noexcept nogil:
+        """Make the knapsack of node n's own units ready, every coupler local."""
+        self.collect(n, 0)
+        self.lay(cover)
 
     cdef void lay(self, Cover* cover) noexcept nogil:
         """Make the knapsack of the collected items ready; ``asked`` is what it must cover."""
@@ -290,7 +328,7 @@ cdef class Frontiers:
         zero(paid, self.relations.W)
         for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
             u = self.relations.lifted_unit[i]
-            if self.item_state(n, u, bits) == 2:
+            if self.item_state(n, u, bits) == SELECTABLE:
                 self.local_price(n, u, &self.scratch[0])
                 plus(paid, &self.scratch[0], self.relations.W)
                 for e in range(self.c.unit_first[u], self.c.unit_first[u + 1]):
@@ -299,18 +337,13 @@ cdef class Frontiers:
                             self.node_room[r] += self.c.releases[e * self.space.R + r]
 
     cdef void take_on_node(self, int n, int bits, int k) noexcept nogil:
-        """Mark in ``chosen`` what row k of the node's frontier stands for."""
+        """Trace what row k of the node's frontier stands for."""
         cdef int i, r, u, kfree, row, R = self.space.R, W = self.relations.W
         cdef Cover cover
         cdef i64 forced[6]
         cdef i64 bound[6]
         for i in range(<int>self.scope[n].size()):
-            if (bits >> i) & 1:
-                self.seen_one[self.scope[n][i]] = 1
-                if self.scope[n][i] < self.space.U:
-                    self.chosen[self.scope[n][i]] = 1
-            else:
-                self.seen_zero[self.scope[n][i]] = 1
+            self.traced.see(self.scope[n][i], (bits >> i) & 1)
         self.fill_room(n, bits, False)
         kfree = <int>(
             self.space.slots(n, &self.node_room[0], self.must_wait(n, bits, False))
@@ -322,7 +355,7 @@ cdef class Frontiers:
         self.force(n, bits, forced)
         for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
             u = self.relations.lifted_unit[i]
-            if self.item_state(n, u, bits) == 2:
+            if self.item_state(n, u, bits) == SELECTABLE:
                 self.mark(n, u)
         self.lay(&cover)
         # A later row may be cheaper than this one: its units serve as well.
@@ -341,11 +374,17 @@ cdef class Frontiers:
 
     cdef void mark(self, int n, int u) noexcept nogil:
         """Node n's row takes the unit."""
-        cdef int e
-        self.chosen[u] = 1
-        self.seen_one[u] = 1
         if self.sharing and self.relations.spans[u]:
-            e = self.relations.touch_first[u]
-            while self.relations.touch_node[e] != n:
-                e += 1
-            self.taken[e] = 1
+            self.traced.take_share(u, n)
+        else:
+            self.traced.take(u)
+
+    cdef void freeze_row(self, int n, int k) noexcept nogil:
+        """Settle the node's undecided units for good: those of row k go, the others stay."""
+        cdef int i
+        self.traced.forget_units()
+        self.take_on_node(n, 0, k)
+        for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
+            self.traced.freeze(self.relations.entry_unit[self.relations.node_entry[i]])
+        for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
+            self.traced.freeze(self.relations.lifted_unit[i])

@@ -27,9 +27,20 @@ cdef class Incumbent:
         self.open_bound.assign(self.levels.full, 0)
         self.have_best = False
 
-    cdef void true_cost(self, vector[char]* chosen, i64* into, bint* allowed) noexcept nogil:
-        """Cost of the set by definition; allowed False when a hard budget is exceeded."""
+    def begin(self, cutoff):
+        """A search begins; ``cutoff``: limbs of a cost to undercut, or None."""
+        cdef int i
+        self.unproved = False
+        if cutoff is not None:
+            for i in range(self.levels.full):
+                self.best_cost[i] = cutoff[i]
+            self.have_best = True
+        self.best.clear()
+
+    cdef bint true_cost(self, vector[char]* chosen, i64* into) noexcept nogil:
+        """Cost of the set by definition; False when it is not allowed (a hard budget)."""
         cdef int u, g, b, i, W = self.levels.full
+        cdef bint allowed = True
         cdef vector[int] gone, used
         gone.assign(self.space.G, 0)
         used.assign(self.c.budgets, 0)
@@ -41,18 +52,18 @@ cdef class Incumbent:
                     gone[self.c.unit_gang[u]] += 1
                 for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     used[self.c.use_budget[i]] += self.c.use_pods[i]
-        allowed[0] = True
         for g in range(self.space.G):
             if gone[g] > self.space.surplus[g]:
                 plus(into, &self.relations.broken[g * W], W)
                 if self.space.unbreakable[g]:
-                    allowed[0] = False
+                    allowed = False
         for b in range(self.c.budgets):
             if used[b] > self.space.allowed_pods[b]:
                 if self.space.firm[b]:
-                    allowed[0] = False
+                    allowed = False
                 else:
                     self.levels.pay(into, self.c.budget_level[b], used[b] - self.space.allowed_pods[b])
+        return allowed
 
     cdef bint reduce(self, vector[char]* chosen) noexcept nogil:
         """Put back, dearest first, what is not needed; False when the gang does not fit."""
@@ -144,16 +155,38 @@ cdef class Incumbent:
             width *= 2
 
     cdef void keep_if_better(self, vector[char]* mine) noexcept nogil:
-        cdef bint allowed
-        cdef i64 scratch[6]
-        if not self.reduce(mine):
-            return
-        self.true_cost(mine, &scratch[0], &allowed)
-        if allowed and (
-            not self.have_best or order(&scratch[0], &self.best_cost[0], self.levels.full) < 0
+        """Offer a set of units, which loses what is not needed."""
+        cdef i64 cost[6]
+        if self.reduce(mine) and self.true_cost(mine, cost) and (
+            not self.have_best or order(cost, &self.best_cost[0], self.levels.full) < 0
         ):
-            put(&self.best_cost[0], &scratch[0], self.levels.full)
-            self.best = mine[0]
+            self.keep(mine, cost)
+
+    cdef void keep(self, vector[char]* units, const i64* cost) noexcept nogil:
+        """A better answer, with nothing needless in it, and its true cost."""
+        put(&self.best_cost[0], cost, self.levels.full)
+        self.best = units[0]
+        self.have_best = True
+
+    cdef bint cuts_off(self, const i64* bound) noexcept nogil:
+        """Whether nothing at or above this bound is better than what is known."""
+        return self.have_best and order(bound, &self.best_cost[0], self.levels.full) >= 0
+
+    cdef void set_aside(self) noexcept nogil:
+        """Search as if nothing were known yet; ``take_better`` has to follow."""
+        self.have_other = self.have_best
+        self.other_best = self.best
+        self.other_cost = self.best_cost
+        self.have_best = False
+
+    cdef void take_better(self) noexcept nogil:
+        """Keep the better one of the answer set aside and the one found since."""
+        if self.have_other and not (
+            self.have_best
+            and order(&self.best_cost[0], &self.other_cost[0], self.levels.full) < 0
+        ):
+            self.best = self.other_best
+            self.best_cost = self.other_cost
             self.have_best = True
 
     cdef void leave_open(self, const i64* bound) noexcept nogil:
@@ -161,3 +194,7 @@ cdef class Incumbent:
         if not self.unproved or order(bound, &self.open_bound[0], self.levels.full) < 0:
             put(&self.open_bound[0], bound, self.levels.full)
         self.unproved = True
+
+    cdef void forget_open(self) noexcept nogil:
+        """What was left open is looked at after all."""
+        self.unproved = False

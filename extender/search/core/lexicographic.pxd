@@ -10,6 +10,7 @@ from extender.search.core.levels cimport Levels
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.relaxation cimport Relaxation
+from extender.search.core.restricted_master cimport Measured, RestrictedMaster
 from extender.search.core.space cimport Space
 
 cdef enum Verdict:
@@ -28,22 +29,21 @@ cdef class Lexicographic:
     cdef Incumbent incumbent
     cdef Relaxation relaxation
     cdef CouplingRows coupling
-    cdef ColumnGeneration program
+    cdef RestrictedMaster master
+    cdef ColumnGeneration generation
     cdef Columns c
     cdef vector[double] share                    # U: how much of it the program takes
     cdef bint complete                           # rows hold every stage but the last
     cdef bint stalled                            # a branch could not be taken apart
 
     cdef bint staged(self, const i64* bound) noexcept nogil
-    cdef void soil_all(self) noexcept nogil
     cdef i64 field(self, i64* rest, int level) noexcept nogil
     cdef void clear_floor(self, vector[i64]* floor, int stage) noexcept nogil
-    cdef double held_at(self, int stage, i64 amount) noexcept nogil
     cdef bint beaten(self, vector[i64]* floor, int stage) noexcept nogil
     cdef void leave_stages(self, vector[i64]* floor) noexcept nogil
     cdef Verdict climb(self, int stage, vector[i64]* floor) noexcept nogil
     cdef Verdict solve_stages(self, vector[i64]* floor, bint fresh) noexcept nogil
-    cdef void shares(self) noexcept nogil
+    cdef bint at_floor(self, Measured found, int stage, const vector[i64]* floor) noexcept nogil
     cdef void offer_shares(self) noexcept nogil
     cdef int divided_unit(self) noexcept nogil
     cdef int broken_row(self) noexcept nogil

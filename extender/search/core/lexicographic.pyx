@@ -9,7 +9,8 @@ are decided one after the other (branch and price).
 
 from libcpp.vector cimport vector
 
-from extender.search.core.mckp cimport IMPOSSIBLE, LATE, Outcome
+from extender.search.core.column_generation cimport Asked
+from extender.search.core.mckp cimport IMPOSSIBLE, LATE
 from extender.search.core.packed_cost cimport i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT
 
@@ -28,7 +29,7 @@ cdef class Lexicographic:
     def __init__(
         self, Space space, Levels levels, Relations relations, Effort effort, Elimination
         elimination, Incumbent incumbent, Relaxation relaxation, CouplingRows coupling,
-        ColumnGeneration program,
+        RestrictedMaster master, ColumnGeneration generation,
     ):
         """The parts it works on."""
         self.space = space
@@ -39,42 +40,29 @@ cdef class Lexicographic:
         self.incumbent = incumbent
         self.relaxation = relaxation
         self.coupling = coupling
-        self.program = program
+        self.master = master
+        self.generation = generation
         self.c = space.c
 
     cdef bint staged(self, const i64* bound) noexcept nogil:
         """Close the region or leave it open with its bound; False: nothing is tied, too much
         is, or a branch has an answer as good as its bound in the program only."""
-        cdef vector[i64] eff, crack, floor
-        cdef int n, t, W = self.relations.W
+        cdef vector[i64] floor
+        cdef int t
         cdef i64 rest[6]
         if not self.coupling.lay_stages():
             return False
-        self.program.lay_program()
-        eff = self.relations.eff
-        crack = self.relations.crack
-        put(rest, bound, W)
+        self.master.lay()
+        put(rest, bound, self.levels.full)
         for t in range(self.coupling.stages):
             floor.push_back(self.field(rest, self.coupling.stage_level[t]))
-        self.relations.W = 1
-        self.relations.eff.assign(self.space.U, 0)
-        self.relations.crack.assign(self.space.G, 0)
-        self.soil_all()
+        self.relations.enter_stages()
         self.stalled = False
         self.tree(&floor, True)
-        self.relations.W = W
-        self.relations.eff = eff
-        self.relations.crack = crack
-        self.soil_all()
+        self.relations.leave_stages()
         if self.stalled:
-            self.incumbent.unproved = False
+            self.incumbent.forget_open()
         return not self.stalled
-
-    cdef void soil_all(self) noexcept nogil:
-        cdef int n
-        for n in range(self.space.N):
-            if self.relations.active[n]:
-                self.relations.dirty[n] = 1
 
     cdef i64 field(self, i64* rest, int level) noexcept nogil:
         """Take a level's amount off a packed cost; levels in their order."""
@@ -112,36 +100,32 @@ cdef class Lexicographic:
     cdef Verdict climb(self, int stage, vector[i64]* floor) noexcept nogil:
         """Raise the floor of one stage until the program lies at it."""
         cdef int i
-        cdef i64 bound, one, seat_price
-        cdef double value, missing, price
-        cdef vector[i64] paid
-        cdef Outcome outcome
+        cdef i64 bound
+        cdef Measured found
+        cdef Asked asked
         cdef bint whole
-        self.program.stage_now = stage
-        self.program.aim(stage)
+        self.master.aim(stage)
         for i in range(ROUNDS):
             if self.effort.out_of_time():
                 return STUCK
-            whole = self.program.lp.solve(PIVOTS)
-            self.effort.work += self.program.lp.work
-            self.program.lp.work = 0
-            if whole and self.program.add_rows():
-                if self.program.lp.m > MOST_ROWS:
+            whole = self.master.solve(PIVOTS)
+            if whole and self.master.add_rows():
+                if self.master.rows_counting() > MOST_ROWS:
                     self.stalled = True
                     return STUCK
                 continue
-            value = self.program.measure(&missing) + self.coupling.fixed[stage]
-            if missing < NEAR and value < floor[0][stage] + NEAR * (1 + self.program.scale):
+            found = self.master.measure()
+            if self.at_floor(found, stage, floor):
                 return SOLVED
-            self.program.take_prices(stage)
-            one = <i64>1 << self.program.fraction
-            outcome = self.program.ask(floor, &bound, &paid)
-            if outcome == LATE:
+            self.generation.take_prices(stage)
+            asked = self.generation.ask(floor)
+            if asked.outcome == LATE:
                 return STUCK
-            if outcome == IMPOSSIBLE:
+            if asked.outcome == IMPOSSIBLE:
                 return BEATEN
-            if bound > 0:
-                bound = (bound + one - 1) >> self.program.fraction
+            if asked.bound > 0:
+                bound = asked.bound + (<i64>1 << self.generation.fraction) - 1
+                bound = bound >> self.generation.fraction
                 if bound > floor[0][stage]:
                     floor[0][stage] = bound
             if floor[0][stage] > self.levels.level_most[self.coupling.stage_level[stage]]:
@@ -152,28 +136,31 @@ cdef class Lexicographic:
             self.relaxation.offer()
             if self.beaten(floor, stage):
                 return BEATEN
-            if missing < NEAR and value < floor[0][stage] + NEAR * (1 + self.program.scale):
+            if self.at_floor(found, stage, floor):
                 return SOLVED
-            price = self.program.lp.price_of(0) * self.program.scale * one
-            seat_price = <i64>price if price < 1e17 else <i64>1e17
-            if self.program.gather(&paid, seat_price) == 0 and whole:
+            if self.generation.gather() == 0 and whole:
                 return STUCK
         return STUCK
+
+    cdef bint at_floor(self, Measured found, int stage, const vector[i64]* floor) noexcept nogil:
+        """Whether the program's answer is allowed, and lies at the stage's floor."""
+        return found.missing < NEAR and (
+            found.cost + self.coupling.fixed[stage]
+            < floor[0][stage] + NEAR * (1 + self.master.scale)
+        )
 
     cdef Verdict solve_stages(self, vector[i64]* floor, bint fresh) noexcept nogil:
         """The branch's floor; ``fresh``: no stage is held yet."""
         cdef int t = 0, last = self.coupling.stages - 1
         cdef vector[i64] before = floor[0]
-        cdef double missing
         cdef Verdict verdict
         if not fresh:
             # Mostly the stages above the last one stay where they are.
             while t < last:
-                self.program.lp.set_limit(1 + t, self.held_at(t, floor[0][t]))
+                self.master.hold(t, floor[0][t])
                 t += 1
             verdict = self.climb(last, floor)
-            self.program.measure(&missing)
-            if verdict == BEATEN or (verdict != OVER and missing < NEAR):
+            if verdict == BEATEN or (verdict != OVER and self.master.measure().missing < NEAR):
                 return verdict
             floor[0] = before
             t = 0
@@ -197,11 +184,7 @@ cdef class Lexicographic:
                 self.clear_floor(floor, t)
                 self.clear_floor(&before, t)
             if t < last:
-                if self.program.lp.at[1 + t] < 0:
-                    self.program.lp.activate(1 + t, self.held_at(t, floor[0][t]))
-                    self.program.lp.refactor()
-                else:
-                    self.program.lp.set_limit(1 + t, self.held_at(t, floor[0][t]))
+                self.master.hold(t, floor[0][t])
             t += 1
         return SOLVED
 
@@ -210,22 +193,6 @@ cdef class Lexicographic:
         cdef int t
         for t in range(stage + 1, self.coupling.stages):
             floor[0][t] = 0
-
-    cdef double held_at(self, int stage, i64 amount) noexcept nogil:
-        """The limit of a stage's row: its floor, and a little for the rounding of doubles."""
-        return <double>(amount - self.coupling.fixed[stage]) * (1 + 1e-9) + 1e-6
-
-    cdef void shares(self) noexcept nogil:
-        """share: how much of every unit the program takes."""
-        cdef int p, j, i
-        cdef double v
-        self.share.assign(self.space.U, 0)
-        for p in range(self.program.lp.m + self.coupling.parts):
-            j = self.program.taken_at(p, &v)
-            if j >= self.program.columns and v > NEAR:
-                j -= self.program.columns
-                for i in range(self.program.held_first[j], self.program.held_first[j + 1]):
-                    self.share[self.program.held_unit[i]] += v
 
     cdef void offer_shares(self) noexcept nogil:
         """The units that the program takes for the most part, or at all: answers."""
@@ -266,20 +233,8 @@ cdef class Lexicographic:
         return -1
 
     cdef void settle_unit(self, int u, int state, int before) noexcept nogil:
-        """Decide a unit, or undo it (state OPEN): columns that say otherwise are barred."""
-        cdef int i, j, k, part = self.coupling.unit_part[u], by = 1
-        cdef bint has, asked = state == IN
-        if state == OPEN:
-            by = -1
-            asked = before == IN
-        for i in range(<int>self.program.columns_of[part].size()):
-            j = self.program.columns_of[part][i] - self.program.columns
-            has = False
-            for k in range(self.program.held_first[j], self.program.held_first[j + 1]):
-                if self.program.held_unit[k] == u:
-                    has = True
-            if has != asked:
-                self.program.against[j] = self.program.against[j] + by
+        """Decide a unit, or undo that (state OPEN)."""
+        self.master.settle_unit(u, state, before)
         self.relations.set_unit(u, state)
 
     cdef void tree(self, vector[i64]* inherited, bint fresh) noexcept nogil:
@@ -291,20 +246,19 @@ cdef class Lexicographic:
         if self.stalled:
             return
         if self.effort.halted or self.effort.out_of_time():
-            self.effort.halted = True
+            self.effort.halt()
             self.leave_stages(&floor)
             return
         if fresh:
             for u in range(2):
-                self.program.stage_now = (self.coupling.stages - 1) * u
-                self.program.take_prices(self.program.stage_now)
-                self.program.seed(&floor)
+                self.generation.take_prices((self.coupling.stages - 1) * u)
+                self.generation.seed(&floor)
         verdict = self.solve_stages(&floor, fresh or not self.complete)
         if verdict == BEATEN or self.stalled:
             return
         if fresh:
             self.complete = verdict == SOLVED
-        self.shares()
+        self.master.shares(&self.share)
         self.offer_shares()
         if self.beaten(&floor, self.coupling.stages - 1):
             return
@@ -312,11 +266,11 @@ cdef class Lexicographic:
         if u < 0:
             t = self.broken_row()
             if t >= 0:
-                self.program.settle_row(t, OUT)
+                self.master.settle_row(t, OUT)
                 self.tree(&floor, False)
-                self.program.settle_row(t, IN)
+                self.master.settle_row(t, IN)
                 self.tree(&floor, False)
-                self.program.settle_row(t, OPEN)
+                self.master.settle_row(t, OPEN)
             elif self.effort.out_of_time():
                 self.leave_stages(&floor)
             else:

@@ -29,4 +29,4 @@ cdef class LocalSearch:
     cdef void offer_within(self) noexcept nogil
     cdef void use_budgets(self, int u, int sign) noexcept nogil
     cdef bint room_in_budgets(self, int u) noexcept nogil
-    cdef bint complete_trial(self, vector[int]* banned, int now) noexcept nogil
+    cdef bint complete_trial(self, vector[int]* banned, int now, bint hurried) noexcept nogil

@@ -9,7 +9,6 @@ answers. It proves nothing.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.clock cimport late
 from extender.search.core.packed_cost cimport i64, order, put
 from extender.search.core.states cimport IN, OPEN
 
@@ -41,7 +40,6 @@ cdef class LocalSearch:
         cdef vector[char] current = self.incumbent.best
         cdef vector[i64] cost = self.incumbent.best_cost
         cdef vector[int] chosen, banned
-        cdef bint allowed
         cdef i64 scratch[6]
         banned.assign(self.space.U, -1)
         for round_ in range(RETRIES):
@@ -72,19 +70,20 @@ cdef class LocalSearch:
                 if self.trial[u] and self.space.status[u] == OPEN:
                     self.flip(u)
                     banned[u] = round_
-            if not self.complete_trial(&banned, round_):
+            if not self.complete_trial(&banned, round_, True):
                 continue
             if not self.incumbent.reduce(&self.trial):
                 continue
-            self.incumbent.true_cost(&self.trial, &scratch[0], &allowed)
-            if allowed and order(&scratch[0], &cost[0], self.levels.full) <= 0:
-                put(&cost[0], &scratch[0], self.levels.full)
+            if self.incumbent.true_cost(&self.trial, scratch) and order(
+                scratch, &cost[0], self.levels.full
+            ) <= 0:
+                put(&cost[0], scratch, self.levels.full)
                 current = self.trial
-                if order(&cost[0], &self.incumbent.best_cost[0], self.levels.full) < 0:
-                    put(&self.incumbent.best_cost[0], &cost[0], self.levels.full)
-                    self.incumbent.best = current
+                if not self.incumbent.cuts_off(scratch):
+                    self.incumbent.keep(&current, scratch)
 
     cdef void start_trial(self, vector[char]* units) noexcept nogil:
+        """The trial is these units."""
         cdef int u, n
         self.trial = units[0]
         self.trial_room = self.space.room0
@@ -98,7 +97,7 @@ cdef class LocalSearch:
             if self.space.limit[n]:
                 self.trial_slots[n] = <int>self.space.seats_on(n, &self.trial_room, &self.trial_waiting)
                 self.trial_seats += self.trial_slots[n]
-        self.effort.work += self.space.U + self.space.N
+        self.effort.count(self.space.U + self.space.N)
 
     cdef void flip(self, int u) noexcept nogil:
         """Take the unit into the trial, or out of it."""
@@ -131,13 +130,14 @@ cdef class LocalSearch:
                     part = min(part, 1 - lack if lack < 1 else 0)
             seats += 0.3 * part
         self.space.move(u, -1, &self.trial_room, &self.trial_waiting)
-        self.effort.work += 4 * (self.relations.touch_first[u + 1] - self.relations.touch_first[u])
+        self.effort.count(4 * (self.relations.touch_first[u + 1] - self.relations.touch_first[u]))
         return seats / (1.0 + <double>self.relations.price[u * self.levels.full])
 
-    cdef bint complete_trial(self, vector[int]* banned, int now) noexcept nogil:
-        """Add what promises most until the gang fits; False when it does not.
+    cdef bint complete_trial(self, vector[int]* banned, int now, bint hurried) noexcept nogil:
+        """Add what promises most until the gang fits; False when it does not, or not in time.
 
-        What would exceed a budget that must not be exceeded is left alone.
+        Units banned in the round ``now`` are left alone, and what would exceed a budget that
+        must not be exceeded. ``hurried``: the time counts.
         """
         cdef int u, best, b
         cdef double most, value
@@ -150,7 +150,7 @@ cdef class LocalSearch:
                 if self.trial[u]:
                     self.use_budgets(u, 1)
         while self.trial_seats < self.space.need:
-            if now >= 0 and self.effort.out_of_time():
+            if hurried and self.effort.out_of_time():
                 return False
             best = -1
             most = 0
@@ -171,6 +171,7 @@ cdef class LocalSearch:
         return True
 
     cdef void use_budgets(self, int u, int sign) noexcept nogil:
+        """The trial takes a unit, or gives it back (sign -1), as far as budgets go."""
         cdef int i
         for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
             self.trial_used[self.c.use_budget[i]] += sign * self.c.use_pods[i]
@@ -197,14 +198,14 @@ cdef class LocalSearch:
             nobody[u] = self.space.status[u] == IN
         for round_ in range(ROUNDS_WITHIN):
             self.start_trial(&nobody)
-            if self.complete_trial(&banned, -2 - round_):
+            if self.complete_trial(&banned, round_, False):
                 self.incumbent.keep_if_better(&self.trial)
                 if self.incumbent.have_best:
                     return
-            if round_ and late(&self.effort.clock):
+            if round_ and self.effort.late():
                 return
             for u in range(self.space.U):
                 if self.trial[u] and self.space.status[u] == OPEN:
                     seed = seed * 1664525 + 1013904223
                     if (seed >> 8) % 3 == 0:
-                        banned[u] = -3 - round_
+                        banned[u] = round_ + 1

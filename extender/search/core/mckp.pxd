@@ -10,6 +10,10 @@ cdef enum Outcome:
     GAP = 3          # picks are an answer, bound is a lower bound
     LATE = 4         # the time was up: nothing is known
 
+cdef enum:
+    ANY_ROW = -1     # a group of which several rows may be part of a better answer
+    NO_ROW = -2      # a group of which none may: nothing lies below the cutoff
+
 cdef struct Step:
     int group
     int seats

@@ -323,14 +323,13 @@ cdef Outcome decide(Mckp* c, const i64* base, const i64* limit) noexcept nogil:
 
 
 cdef void mckp_settle(Mckp* c, const i64* cutoff, vector[int]* settled) noexcept nogil:
-    """Per group the only row that an answer below the cutoff can use, else -1.
+    """Per group the only row that an answer below the cutoff can use, ANY_ROW or NO_ROW.
 
-    Uses the relaxation of the last ``mckp_solve``. When no row can, -2: nothing lies
-    below the cutoff.
+    Uses the relaxation of the last ``mckp_solve``.
     """
     cdef int group, k, w = c.w, s, last
     cdef vector[i64] base
-    settled.assign(c.most.size(), -1)
+    settled.assign(c.most.size(), ANY_ROW)
     if c.breaking < 0 and c.order_.size() == 0:
         return
     relax(c)
@@ -349,15 +348,15 @@ cdef void mckp_settle(Mckp* c, const i64* cutoff, vector[int]* settled) noexcept
         c.breaking = last
         c.rest = 0
     for group in range(<int>c.most.size()):
-        settled[0][group] = -2
+        settled[0][group] = NO_ROW
         for k in range(c.most[group] + 1):
             if k < c.most[group] and order(
                 c.rows[group] + k * w, c.rows[group] + (k + 1) * w, w
             ) == 0:
                 continue
             if can_beat(c, &base[0], group, k, cutoff):
-                if settled[0][group] == -2:
+                if settled[0][group] == NO_ROW:
                     settled[0][group] = k
                 else:
-                    settled[0][group] = -1
+                    settled[0][group] = ANY_ROW
                     break

@@ -9,9 +9,9 @@ is paid in equal parts, as is a gang's break by its pods; a surplus and budgets 
 left cost nothing. Where none of that comes up the answer is the optimum.
 """
 
+from libc.stdint cimport INT64_MAX
 from libcpp.vector cimport vector
 
-from extender.search.core.clock cimport late, start_clock
 from extender.search.core.columns cimport Columns
 from extender.search.core.cover cimport Cover, cover_solve
 from extender.search.core.effort cimport Effort
@@ -22,10 +22,10 @@ from extender.search.core.packed_cost cimport (
 )
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
-from extender.search.core.states cimport OPEN
+from extender.search.core.states cimport COVER_PATIENCE
+from extender.search.core.traced cimport Traced
 
 cdef enum:
-    PATIENCE = 3000           # branches per row
     MOST_ROWS = 300           # per node
     MOST_STATES = 40000       # members seated so far, class by class
     MOST_TRACED = 30000000    # nodes times states
@@ -39,6 +39,7 @@ cdef class MultiClassBound:
     cdef Space space
     cdef Levels levels
     cdef Relations relations
+    cdef Traced traced
     cdef Frontiers frontiers
     cdef Effort effort
     cdef int C, S                      # classes, states
@@ -70,7 +71,8 @@ cdef class MultiClassBound:
         self.effort = Effort()
         self.levels = Levels(self.space)
         self.relations = Relations(self.space, self.levels)
-        self.frontiers = Frontiers(self.space, self.relations, self.effort)
+        self.traced = Traced(self.space, self.relations)
+        self.frontiers = Frontiers(self.space, self.relations, self.effort, self.traced)
         if self.space.settled_free or not self.space.possible:
             # That was about the largest member; the levels have to be sorted all the same.
             self.space.drop_dear_levels()
@@ -87,7 +89,7 @@ cdef class MultiClassBound:
             for n in range(self.space.N):
                 if mask[n] and allowed[c][n]:
                     most = min(self.counts[c], self.together[n])
-                    self.space.limit[n] = max(self.space.limit[n], most)
+                    self.space.allow(n, most)
                     self.most_of[n * self.C + c] = most
         self.strides.assign(self.C, 1)
         self.S = 1
@@ -101,8 +103,9 @@ cdef class MultiClassBound:
         with nogil:
             self.seating_nodes(&gaining)
             self.relations.relate(&gaining)
+            self.traced.lay()
             self.frontiers.lay_tables()
-        self.frontiers.sharing = True
+            self.frontiers.share(True)
 
     cdef void seating_nodes(self, vector[char]* into) noexcept nogil:
         """(N,) every node that some class may use: rows tell the rest."""
@@ -119,18 +122,15 @@ cdef class MultiClassBound:
         cdef Cover cover
         cdef i64 bound[6]
         cdef vector[int] members, most
-        cdef vector[i64] whole
-        cdef bint laid = False, fits, lacking
+        cdef vector[i64] whole, amounts
+        cdef bint laid = False, fits
         cdef i64 asked
         cdef wide every
         first = <int>self.row_cost.size() // W
         members.assign(C, 0)
         most.assign(C, 0)
-        self.frontiers.node_room.resize(R + 1)
-        self.frontiers.asked.resize(R + 1)
-        self.frontiers.fill_room(n, 0, True)
-        whole = self.frontiers.node_room
-        self.frontiers.fill_room(n, 0, False)
+        amounts.assign(R + 1, 0)
+        self.frontiers.start_node(n, &whole)
         rows = 1
         for c in range(C):
             most[c] = self.most_of[n * C + c]
@@ -147,33 +147,28 @@ cdef class MultiClassBound:
             for c in range(C):
                 total += members[c]
             fits = total <= self.together[n]
-            lacking = False
             for r in range(R):
                 # Each class alone fits; all of them together may be beyond an int64.
                 every = 0
                 for c in range(C):
                     every += <wide>members[c] * <wide>self.requests[c * R + r]
-                asked = 0
                 if every > <wide>0 and every > <wide>whole[r]:
                     fits = False
                 else:
-                    asked = <i64>every
-                self.frontiers.asked[r] = asked - self.frontiers.node_room[r] if asked else 0
-                lacking = lacking or self.frontiers.asked[r] > 0
+                    amounts[r] = <i64>every
             if fits:
-                if late(&self.effort.clock):
+                if self.effort.late():
                     return
-                if lacking:
+                if self.frontiers.ask(&amounts[0]):
                     if not laid:
-                        self.frontiers.collect(n, 0)
-                        self.frontiers.lay(&cover)
+                        self.frontiers.lay_node(n, &cover)
                         laid = True
-                    cover.patience = PATIENCE
+                    cover.patience = COVER_PATIENCE
                     cover_solve(&cover, bound)
                     fits = not is_never(cover.best)
                     if fits and cover.exact:
                         put(bound, cover.best, W)
-                    self.effort.work += cover.work * 4
+                    self.effort.count(cover.work * 4)
                     cover.work = 0
                 else:
                     zero(bound, W)
@@ -238,7 +233,7 @@ cdef class MultiClassBound:
             for s in range(S):
                 self.from_state[at + s] = <unsigned short>s
             for i in range(self.row_first[p] + 1, self.row_first[p + 1]):
-                if late(&self.effort.clock):
+                if self.effort.late():
                     return False
                 for s in range(S):
                     if is_never(&now[s * W]):
@@ -266,8 +261,7 @@ cdef class MultiClassBound:
         cdef int C = self.C, R = self.space.R, p, c, r, i, s = self.S - 1, n, row
         cdef Cover cover
         cdef i64 bound[6]
-        cdef i64 asked
-        cdef bint lacking
+        cdef vector[i64] amounts
         uses.assign(self.space.U, 0)
         for p in range(<int>self.places.size() - 1, -1, -1):
             row = self.from_row[<i64>p * self.S + s]
@@ -276,19 +270,15 @@ cdef class MultiClassBound:
                 continue
             n = self.places[p]
             row += self.row_first[p]
-            self.frontiers.fill_room(n, 0, False)
-            lacking = False
+            self.frontiers.start_node(n, NULL)
+            amounts.assign(R + 1, 0)
             for r in range(R):
-                asked = 0
                 for c in range(C):
-                    asked += self.row_members[row * C + c] * self.requests[c * R + r]
-                self.frontiers.asked[r] = asked - self.frontiers.node_room[r] if asked else 0
-                lacking = lacking or self.frontiers.asked[r] > 0
-            if not lacking:
+                    amounts[r] += self.row_members[row * C + c] * self.requests[c * R + r]
+            if not self.frontiers.ask(&amounts[0]):
                 continue
-            self.frontiers.collect(n, 0)
-            self.frontiers.lay(&cover)
-            cover.patience = PATIENCE
+            self.frontiers.lay_node(n, &cover)
+            cover.patience = COVER_PATIENCE
             cover_solve(&cover, bound)
             for i in range(cover.taken_count):
                 uses[0][self.frontiers.item_unit[cover.taken[i]]] += 1
@@ -307,10 +297,10 @@ cdef class MultiClassBound:
         cdef vector[int] uses
         if self.too_wide:
             return ()
-        start_clock(&self.effort.clock, deadline, cancel)
+        self.effort.start(INT64_MAX, deadline, cancel)
         with nogil:
             for n in range(self.space.N):
-                if late(&self.effort.clock):
+                if self.effort.late():
                     self.too_wide = True
                     break
                 if self.relations.relevant[n]:

@@ -17,6 +17,11 @@ cdef enum:
     MOST_STATES = 300000
     TRIES = 8                 # weights tried, from those that served last and from new ones
 
+cdef enum Fit:
+    UNKNOWN = -1              # too many states, or time is up
+    NO = 0
+    YES = 1                   # everybody finds a seat
+
 cdef i64 MOST_KEPT = 60000000   # states of all nodes that are kept to trace them
 cdef i64 MOST_STEPS = 1000000000   # of the dynamic programming, where no clock ends it
 
@@ -72,38 +77,38 @@ cdef class Packing:
             self.nodes_of.push_back(nodes)
 
     def fits(self, groups, double deadline, cancel):
-        """1 when everybody finds a seat on these (pattern, nodes), 0 when not, -1 when that
-        was not found out: too many states, or time is up."""
-        cdef int found
+        """Whether everybody finds a seat on these (pattern, nodes): a Fit, as a number."""
+        cdef Fit found
         self.take(groups)
         start_clock(&self.clock, deadline, cancel)
         with nogil:
             found = self.weigh(False)
-            if found < 0:
+            if found == UNKNOWN:
                 found = self.fill(False, False)
-        return found
+        return <int>found
 
     def seat(self, groups, bint most):
         """Members of each class for every node, group after group, on some more than are
         wanted; None when they do not fit, or when there are too many states to tell.
         ``most``: as many as there is room for."""
-        cdef int found, c, i
+        cdef int c, i
+        cdef Fit found
         self.take(groups)
         start_clock(&self.clock, 0, None)
         with nogil:
             self.seats.clear()
             found = self.weigh(True)
-            if found < 0:
+            if found == UNKNOWN:
                 found = self.fill(True, most)
-        if found != 1:
+        if found != YES:
             return None
         rows = []
         for i in range(<int>self.seats.size() // self.C):
             rows.append(tuple([self.seats[i * self.C + c] for c in range(self.C)]))
         return rows
 
-    cdef int weigh(self, bint keep) noexcept nogil:
-        """Weighted sums: 0 for no, 1 for yes, -1 for neither."""
+    cdef Fit weigh(self, bint keep) noexcept nogil:
+        """Weighted sums, which seldom leave it UNKNOWN."""
         cdef int t, u, c, g, i, best, C = self.C, size, n
         cdef vector[double] fresh
         cdef double most, value, reach, wanted, paid
@@ -111,7 +116,7 @@ cdef class Packing:
         cdef const int* rows
         cdef bint done, short
         if not self.everybody:
-            return -1
+            return UNKNOWN
         fresh.assign(C, 1.0)
         for c in range(C):
             # What every class could have for itself.
@@ -124,7 +129,7 @@ cdef class Packing:
                     best = max(best, rows[i * C + c])
                 reach += <double>best * self.nodes_of[g]
             if reach < self.counts[c]:
-                return 0
+                return NO
             fresh[c] = 1.0 / max(1.0, reach - self.counts[c] + 1.0)
         for u in range(2 * TRIES):
             # The weights that served last go first: questions come in rows.
@@ -153,7 +158,7 @@ cdef class Packing:
                 for c in range(C):
                     sum_[c] += <i64>rows[best * C + c] * self.nodes_of[g]
             if reach < wanted * (1 - 1e-9):
-                return 0
+                return NO
             # Take what is worth most of what is still missing, node by node.
             left.assign(C, 0)
             for c in range(C):
@@ -165,7 +170,7 @@ cdef class Packing:
                 size = <int>self.patterns[self.group_of[g]].size() // C
                 for n in range(self.nodes_of[g]):
                     if late(&self.clock):
-                        return -1
+                        return UNKNOWN
                     most = 0
                     best = -1
                     for i in range(size):
@@ -188,7 +193,7 @@ cdef class Packing:
             for c in range(C):
                 done = done and left[c] == 0
             if done:
-                return 1
+                return YES
             short = False
             for c in range(C):
                 # What was left over is worth more next time.
@@ -198,9 +203,9 @@ cdef class Packing:
                     )
                 elif sum_[c] > self.counts[c]:
                     self.weight[c] *= 1.0 - 0.2 / (1 + t)
-        return -1
+        return UNKNOWN
 
-    cdef int fill(self, bint keep, bint most) noexcept nogil:
+    cdef Fit fill(self, bint keep, bint most) noexcept nogil:
         """The dynamic programming; ``keep``: seats tells who sits where; ``most``: as many
         as there is room for."""
         cdef int C = self.C, S = self.S, g, n, s, i, c, size, value, last = self.last
@@ -213,9 +218,9 @@ cdef class Packing:
             nodes += self.nodes_of[g]
             steps += self.nodes_of[g] * <i64>(self.patterns[self.group_of[g]].size() // C) * S
         if S == 0 or (keep and <i64>S * nodes > MOST_KEPT):
-            return -1
+            return UNKNOWN
         if steps > MOST_STEPS and self.clock.deadline == 0 and self.clock.cancel == NULL:
-            return -1
+            return UNKNOWN
         digits.resize(<i64>S * C)
         for s in range(S):
             for c in range(C):
@@ -228,7 +233,7 @@ cdef class Packing:
             size = <int>self.patterns[self.group_of[g]].size() // C
             for n in range(self.nodes_of[g]):
                 if late(&self.clock):
-                    return -1
+                    return UNKNOWN
                 then = now
                 for i in range(size):
                     for s in range(S):
@@ -242,13 +247,13 @@ cdef class Packing:
                     layers.push_back(now)
                 now.swap(then)
                 if not keep and self.reached(&now, &digits, False) >= 0:
-                    return 1
+                    return YES
         s = self.reached(&now, &digits, most)
         if s < 0:
-            return 0
+            return NO
         if keep:
             self.trace(s, &now, &layers, &digits)
-        return 1
+        return YES
 
     cdef int target(self, const int* digits, const int* row) noexcept nogil:
         cdef int c, found = 0

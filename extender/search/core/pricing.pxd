@@ -1,5 +1,4 @@
 from extender.search.core.columns cimport Columns
-from extender.search.core.domain_limits cimport DomainLimits
 from extender.search.core.effort cimport Effort
 from extender.search.core.elimination cimport Elimination
 from extender.search.core.frontiers cimport Frontiers
@@ -9,6 +8,7 @@ from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.relaxation cimport Relaxation
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 cdef class Pricing:
@@ -17,14 +17,14 @@ cdef class Pricing:
     cdef Relations relations
     cdef Effort effort
     cdef Frontiers frontiers
+    cdef Traced traced
     cdef Elimination elimination
-    cdef DomainLimits domains
     cdef Incumbent incumbent
     cdef Relaxation relaxation
     cdef Columns c
+
     cdef bint tune(self, i64* bound) noexcept nogil
     cdef bint share_out(self, i64* bound) noexcept nogil
-    cdef void set_sharing(self, bint on) noexcept nogil
     cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil
     cdef bint few_couplers(self) noexcept nogil
     cdef bint settle_exactly(self, i64* bound) noexcept nogil

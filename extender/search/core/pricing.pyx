@@ -7,7 +7,7 @@ that keep the rules by themselves.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
+from extender.search.core.mckp cimport CUT, IMPOSSIBLE, LATE, Outcome
 from extender.search.core.packed_cost cimport i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, WEIGHT_BITS
 
@@ -34,8 +34,8 @@ cdef class Pricing:
 
     def __init__(
         self, Space space, Levels levels, Relations relations, Effort effort, Frontiers
-        frontiers, Elimination elimination, DomainLimits domains, Incumbent incumbent,
-        Relaxation relaxation,
+        frontiers, Traced traced, Elimination elimination, Incumbent incumbent, Relaxation
+        relaxation,
     ):
         """The parts it works on."""
         self.space = space
@@ -43,8 +43,8 @@ cdef class Pricing:
         self.relations = relations
         self.effort = effort
         self.frontiers = frontiers
+        self.traced = traced
         self.elimination = elimination
-        self.domains = domains
         self.incumbent = incumbent
         self.relaxation = relaxation
         self.c = space.c
@@ -95,8 +95,7 @@ cdef class Pricing:
             for b in range(budgets):
                 if open_[b]:
                     price[0] = between(low[b], high[b])
-                    put(&self.relations.tuned[b * W], &price[0], W)
-                    self.relations.set_fine(b, &price[0])
+                    self.relations.tune(b, &price[0])
             outcome = self.relaxation.relax(value, now)
             if outcome == LATE:
                 break
@@ -107,7 +106,7 @@ cdef class Pricing:
                 best = self.relations.tuned
             self.elimination.trace()
             self.relaxation.offer()
-            if order(bound, &self.incumbent.best_cost[0], W) >= 0 and self.incumbent.have_best:
+            if self.incumbent.cuts_off(bound):
                 return True
             self.relaxation.count_budgets(&used)
             moved = False
@@ -124,10 +123,9 @@ cdef class Pricing:
                         moved = True
             if not moved:
                 break
-        self.relations.tuned = best
         for b in range(budgets):
             if open_[b]:
-                self.relations.set_fine(b, &self.relations.tuned[b * W])
+                self.relations.tune(b, &best[b * W])
         return False
 
     cdef bint share_out(self, i64* bound) noexcept nogil:
@@ -138,21 +136,14 @@ cdef class Pricing:
         """
         cdef i64 shared[6]
         zero(shared, self.relations.W)
-        self.set_sharing(True)
+        self.frontiers.share(True)
         if self.improve_shares(shared, ROOT_SHARES, True):
             return True
         if order(shared, bound, self.relations.W) > 0:
             put(bound, shared, self.relations.W)
         else:
-            self.set_sharing(False)
+            self.frontiers.share(False)
         return False
-
-    cdef void set_sharing(self, bint on) noexcept nogil:
-        cdef int n, i
-        self.frontiers.sharing = on
-        for n in range(self.space.N):
-            if self.relations.active[n] and (self.frontiers.rough[n] or self.frontiers.scope[n].size()):
-                self.relations.dirty[n] = 1
 
     cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil:
         """Subgradient steps: move a unit's price to the nodes that take it.
@@ -160,8 +151,8 @@ cdef class Pricing:
         A unit taken on some of its nodes only is too cheap there and too dear
         elsewhere. Any division is a valid bound; the best one found is kept.
         """
-        cdef int u, e, step, W = self.relations.W, taken, others
-        cdef i64 moved, part, pace
+        cdef int u, step, W = self.relations.W
+        cdef i64 pace
         cdef i64 value[6]
         cdef i64 now[6]
         cdef i64 top[6]
@@ -184,45 +175,25 @@ cdef class Pricing:
                 put(bound, now, W)
             self.elimination.trace()
             self.relaxation.offer()
-            if self.incumbent.have_best and order(bound, &self.incumbent.best_cost[0], W) >= 0:
+            if self.incumbent.cuts_off(bound):
                 return True
             pace = (<i64>1 << WEIGHT_BITS) // (4 + step)
             if not root:
                 pace = (<i64>1 << WEIGHT_BITS) // 32
             some = False
             for u in range(self.space.U):
-                if self.space.status[u] != OPEN or not self.relations.spans[u] or not self.frontiers.seen_one[u]:
-                    continue
-                taken = 0
-                others = 0
-                for e in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
-                    if self.frontiers.taken[e]:
-                        taken += 1
-                    else:
-                        others += 1
-                if others == 0:
-                    continue
-                some = True
-                moved = 0
-                for e in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
-                    if not self.frontiers.taken[e]:
-                        part = pace // others
-                        if part > self.relations.weight[e]:
-                            part = self.relations.weight[e]
-                        self.relations.weight[e] = self.relations.weight[e] - part
-                        moved += part
-                for e in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
-                    if self.frontiers.taken[e]:
-                        self.relations.weight[e] = self.relations.weight[e] + (moved // taken)
-                self.relations.soil(u)
+                if self.space.status[u] == OPEN and self.relations.spans[u] and self.traced.seen_one[u]:
+                    if self.relations.shift_weight(u, &self.traced.taken, pace):
+                        some = True
             if not some:
                 break
         if root:
-            self.relations.weight = best
-            self.set_sharing(True)
+            self.relations.set_weight(&best)
+            self.frontiers.share(True)
         return False
 
     cdef bint few_couplers(self) noexcept nogil:
+        """Whether so few couplers are undecided that elimination may settle the branch."""
         cdef int u, g, count = 0
         for u in range(self.space.U):
             if self.space.status[u] == OPEN and self.relations.spans[u]:
@@ -236,10 +207,9 @@ cdef class Pricing:
         """Try elimination where few couplers are left; True when that closes the branch."""
         cdef i64 value[6]
         cdef i64 now[6]
-        cdef i64 real[6]
-        cdef bint allowed, closed = False
+        cdef bint closed = False
         cdef Outcome outcome
-        self.set_sharing(False)
+        self.frontiers.share(False)
         outcome = self.relaxation.relax(value, now)
         if outcome == IMPOSSIBLE or outcome == CUT:
             closed = True
@@ -248,15 +218,9 @@ cdef class Pricing:
                 put(bound, now, self.relations.W)
             self.elimination.trace()
             self.relaxation.offer()
-            self.relaxation.all_chosen()
-            self.incumbent.true_cost(&self.frontiers.chosen, real, &allowed)
-            if self.incumbent.have_best and order(bound, &self.incumbent.best_cost[0], self.relations.W) >= 0:
+            if self.incumbent.cuts_off(bound):
                 closed = True
-            elif not self.effort.clock.over and allowed and outcome == EXACT and order(
-                real, value, self.relations.W
-            ) <= 0 and (
-                not self.space.domain_limit.size() or self.domains.in_domains(&self.frontiers.chosen)
-            ):
+            elif not self.effort.clock.over and self.relaxation.attained(outcome, value):
                 closed = True
-        self.set_sharing(True)
+        self.frontiers.share(True)
         return closed

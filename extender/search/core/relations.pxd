@@ -13,6 +13,7 @@ cdef class Relations:
     cdef int W                                   # limbs of the costs below; 1 within a stage
     cdef vector[i64] price, eff                  # U*W: by definition; under the decisions
     cdef vector[i64] broken, crack               # G*W: by definition; as counted now
+    cdef vector[i64] packed_eff, packed_crack    # eff and crack outside of the stages
     cdef vector[char] budget_state               # OPEN, IN (paid) or OUT (not exceeded)
     cdef vector[i64] fine, tuned                 # budgets*W: price of a pod now; when not IN
     cdef vector[char] gated, loose               # G: a variable; surplus counted afterwards
@@ -34,6 +35,16 @@ cdef class Relations:
     cdef void lay_budgets(self) noexcept nogil
     cdef void set_budget(self, int b, int state) noexcept nogil
     cdef void set_fine(self, int b, const i64* price) noexcept nogil
+    cdef void tune(self, int b, const i64* price) noexcept nogil
     cdef void soil(self, int u) noexcept nogil
+    cdef void soil_node(self, int n) noexcept nogil
+    cdef void soil_active(self) noexcept nogil
+    cdef void clean(self, int n) noexcept nogil
+    cdef void close(self, int n) noexcept nogil
     cdef void set_unit(self, int u, int state) noexcept nogil
     cdef void set_gang(self, int g, int state) noexcept nogil
+    cdef void enter_stages(self) noexcept nogil
+    cdef void leave_stages(self) noexcept nogil
+    cdef void set_price(self, int v, i64 price) noexcept nogil
+    cdef bint shift_weight(self, int u, const vector[char]* taken, i64 pace) noexcept nogil
+    cdef void set_weight(self, const vector[i64]* weight) noexcept nogil

@@ -59,7 +59,7 @@ cdef class Relations:
                 self.space.unbreakable[g] or not self.levels.nothing(&self.broken[g * W])
             ):
                 if self.space.unbreakable[g]:
-                    self.space.status[self.space.U + g] = OUT
+                    self.space.decide(self.space.U + g, OUT)
                 if self.space.surplus[g] == 0:
                     self.gated[g] = 1
                 self.loose[g] = 1
@@ -142,7 +142,7 @@ cdef class Relations:
             elif here > 1:
                 self.spans[u] = 1
             elif self.space.status[u] == OPEN:
-                self.space.status[u] = OUT
+                self.space.decide(u, OUT)
         for n in range(self.space.N):
             self.node_first[n + 1] += self.node_first[n]
             self.lifted_first[n + 1] += self.lifted_first[n]
@@ -217,26 +217,103 @@ cdef class Relations:
             self.soil(u)
         put(&self.fine[b * W], price, W)
 
+    cdef void tune(self, int b, const i64* price) noexcept nogil:
+        """A price of the budget's pods, now and wherever a branch does not pay for more."""
+        put(&self.tuned[b * self.W], price, self.W)
+        self.set_fine(b, price)
+
     cdef void soil(self, int u) noexcept nogil:
+        """The frontiers of the unit's nodes are to be built anew."""
         cdef int i
         for i in range(self.touch_first[u], self.touch_first[u + 1]):
             self.dirty[self.touch_node[i]] = 1
 
+    cdef void soil_node(self, int n) noexcept nogil:
+        """The node's frontier is to be built anew."""
+        self.dirty[n] = 1
+
+    cdef void soil_active(self) noexcept nogil:
+        """All frontiers are to be built anew."""
+        cdef int n
+        for n in range(self.space.N):
+            if self.active[n]:
+                self.dirty[n] = 1
+
+    cdef void clean(self, int n) noexcept nogil:
+        """The node's frontier is built."""
+        self.dirty[n] = 0
+
+    cdef void close(self, int n) noexcept nogil:
+        """Nothing on the node is to be decided any more."""
+        self.active[n] = 0
+
     cdef void set_unit(self, int u, int state) noexcept nogil:
+        """Decide a unit, or undo it: room, seats, and what has to be built anew."""
         cdef int i, n
-        if self.space.status[u] == IN:
-            self.space.move(u, -1, &self.space.avail, &self.space.waiting)
-        if state == IN:
-            self.space.move(u, 1, &self.space.avail, &self.space.waiting)
-        if self.space.status[u] == IN or state == IN:
+        cdef bint moves = self.space.status[u] == IN or state == IN
+        self.space.decide_unit(u, state)
+        if moves:
             for i in range(self.touch_first[u], self.touch_first[u + 1]):
                 n = self.touch_node[i]
                 self.base_slots[n] = <int>self.space.seats_on(n, &self.space.avail, &self.space.waiting)
-        self.space.status[u] = <char>state
         self.soil(u)
 
     cdef void set_gang(self, int g, int state) noexcept nogil:
+        """Decide whether a gang breaks, or undo it."""
         cdef int i
-        self.space.status[self.space.U + g] = <char>state
+        self.space.decide(self.space.U + g, state)
         for i in range(self.gang_first[g], self.gang_first[g + 1]):
             self.soil(self.gang_unit[i])
+
+    cdef void enter_stages(self) noexcept nogil:
+        """Costs are plain numbers from now on, at first nothing: one cost level at a time."""
+        self.packed_eff = self.eff
+        self.packed_crack = self.crack
+        self.W = 1
+        self.eff.assign(self.space.U, 0)
+        self.crack.assign(self.space.G, 0)
+        self.soil_active()
+
+    cdef void leave_stages(self) noexcept nogil:
+        """Costs are packed ones again, as before."""
+        self.W = self.levels.full
+        self.eff = self.packed_eff
+        self.crack = self.packed_crack
+        self.soil_active()
+
+    cdef void set_price(self, int v, i64 price) noexcept nogil:
+        """Within the stages: what a unit, or the break of a gang, costs now."""
+        if v >= self.space.U:
+            self.crack[v - self.space.U] = price
+        elif price != self.eff[v]:
+            self.eff[v] = price
+            self.soil(v)
+
+    cdef bint shift_weight(self, int u, const vector[char]* taken, i64 pace) noexcept nogil:
+        """Move parts of the unit's price from nodes that leave it to those that take it.
+
+        ``taken``: per touch. False where all of its nodes take it.
+        """
+        cdef int e, takers = 0, others = 0
+        cdef i64 moved = 0, part
+        for e in range(self.touch_first[u], self.touch_first[u + 1]):
+            if taken[0][e]:
+                takers += 1
+            else:
+                others += 1
+        if others == 0:
+            return False
+        for e in range(self.touch_first[u], self.touch_first[u + 1]):
+            if not taken[0][e]:
+                part = min(pace // others, self.weight[e])
+                self.weight[e] -= part
+                moved += part
+        for e in range(self.touch_first[u], self.touch_first[u + 1]):
+            if taken[0][e]:
+                self.weight[e] += moved // takers
+        self.soil(u)
+        return True
+
+    cdef void set_weight(self, const vector[i64]* weight) noexcept nogil:
+        """Each touch's part of its unit's price; ``soil_node`` has to follow."""
+        self.weight = weight[0]

@@ -11,6 +11,7 @@ from extender.search.core.mckp cimport Outcome
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 cdef class Relaxation:
@@ -19,6 +20,7 @@ cdef class Relaxation:
     cdef Relations relations
     cdef Effort effort
     cdef Frontiers frontiers
+    cdef Traced traced
     cdef Elimination elimination
     cdef DomainLimits domains
     cdef Incumbent incumbent
@@ -30,12 +32,15 @@ cdef class Relaxation:
     cdef i64 widest_demand                       # frontiers reach so far
 
     cdef void lay_relaxation(self) noexcept nogil
+    cdef void begin(self) noexcept nogil
+    cdef void count_demand(self) noexcept nogil
     cdef void base_cost(self) noexcept nogil
     cdef i64 missing(self) noexcept nogil
     cdef void mark_too_short(self) noexcept nogil
     cdef Outcome relax(self, i64* value, i64* bound) noexcept nogil
     cdef void offer(self) noexcept nogil
     cdef void offer_greedy(self) noexcept nogil
-    cdef void all_chosen(self) noexcept nogil
+    cdef bint attained(self, Outcome outcome, const i64* value) noexcept nogil
+    cdef void freeze(self, int n, int k) noexcept nogil
     cdef void count_budgets(self, vector[int]* used) noexcept nogil
     cdef bint exceeded(self) noexcept nogil

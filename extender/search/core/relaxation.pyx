@@ -3,8 +3,7 @@
 
 from libcpp.vector cimport vector
 
-from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome, mckp_solve
-from extender.search.core.clock cimport late
+from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
 from extender.search.core.packed_cost cimport i64, minus, order, plus, put, zero
 from extender.search.core.states cimport IN, OUT
 
@@ -16,7 +15,8 @@ cdef class Relaxation:
 
     def __init__(
         self, Space space, Levels levels, Relations relations, Effort effort, Frontiers
-        frontiers, Elimination elimination, DomainLimits domains, Incumbent incumbent,
+        frontiers, Traced traced, Elimination elimination, DomainLimits domains, Incumbent
+        incumbent,
     ):
         """The parts it works on."""
         self.space = space
@@ -24,6 +24,7 @@ cdef class Relaxation:
         self.relations = relations
         self.effort = effort
         self.frontiers = frontiers
+        self.traced = traced
         self.elimination = elimination
         self.domains = domains
         self.incumbent = incumbent
@@ -35,6 +36,10 @@ cdef class Relaxation:
         self.base.assign(self.relations.W, 0)
         self.raw.assign(self.relations.W, 0)
         self.frozen_seats = 0
+
+    cdef void begin(self) noexcept nogil:
+        """A search begins: no frontier reaches far enough yet."""
+        self.widest_demand = 0
 
     cdef void base_cost(self) noexcept nogil:
         """base: what the decisions made so far cost."""
@@ -52,6 +57,7 @@ cdef class Relaxation:
                 self.base[w] -= self.relations.fine[b * W + w] * self.space.allowed_pods[b]
 
     cdef i64 missing(self) noexcept nogil:
+        """Seats wanted beyond those that the decisions give."""
         cdef int n, z
         cdef i64 seats = self.frozen_seats
         cdef vector[i64] inside
@@ -66,14 +72,15 @@ cdef class Relaxation:
             seats += min(inside[z], <i64>self.space.domain_limit[z])
         return self.space.need - seats
 
+    cdef void count_demand(self) noexcept nogil:
+        """Ask the frontiers for what is missing now."""
+        self.frontiers.ask_for(self.missing())
+
     cdef void mark_too_short(self) noexcept nogil:
         """A frontier cut at an earlier, smaller demand is rebuilt when more is missing."""
-        cdef int n
         if self.frontiers.demand > self.widest_demand:
             self.widest_demand = self.frontiers.demand
-            for n in range(self.space.N):
-                if self.relations.active[n]:
-                    self.relations.dirty[n] = 1
+            self.relations.soil_active()
 
     cdef Outcome relax(self, i64* value, i64* bound) noexcept nogil:
         """Steps 3 to 5 under the decisions so far: cost of the relaxed answer, its bound.
@@ -84,13 +91,10 @@ cdef class Relaxation:
         cdef int W = self.relations.W
         cdef const i64* limit = NULL
         cdef Outcome outcome = EXACT
-        self.effort.branches += 1
+        self.effort.count_branch()
         self.base_cost()
-        self.frontiers.demand = self.missing()
-        self.elimination.pick.w = W
-        self.elimination.pick.demand = self.frontiers.demand
-        self.elimination.pick.patience = CHOICE_PATIENCE
-        self.elimination.pick.work = 0
+        self.count_demand()
+        self.elimination.start_knapsack(CHOICE_PATIENCE)
         zero(bound, W)
         zero(value, W)
         if self.frontiers.demand > 0:
@@ -99,14 +103,13 @@ cdef class Relaxation:
                 return LATE
             if self.space.domain_limit.size():
                 self.domains.merge_domains()
-                if late(&self.effort.clock):
+                if self.effort.late():
                     return LATE
             if self.incumbent.have_best:
                 put(value, &self.incumbent.best_cost[0], W)
                 minus(value, &self.base[0], W)
                 limit = value
-            outcome = mckp_solve(&self.elimination.pick, limit)
-            self.effort.work += self.elimination.pick.work
+            outcome = self.elimination.solve_knapsack(limit)
             if outcome == IMPOSSIBLE or outcome == CUT:
                 return outcome
             put(bound, &self.elimination.pick.bound[0], W)
@@ -124,9 +127,9 @@ cdef class Relaxation:
     cdef void offer(self) noexcept nogil:
         """The traced units, those decided and those frozen: an answer, if allowed."""
         cdef int u
-        cdef vector[char] mine = self.frontiers.chosen
+        cdef vector[char] mine = self.traced.chosen
         for u in range(self.space.U):
-            if self.space.status[u] == IN or self.frontiers.frozen[u] == 2:
+            if self.space.status[u] == IN or self.traced.frozen[u] == IN:
                 mine[u] = 1
         self.incumbent.keep_if_better(&mine)
 
@@ -140,11 +143,26 @@ cdef class Relaxation:
                 mine[u] = 1
         self.incumbent.keep_if_better(&mine)
 
-    cdef void all_chosen(self) noexcept nogil:
-        cdef int u
-        for u in range(self.space.U):
-            if self.space.status[u] == IN or self.frontiers.frozen[u] == 2:
-                self.frontiers.chosen[u] = 1
+    cdef bint attained(self, Outcome outcome, const i64* value) noexcept nogil:
+        """Whether the traced units are an answer at the relaxed cost: the branch is closed."""
+        cdef i64 real[6]
+        self.traced.take_decided()
+        return (
+            self.incumbent.true_cost(&self.traced.chosen, real) and outcome == EXACT
+            and order(real, value, self.relations.W) <= 0
+            and (
+                not self.space.domain_limit.size()
+                or self.domains.in_domains(&self.traced.chosen)
+            )
+        )
+
+    cdef void freeze(self, int n, int k) noexcept nogil:
+        """Row k of the node is in every better answer: take it for good."""
+        cdef int W = self.relations.W
+        self.frontiers.freeze_row(n, k)
+        plus(&self.frozen_cost[0], &self.frontiers.table[n][k * W], W)
+        self.frozen_seats += self.relations.base_slots[n] + k
+        self.relations.close(n)
 
     cdef void count_budgets(self, vector[int]* used) noexcept nogil:
         """Pods that the decided, frozen and traced units take from each budget."""
@@ -152,9 +170,9 @@ cdef class Relaxation:
         used.assign(self.c.budgets, 0)
         if not self.c.budgets:
             return
-        self.all_chosen()
+        self.traced.take_decided()
         for u in range(self.space.U):
-            if self.frontiers.chosen[u]:
+            if self.traced.chosen[u]:
                 for i in range(self.c.use_first[u], self.c.use_first[u + 1]):
                     used[0][self.c.use_budget[i]] += self.c.use_pods[i]
 
@@ -166,10 +184,10 @@ cdef class Relaxation:
         for b in range(self.c.budgets):
             if self.relations.budget_state[b] != IN and used[b] > self.space.allowed_pods[b]:
                 return True
-        self.all_chosen()
+        self.traced.take_decided()
         gone.assign(self.space.G, 0)
         for u in range(self.space.U):
-            if self.frontiers.chosen[u] and self.c.unit_gang[u] >= 0:
+            if self.traced.chosen[u] and self.c.unit_gang[u] >= 0:
                 gone[self.c.unit_gang[u]] += 1
         for g in range(self.space.G):
             if self.relations.loose[g] and not self.relations.gated[g] and gone[g] > self.space.surplus[g]:

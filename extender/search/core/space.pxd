@@ -23,6 +23,9 @@ cdef class Space:
     cdef i64 slots(self, int n, const i64* room, int waiting) noexcept nogil
     cdef i64 seats_on(self, int n, vector[i64]* room, vector[int]* waiting) noexcept nogil
     cdef void move(self, int unit, int sign, vector[i64]* room, vector[int]* waiting) noexcept nogil
+    cdef void decide(self, int v, int state) noexcept nogil
+    cdef void decide_unit(self, int u, int state) noexcept nogil
+    cdef void allow(self, int n, int most) noexcept nogil
     cdef i64 total(self, vector[i64]* room, vector[int]* waiting) noexcept nogil
     cdef void open_room(self) noexcept nogil
     cdef int top_level(self, int u) noexcept nogil

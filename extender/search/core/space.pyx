@@ -101,6 +101,22 @@ cdef class Space:
         for e in range(self.c.lift_first[unit], self.c.lift_first[unit + 1]):
             waiting[0][self.c.lift_node[e]] -= sign
 
+    cdef void decide(self, int v, int state) noexcept nogil:
+        """Settle what moves no room: a gang, or a unit that was and is not IN."""
+        self.status[v] = <char>state
+
+    cdef void decide_unit(self, int u, int state) noexcept nogil:
+        """Settle a unit, or undo it; the room follows."""
+        if self.status[u] == IN:
+            self.move(u, -1, &self.avail, &self.waiting)
+        if state == IN:
+            self.move(u, 1, &self.avail, &self.waiting)
+        self.status[u] = <char>state
+
+    cdef void allow(self, int n, int most) noexcept nogil:
+        """Let so many members sit on the node, if no more may already."""
+        self.limit[n] = max(self.limit[n], most)
+
     cdef i64 total(self, vector[i64]* room, vector[int]* waiting) noexcept nogil:
         cdef int n, z
         cdef i64 found = 0, here

@@ -47,12 +47,7 @@ def solve(
     deadline: float | None = None,
     cancel: Flag | None = None,
 ) -> Solution | Infeasible:
-    """The cheapest seats and victims, or why there are none.
-
-    Without a deadline only ``limits.branch_nodes`` bounds the work: the same problem
-    gives the same answer on every machine. The problem is taken to be well-formed
-    (``validate``).
-    """
+    """As solver.solve, without HiGHS, of a problem taken to be well-formed (``validate``)."""
     problem = settled(problem)
     stop, ways = Stop(limits, deadline, cancel), Ways()
     best = BestAnswer()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from extender.search.core.branch_and_bound import BranchAndBound
 from extender.search.core.columns import Columns
 from extender.search.core.multi_class_bound import MultiClassBound
 from extender.search.problem import MOST_MEMBERS, Cap, MemberClass, Problem, Vector
@@ -24,6 +25,13 @@ class OneClass:
         self.columns = Columns(self.problem)
         self.domain_limits = domain_limits(problem, cls)
         """The rule over domains that the core keeps: domains, and members in each at most."""
+
+    def core(
+        self, inside: bytes, extra: int, gone: Iterable[int] = (), kept: Iterable[int] = ()
+    ) -> BranchAndBound:
+        """The core's search of one region and branch; arguments as BranchAndBound's."""
+        limits = self.domain_limits or ()
+        return BranchAndBound(self.columns, inside, extra, gone, kept, -1, *limits)
 
 
 class Together:
@@ -103,6 +111,11 @@ def domain_limits(problem: Problem, cls: int) -> tuple[array[int], tuple[int, ..
             )
             found.append((rule.domain, tuple(min(max(0, limit), MOST_MEMBERS) for limit in limits)))
     return min(found, key=lambda rule: sum(rule[1]), default=None)
+
+
+def binds_several(cap: Cap, nodes: Iterable[int]) -> bool:
+    """Whether the cap binds over more than one of these nodes."""
+    return is_wide(cap.domain[n] for n in nodes)
 
 
 def seated(problem: Problem, rule: MemberClass, seats: Iterable[tuple[int, int]]) -> Problem:

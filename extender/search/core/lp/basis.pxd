@@ -7,6 +7,10 @@ cdef enum:
     OUTSIDE = -1
     KEY = -2
 
+cdef struct Taken:
+    int column
+    double part              # of the column, that the answer takes
+
 
 cdef class Basis:
     cdef int rows, m, groups                     # rows in all; rows that count now; groups
@@ -27,8 +31,16 @@ cdef class Basis:
     cdef i64 work
     cdef Clock* clock
 
-    cdef void start(self, int rows, int groups) noexcept nogil
+    cdef void start(self, int rows, int groups, Clock* clock) noexcept nogil
+    cdef void at_least(self, int row) noexcept nogil
     cdef int add(self, int group, const int* rows, const double* values, int count) noexcept nogil
+    cdef void set_cost(self, int column, double cost) noexcept nogil
+    cdef void bar(self, int column, bint barred) noexcept nogil
+    cdef bint counts(self, int row) noexcept nogil
+    cdef int taken_count(self) noexcept nogil
+    cdef Taken taken(self, int p) noexcept nogil
+    cdef double entry_of(self, int column, int row) noexcept nogil
+    cdef i64 take_work(self) noexcept nogil
     cdef void restart(self) noexcept nogil
     cdef void activate(self, int row, double limit) noexcept nogil
     cdef void set_limit(self, int row, double limit) noexcept nogil

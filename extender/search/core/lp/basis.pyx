@@ -24,10 +24,14 @@ cdef double SLIP = 1e-7       # how far below zero a value may lie
 cdef class Basis:
     """The program, its basis and its prices."""
 
-    cdef void start(self, int rows, int groups) noexcept nogil:
-        """No row counts yet; every group has an empty column, its first."""
+    cdef void start(self, int rows, int groups, Clock* clock) noexcept nogil:
+        """No row counts yet; every group has an empty column, its first.
+
+        Rows are limits at most; ``clock`` outlives the program.
+        """
         cdef int i, g
         cdef double value
+        self.clock = clock
         self.rows = rows
         self.groups = groups
         self.m = 0
@@ -74,6 +78,51 @@ cdef class Basis:
         self.barred.push_back(0)
         self.place.push_back(OUTSIDE)
         return <int>self.group.size() - 1
+
+    cdef void at_least(self, int row) noexcept nogil:
+        """The row's limit is one from below; before the row counts."""
+        self.sign[row] = -1
+
+    cdef void set_cost(self, int column, double cost) noexcept nogil:
+        """What the column costs when the prices are next worked out."""
+        self.cost[column] = cost
+
+    cdef void bar(self, int column, bint barred) noexcept nogil:
+        """Whether the column may not enter the basis; one that is there stays."""
+        self.barred[column] = barred
+
+    cdef bint counts(self, int row) noexcept nogil:
+        """Whether the row counts."""
+        return self.at[row] >= 0
+
+    cdef int taken_count(self) noexcept nogil:
+        """Columns that the answer rests on."""
+        return self.m + self.groups
+
+    cdef Taken taken(self, int p) noexcept nogil:
+        """The p-th of them."""
+        cdef Taken found
+        if p < self.m:
+            found.column = self.basic[p]
+            found.part = self.x[p]
+        else:
+            found.column = self.key[p - self.m]
+            found.part = self.key_x[p - self.m]
+        return found
+
+    cdef double entry_of(self, int column, int row) noexcept nogil:
+        """The column's entry in that row."""
+        cdef int e
+        for e in range(self.first[column], self.first[column + 1]):
+            if self.entry_row[e] == row:
+                return self.entry[e]
+        return 0
+
+    cdef i64 take_work(self) noexcept nogil:
+        """Elementary steps since this was asked last."""
+        cdef i64 work = self.work
+        self.work = 0
+        return work
 
     cdef double unit_entry(self, int column) noexcept nogil:
         """Entry of a row's own column: what is left counts with the row's sign."""

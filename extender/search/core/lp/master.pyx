@@ -17,6 +17,11 @@ cdef double TINY = 1e-9       # a pivot or a reduced cost that counts as none
 cdef class Master(Basis):
     """A program that can be made small."""
 
+    cdef void start(self, int rows, int groups, Clock* clock) noexcept nogil:
+        """As Basis.start; the first section begins with the first column."""
+        Basis.start(self, rows, groups, clock)
+        self.scan = 0
+
     cdef int entering(self) noexcept nogil:
         """The column that promises most in the next section; -1 when none does."""
         cdef int count = <int>self.group.size(), i, j, best = -1, seen = 0

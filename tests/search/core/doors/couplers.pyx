@@ -9,6 +9,7 @@ from extender.search.core.levels cimport Levels
 from extender.search.core.packed_cost cimport is_never
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
+from extender.search.core.traced cimport Traced
 
 
 def eliminated(Columns columns, bytes inside, int demand):
@@ -21,16 +22,19 @@ def eliminated(Columns columns, bytes inside, int demand):
     cdef Levels levels = Levels(space)
     cdef Relations relations = Relations(space, levels)
     cdef Effort effort = Effort()
-    cdef Frontiers frontiers = Frontiers(space, relations, effort)
-    cdef Elimination elimination = Elimination(space, relations, effort, frontiers)
+    cdef Traced traced = Traced(space, relations)
+    cdef Frontiers frontiers = Frontiers(space, relations, effort, traced)
+    cdef Elimination elimination = Elimination(space, relations, effort, frontiers, traced)
     cdef int g, k
     if space.settled_free or not space.possible:
         return None
     levels.pack_levels(-1)
     relations.relate(NULL)
+    traced.lay()
     frontiers.lay_tables()
     effort.start(1 << 40, 0, None)
-    frontiers.demand = demand
+    frontiers.ask_for(demand)
+    elimination.start_knapsack(0)
     if not elimination.eliminate():
         raise RuntimeError("the time was up")
     groups = []

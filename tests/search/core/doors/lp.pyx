@@ -4,6 +4,7 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport Clock, start_clock
+from extender.search.core.lp.basis cimport Taken
 from extender.search.core.lp.master cimport Master
 
 cdef enum:
@@ -13,20 +14,17 @@ cdef enum:
 cdef tuple shown(Master lp):
     """(cost, {column with units: its part}, prices of the rows, cost of what is too much)."""
     cdef int p, j
-    cdef double v, total = 0, excess = 0
+    cdef Taken taken
+    cdef double total = 0, excess = 0
     parts = {}
-    for p in range(lp.m + lp.groups):
-        if p < lp.m:
-            j = lp.basic[p]
-            v = lp.x[p]
-        else:
-            j = lp.key[p - lp.m]
-            v = lp.key_x[p - lp.m]
-        total += v * lp.cost[j]
+    for p in range(lp.taken_count()):
+        taken = lp.taken(p)
+        j = taken.column
+        total += taken.part * lp.cost[j]
         if j >= 2 * lp.rows:
-            parts[j - 2 * lp.rows] = parts.get(j - 2 * lp.rows, 0.0) + v
+            parts[j - 2 * lp.rows] = parts.get(j - 2 * lp.rows, 0.0) + taken.part
         elif j & 1:
-            excess += v * lp.cost[j]
+            excess += taken.part * lp.cost[j]
     return total, parts, [lp.price_of(p) for p in range(lp.rows)], excess
 
 
@@ -43,12 +41,11 @@ def steps(list signs, list limits, int groups, list columns, double excess_price
     cdef vector[double] values
     cdef int row, column
     start_clock(&clock, 0, None)
-    lp.clock = &clock
-    lp.start(len(signs), groups)
-    lp.scan = 0
+    lp.start(len(signs), groups, &clock)
     for row in range(len(signs)):
-        lp.sign[row] = signs[row]
-        lp.cost[2 * row + 1] = excess_price
+        if signs[row] < 0:
+            lp.at_least(row)
+        lp.set_cost(2 * row + 1, excess_price)
     for group, cost, entries in columns:
         rows.clear()
         values.clear()
@@ -56,7 +53,7 @@ def steps(list signs, list limits, int groups, list columns, double excess_price
             rows.push_back(place)
             values.push_back(value)
         column = lp.add(group, rows.data(), values.data(), <int>rows.size())
-        lp.cost[column] = cost
+        lp.set_cost(column, cost)
     answers = []
     for counting, changed, barred in moments:
         for row in counting:
@@ -65,7 +62,7 @@ def steps(list signs, list limits, int groups, list columns, double excess_price
         for row, limit in changed.items():
             lp.set_limit(row, limit)
         for column in barred:
-            lp.barred[2 * lp.rows + column] = 1
+            lp.bar(2 * lp.rows + column, True)
         for _ in range(100):
             if lp.solve(PIVOTS):
                 break
