@@ -25,7 +25,7 @@ from tools.sbom import canonical, locked
 
 ROOT = Path(__file__).resolve().parents[1]
 OTHERS = {"skypilot"}
-"""Files of requirements/ that are not audited: a client that a test drives, in its own environment."""
+"""Files of requirements/ that are not audited: a client that a test drives, never installed."""
 FINE, VULNERABLE, UNKNOWN = 0, 1, 75
 
 
