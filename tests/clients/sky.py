@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import urllib.error
@@ -14,7 +15,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.controlplane.ports import Ports
 from tests.controlplane.processes import Process
 
 Obj = dict[str, Any]
@@ -51,8 +51,8 @@ class Sky:
     def __init__(self, home: Path, programs: Path, kubectl: Path) -> None:
         self.home = home
         self._sky = programs / "sky"
-        self._ports = Ports()
-        port = self._ports.reserve()
+        self._held = two_ports()
+        port = self._held[0].getsockname()[1]
         self._url = f"http://127.0.0.1:{port}/api/health"
         # The rest of the environment might name clouds, proxies or another API server.
         self._environment = {
@@ -138,7 +138,8 @@ class Sky:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        self._ports.close()
+        for each in self._held:
+            each.close()
 
     def _write(self, name: str, text: str) -> Path:
         path = self.home / name
@@ -152,6 +153,32 @@ class Sky:
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
+
+
+def two_ports() -> tuple[socket.socket, socket.socket]:
+    """A free port for the API server, and the one that it derives from that for its queue.
+
+    Both are held as tests/controlplane/ports.py does it: nobody else is given them.
+    """
+    while True:
+        api = _holder(0)
+        # sky/server/requests/queues/mp_queue.py, get_queue_manager_port
+        queue = 50000 + (11 + api.getsockname()[1] - 46580) % 10000
+        try:
+            return api, _holder(queue)
+        except OSError:  # Taken.
+            api.close()
+
+
+def _holder(port: int) -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(("127.0.0.1", port))
+    except OSError:
+        made.close()
+        raise
+    return made
 
 
 def processes_of(home: Path) -> list[int]:

@@ -1,0 +1,37 @@
+"""What SkyPilot starts is found again, by its folder where it has hidden its environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.clients.sky import processes_of
+
+WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
+
+
+def test_processes_are_found_by_home_or_folder(tmp_path: Path) -> None:
+    home, other = tmp_path / "home", tmp_path / "other"
+    home.mkdir()
+    other.mkdir()
+    ways = [(other, {"HOME": str(home)}), (home, {}), (other, {"HOME": str(other)})]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", WAIT],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for folder, environment in ways
+    ]
+    try:
+        for each in started:
+            assert each.stdout is not None
+            each.stdout.readline()
+        assert set(processes_of(home)) == {each.pid for each in started[:2]}
+    finally:
+        for each in started:
+            each.kill()
+            each.communicate()
