@@ -10,6 +10,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.controlplane.processes import Process
 
 Obj = dict[str, Any]
 
+ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 180.0
 SECONDS = 240.0
 """For one command: some seconds each, but most of them import half of SkyPilot."""
@@ -66,6 +68,7 @@ class Sky:
             "SKYPILOT_POD_MEMORY_GB_LIMIT": "6",
         }
         self._server: Process | None = None
+        self._sweeper: subprocess.Popen[bytes] | None = None
 
     def start(self, kubeconfig: Path, namespace: str) -> None:
         """Write what it reads from its home, and start its API server."""
@@ -76,6 +79,11 @@ class Sky:
         for name, text in CATALOGS.items():
             self._write(f".sky/catalogs/v8/{name}", text)
         variables = [f"{name}={value}" for name, value in self._environment.items()]
+        # In a session of its own, so that what ends this process does not end it.
+        sweep = [sys.executable, "-m", "tests.clients.sky", str(self.home)]
+        self._sweeper = subprocess.Popen(
+            sweep, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True
+        )
         command = ["/usr/bin/env", "-i", "-C", str(self.home), *variables]
         command += [str(self._sky), "api", "start", "--foreground"]
         self._server = Process("sky", command, self.home / "server.log")
@@ -134,10 +142,8 @@ class Sky:
             self.run("api", "stop", seconds=60)
         if self._server is not None:
             self._server.stop(grace=0)
-        while left := processes_of(self.home):
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        if self._sweeper is not None:
+            self._sweeper.communicate()
         for each in self._held:
             each.close()
 
@@ -197,3 +203,17 @@ def processes_of(home: Path) -> list[int]:
         if ours and state not in "ZX" and int(path.name) != os.getpid():
             found.append(int(path.name))
     return found
+
+
+def sweep(home: Path) -> None:
+    """Kill all of them, also those that they start meanwhile."""
+    while left := processes_of(home):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    # Until whoever has started this closes the pipe, or has ended in whatever way.
+    sys.stdin.buffer.read()
+    sweep(Path(sys.argv[1]))

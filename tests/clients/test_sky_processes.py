@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.clients.sky import processes_of
+from tests.clients.sky import ROOT, processes_of
 
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
 
@@ -35,3 +35,17 @@ def test_processes_are_found_by_home_or_folder(tmp_path: Path) -> None:
         for each in started:
             each.kill()
             each.communicate()
+
+
+def test_they_go_when_whoever_started_them_has_gone(tmp_path: Path) -> None:
+    left = subprocess.Popen([sys.executable, "-I", "-c", WAIT], cwd=tmp_path, stdin=subprocess.PIPE)
+    sweeper = subprocess.Popen(
+        [sys.executable, "-m", "tests.clients.sky", str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE
+    )
+    try:
+        assert left.poll() is None
+        sweeper.communicate(timeout=60)  # The pipe is closed, as it is when this process is killed.
+        assert left.wait(60) == -9
+    finally:
+        left.kill()
+        left.communicate()
