@@ -2,6 +2,7 @@
 
 ``./run lock`` resolves each set with uv for every platform and Python at once, and then asks
 whether all of it comes as wheels where that is promised. Each file holds what its base does not.
+SkyPilot, which asks for versions of its own, has constraints and an environment of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "requirements"
+
+CONSTRAINTS = "constraints.txt"
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORMS = (
@@ -34,6 +37,8 @@ class Set(Struct, frozen=True):
     extras: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     base: tuple[str, ...] = ()
+    constraints: str = CONSTRAINTS
+    """Where its versions are chosen; sets with the same file fit into one environment."""
 
 
 def sets() -> tuple[Set, ...]:
@@ -62,12 +67,18 @@ def sets() -> tuple[Set, ...]:
         Set("docs", "The site", extras=("docs",), base=("build", "runtime", "test")),
         Set("virtualenv", "For a Python without ensurepip", requirements=("virtualenv",)),
         Set("uv", "./run lock itself", requirements=("uv",)),
+        Set(
+            "skypilot",
+            "SkyPilot for ./run test-clients",
+            requirements=("skypilot[kubernetes]",),
+            constraints="constraints-skypilot.txt",
+        ),
     )
 
 
 HEADER = """\
 # {what}: every file that may be installed, by its SHA-256 sum.
-# Made by ./run lock from pyproject.toml and constraints.txt; do not edit.
+# Made by ./run lock from pyproject.toml and {constraints}; do not edit.
 """
 
 
@@ -81,10 +92,10 @@ def blocks(text: str) -> dict[str, str]:
 
 
 def compiled(part: Set) -> dict[str, str]:
-    """What uv resolves a set to, for all platforms, within constraints.txt."""
+    """What uv resolves a set to, for all platforms, within its constraints."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
     command += ["--universal", "--python-version", PYTHONS[0], "--generate-hashes"]
-    command += ["--no-header", "--no-annotate", "--constraint", "constraints.txt"]
+    command += ["--no-header", "--no-annotate", "--constraint", part.constraints]
     given = None
     if part.requirements:
         command.append("-")
@@ -110,24 +121,30 @@ def check_wheels(names: list[str]) -> None:
                 raise SystemExit(f"lock: no wheels for Python {python} on {platform}")
 
 
+def pins(constraints: str) -> set[str]:
+    """The packages whose version a file of constraints chooses."""
+    found = re.findall(r"(?m)^([A-Za-z0-9._-]+)==", (ROOT / constraints).read_text())
+    return {re.sub(r"[-_.]+", "-", name).lower() for name in found}
+
+
 def main() -> int:
     """Write all files."""
     TARGET.mkdir(exist_ok=True)
-    pinned = set(re.findall(r"(?m)^([A-Za-z0-9._-]+)==", (ROOT / "constraints.txt").read_text()))
-    pinned = {re.sub(r"[-_.]+", "-", name).lower() for name in pinned}
     written: dict[str, dict[str, str]] = {}
     for part in sets():
         found = compiled(part)
-        if loose := sorted(found.keys() - pinned):
+        if loose := sorted(found.keys() - pins(part.constraints)):
             versions = "\n".join(found[name].split(" ")[0] for name in loose)
-            raise SystemExit(f"lock: constraints.txt does not pin\n{versions}")
+            raise SystemExit(f"lock: {part.constraints} does not pin\n{versions}")
         for base in part.base:
             found = {k: v for k, v in found.items() if k not in written[base]}
         written[part.name] = found
-        text = HEADER.format(what=part.what) + "".join(found[name] for name in sorted(found))
+        header = HEADER.format(what=part.what, constraints=part.constraints)
+        text = header + "".join(found[name] for name in sorted(found))
         (TARGET / f"{part.name}.txt").write_text(text)
         print(f"lock: requirements/{part.name}.txt, {len(found)} packages")
-    check_wheels([part.name for part in sets()])
+    for constraints in dict.fromkeys(part.constraints for part in sets()):
+        check_wheels([part.name for part in sets() if part.constraints == constraints])
     print(f"lock: wheels for Python {', '.join(PYTHONS)} on {', '.join(PLATFORMS)}")
     return 0
 

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.packaging.manifests import ROOT
-from tools.lock import Set, sets
+from tools.lock import CONSTRAINTS, Set, sets
 from tools.sbom import locked
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -24,9 +24,9 @@ DECLARED = RUNTIME + [
 ]
 
 
-def pins() -> dict[str, str]:
-    """Canonical name -> version in constraints.txt."""
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
+def pins(constraints: str = CONSTRAINTS) -> dict[str, str]:
+    """Canonical name -> version in a file of constraints."""
+    lines = (ROOT / constraints).read_text().splitlines()
     pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
     assert all(len(pair) == 2 for pair in pairs), "every line pins one version and nothing else"
     return {str(canonicalize_name(name)): version for name, version in pairs}
@@ -88,10 +88,13 @@ def test_every_file_that_may_be_installed_has_a_hash() -> None:
         assert text.count("--hash=") == sum(len(sums) for _, sums in found.values())
 
 
-def test_lock_has_the_chosen_versions() -> None:
+@pytest.mark.parametrize("constraints", sorted({part.constraints for part in sets()}))
+def test_lock_has_the_chosen_versions(constraints: str) -> None:
     """After a change of constraints.txt or pyproject.toml: ./run lock."""
-    versions = {name: version for lock in locks().values() for name, (version, _) in lock.items()}
-    assert versions == pins()
+    files = [part.name for part in sets() if part.constraints == constraints]
+    found = locks()
+    versions = {name: version for each in files for name, (version, _) in found[each].items()}
+    assert versions == pins(constraints)
 
 
 @pytest.mark.parametrize("part", sets(), ids=lambda part: str(part.name))

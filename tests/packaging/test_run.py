@@ -303,7 +303,9 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
     done = checkout.run("nightly", "--seed", "7")
     assert done.returncode == 0, done.stderr
     assert "the image, built and started" in done.stdout
-    build, chaos = checkout.asked("-m tests.")
+    build, kubectl, skypilot, chaos = checkout.asked("-m tests.")
+    assert kubectl == "-m tests.install.programs kubectl"
+    assert skypilot == "-m tests.clients.installation"
     assert build == "-m tests.controlplane.build 1.34 1.35 1.36 1.37"
     assert chaos.startswith("-m tests.chaos --minor 1.36,1.37 --seconds 3600 --seed 2")
     assert chaos.endswith(" --seed 7")
@@ -335,10 +337,10 @@ def test_only_the_versions_asked_for_are_built(
     done = checkout.run("test-real", *words)
     assert done.returncode == 0, done.stderr
     assert checkout.asked("-m tests.") == [f"-m tests.controlplane.build{built}"]
-    assert checkout.asked(f"-m real and not install {' '.join(words)}".strip())
+    assert checkout.asked(f"-m real and not install and not clients {' '.join(words)}".strip())
 
 
-@pytest.mark.parametrize("command", ["test-real", "test-install", "nightly"])
+@pytest.mark.parametrize("command", ["test-real", "test-install", "test-clients", "nightly"])
 def test_real_control_plane_needs_go(command: str, checkout: Checkout) -> None:
     checkout.path = checkout.bare()
     done = checkout.run(command)

@@ -61,8 +61,8 @@ ALONE = {
     ),
 }
 """Pods by priority class: who was evicted, who sits, who waits, once everybody has arrived."""
-CHANCE = {"r-a-turn-for-everybody"}
-"""Where it hangs on whose turn it is."""
+CHANCE = {"r-a-turn-for-everybody", "s-evicted-before"}
+"""Where it hangs on whose turn it is, or on when a gang comes back."""
 CHOSEN = ("b-only-three-fit", "l-skypilot-whole-cluster", "o2-singles-before-a-gang")
 OBSERVING = replace(Settings(), mode="observe")
 

@@ -1,6 +1,6 @@
 """Helm, promtool, kind and kubectl, built from pinned Go modules into the control plane's cache.
 
-``python -m tests.install.programs`` builds them and prints where they are.
+``python -m tests.install.programs`` builds them, or those named, and prints where they are.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ def ensure(module: Module, cache: Path | None = None, log: Log | None = None) ->
 
 
 def main() -> int:
-    """Build all."""
+    """Build all, or those that are named."""
     try:
         for module in (HELM, PROMTOOL, KIND, KUBECTL):
+            if sys.argv[1:] and module.name not in sys.argv[1:]:
+                continue
             print(ensure(module, log=lambda line: print(line, flush=True)))
     except BuildError as problem:
         print(f"error: {problem}", file=sys.stderr)
