@@ -14,7 +14,6 @@ from functools import partial
 
 from google.protobuf.duration_pb2 import Duration
 
-from extender.gang.act.booked_room import Claim
 from extender.grpc_api.calls import Call, parsed
 from extender.grpc_api.messages import amounts, int32, made
 from extender.grpc_api.reading import write
@@ -33,6 +32,8 @@ SLICE = 200
 """Nodes read without a pause."""
 SLICE_PODS = 2000
 """Seats and pods on them that are read without a pause: booked room waits for a node's pods."""
+Awaited = tuple[tuple[str, Requests], ...]
+"""(uid, what of its room) of the pods whose room booked seats count on."""
 FORGOTTEN = 1024
 """Nodes without seats that are remembered for readers that are behind."""
 
@@ -133,8 +134,13 @@ class SeatBoard:
         book = self._present().book
         # A seat of the book has no claim; what is booked is told with those whom it waits for, so
         # that it is kept as soon as the reader sees them gone, however late we do.
-        held: list[tuple[Hold, Claim | None]] = [(hold, None) for hold in book.holds_on(node)]
-        held += [(claim.hold, claim) for claim in book.booked.claims_on(node)]
+        held: list[tuple[Hold, Awaited, Requests]] = [
+            (hold, (), ()) for hold in book.holds_on(node)
+        ]
+        held += [
+            (claim.hold, tuple(each for each in claim.awaited if each[1]), claim.asked)
+            for claim in book.booked.claims_on(node)
+        ]
         held.sort(key=lambda each: (-each[0].priority, each[0].uid))
         if not held:
             return None
@@ -147,10 +153,10 @@ class SeatBoard:
                     priority=int32(hold.priority),
                     requests=amounts(hold.requests),
                     firm=(flight := book.get(hold.gang)) is not None and flight.firm,
-                    awaited=(awaited := _awaited(claim)),
-                    asked=amounts(claim.asked) if claim is not None and awaited else (),
+                    awaited=_leaving(awaited),
+                    asked=amounts(asked) if awaited else (),
                 )
-                for hold, claim in held
+                for hold, awaited, asked in held
             ],
             leaving=_leaving(book.leaving_on(node)),
         )
@@ -213,11 +219,6 @@ class SeatWatch:
 
 def _pods(told: watch_pb2.NodeSeats) -> int:
     return len(told.seats) + len(told.leaving) + sum(len(seat.awaited) for seat in told.seats)
-
-
-def _awaited(claim: Claim | None) -> list[watch_pb2.LeavingPod]:
-    """Return those whom booked room waits for and counts on."""
-    return [] if claim is None else _leaving(each for each in claim.awaited if each[1])
 
 
 def _leaving(pods: Iterable[tuple[str, Requests]]) -> list[watch_pb2.LeavingPod]:
