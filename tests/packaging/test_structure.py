@@ -49,7 +49,6 @@ SAME_NAME = {
 MOST_LINES = 400
 LONGER = {
     "extender/gang/act/coordinator.py": "makes every part that acts and hands each what it needs",
-    "extender/gang/act/flights.py": "one transaction from plan to end; a step knows the next",
     "tests/chaos/faults.py": "every fault, beside the others that it is drawn with",
     "tests/chaos/runner.py": "one run from its start to its report",
     "tests/cli/test_check_unsafe.py": "a table: every unsafe installation and its finding",

@@ -206,7 +206,7 @@ class Coordinator:
             clocks.wall,
             self._gangs.unit_key,
         )
-        self.flights.taken, self.flights.sent = before.taken, before.sent
+        self.flights.units.taken, self.flights.units.sent = before.taken, before.sent
         self.flights.comparison.spared = before.spared
         self._turns = Turns(
             self.book,
