@@ -448,7 +448,7 @@ async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
             await tried(rig, pod_.name, pod_.namespace)
         await asyncio.sleep(0)
         await rig.until(lambda: len(rig.coordinator._pending_gangs.keys()) == 16, "16 wait")
-        await rig.coordinator._plan_waiting()
+        await rig.coordinator._planning.round()
         assert "humble" in served
         assert served.index("humble") <= 1
         seconds = rig.coordinator.admission.describe()["planningSeconds"]

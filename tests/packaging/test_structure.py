@@ -48,7 +48,6 @@ SAME_NAME = {
 
 MOST_LINES = 400
 LONGER = {
-    "extender/gang/act/coordinator.py": "makes every part that acts and hands each what it needs",
     "tests/chaos/faults.py": "every fault, beside the others that it is drawn with",
     "tests/chaos/runner.py": "one run from its start to its report",
     "tests/cli/test_check_unsafe.py": "a table: every unsafe installation and its finding",
