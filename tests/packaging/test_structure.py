@@ -50,7 +50,6 @@ MOST_LINES = 400
 LONGER = {
     "tests/chaos/faults.py": "every fault, beside the others that it is drawn with",
     "tests/chaos/runner.py": "one run from its start to its report",
-    "tests/cli/test_check_unsafe.py": "a table: every unsafe installation and its finding",
     "tests/controlplane/test_harness.py": "what the harness promises, on one control plane",
     "tests/fit/test_member_rules.py": "rules of members, by hand-made clusters",
     "tests/fit/test_view.py": "one view, question by question",
