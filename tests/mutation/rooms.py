@@ -134,6 +134,10 @@ ROOMS = (
             "extender.gang.plan.fair_turns",
             "extender.gang.plan.suspension",
         ),
-        ("tests/gang/test_fair_turns.py", "tests/gang/test_limits.py"),
+        (
+            "tests/gang/test_fair_turns.py",
+            "tests/gang/test_limits.py",
+            "tests/gang/test_endless_searches.py",
+        ),
     ),
 )
