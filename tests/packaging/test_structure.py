@@ -54,7 +54,6 @@ LONGER = {
     "tests/fit/test_member_rules.py": "rules of members, by hand-made clusters",
     "tests/fit/test_view.py": "one view, question by question",
     "tests/gang/test_barrier.py": "the bind barrier, end by end",
-    "tests/gang/test_transaction.py": "the transaction, step by step",
     "tests/grpc_api/test_planning.py": "what-if plans over one channel",
     "tests/sandbox/test_apiserver.py": "one server, request by request",
     "tests/server/test_limits.py": "limits of one listener; docs/security.md names its tests",
