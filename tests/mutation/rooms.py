@@ -83,6 +83,7 @@ ROOMS = (
             "tests/gang/test_sampled_lists.py",
             "tests/gang/test_beyond_quorum.py",
             "tests/gang/test_barrier.py",
+            "tests/gang/test_posted_bindings.py",
         ),
     ),
     Room(

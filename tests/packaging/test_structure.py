@@ -53,8 +53,6 @@ LONGER = {
     "tests/controlplane/test_harness.py": "what the harness promises, on one control plane",
     "tests/fit/test_member_rules.py": "rules of members, by hand-made clusters",
     "tests/fit/test_view.py": "one view, question by question",
-    "tests/gang/test_barrier.py": "the bind barrier, end by end",
-    "tests/grpc_api/test_planning.py": "what-if plans over one channel",
     "tests/sandbox/test_apiserver.py": "one server, request by request",
     "tests/server/test_limits.py": "limits of one listener; docs/security.md names its tests",
     "tests/simulation/checks.py": "the rules that every seed has to keep",
