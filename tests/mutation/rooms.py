@@ -59,6 +59,8 @@ ROOMS = (
         (
             "tests/fit/test_static.py",
             "tests/fit/test_node_resources_fit.py",
+            "tests/fit/test_inter_pod_affinity.py",
+            "tests/fit/test_pod_topology_spread.py",
             "tests/fit/test_view.py",
             "tests/fit/test_selectors.py",
             "tests/fit/test_selector_index.py",
@@ -66,7 +68,11 @@ ROOMS = (
             "tests/fit/test_differential.py",
         ),
     ),
-    Room("member rules", ("extender.fit.member_rules",), ("tests/fit/test_member_rules.py",)),
+    Room(
+        "member rules",
+        ("extender.fit.member_rules",),
+        ("tests/fit/test_member_rules.py", "tests/fit/test_member_rules_allow.py"),
+    ),
     Room(
         "verbs",
         (

@@ -51,8 +51,6 @@ LONGER = {
     "tests/chaos/faults.py": "every fault, beside the others that it is drawn with",
     "tests/chaos/runner.py": "one run from its start to its report",
     "tests/controlplane/test_harness.py": "what the harness promises, on one control plane",
-    "tests/fit/test_member_rules.py": "rules of members, by hand-made clusters",
-    "tests/fit/test_view.py": "one view, question by question",
     "tests/sandbox/test_apiserver.py": "one server, request by request",
     "tests/server/test_limits.py": "limits of one listener; docs/security.md names its tests",
     "tests/simulation/checks.py": "the rules that every seed has to keep",
