@@ -48,7 +48,6 @@ SAME_NAME = {
 
 MOST_LINES = 400
 LONGER = {
-    "tests/chaos/faults.py": "every fault, beside the others that it is drawn with",
     "tests/chaos/runner.py": "one run from its start to its report",
 }
 """Files of more than MOST_LINES, and what keeps each whole, or still does."""
