@@ -250,7 +250,12 @@ class Flights:
             uid, error = refused.victim.uid, refused.error
             # Else the next plan names it again, and the gang never comes to others.
             self.evictions.refusals.note(
-                uid, str(error), error, budgeted=uid in budgeted, readable=refused.readable
+                uid,
+                str(error),
+                error,
+                budgeted=uid in budgeted,
+                readable=refused.readable,
+                rehearsed=True,
             )
             if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
@@ -427,6 +432,8 @@ class Flights:
             if flight.state is State.EVICTING and flight.victims.keys() <= flight.sent:
                 flight.enter(State.WAITING, self._clocks.monotonic())
             return
+        if self._stale() is not None:
+            return  # what it would be compared with is old; tick comes back to it
         why = self.problem(flight)
         if why:
             self._replan(flight, why)
