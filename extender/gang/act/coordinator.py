@@ -128,7 +128,7 @@ class Coordinator:
             heartbeats,
         )
         self.evidence = Evidence(clocks.monotonic)
-        self.offers = Offers(clocks.monotonic, blind_seconds)
+        self.offers = Offers(clocks.monotonic, blind_seconds, lambda: source.stale_for())
         self._pending_gangs = PendingGangs(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
             clocks.monotonic,
@@ -440,6 +440,7 @@ class Coordinator:
     async def tick(self) -> None:
         """Look at deadlines; waits for nothing."""
         if self.recovered and self._source.synced:
+            self.offers.look()
             self.bindings.tick()
             self.flights.tick()
             self.bookings.tick()
