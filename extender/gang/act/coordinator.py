@@ -110,7 +110,7 @@ class Coordinator:
             heartbeats,
         )
         self.evidence = Evidence(clocks.monotonic)
-        self.offers = Offers(clocks.monotonic, blind_seconds)
+        self.offers = Offers(clocks.monotonic, blind_seconds, lambda: source.stale_for())
         self._pending_gangs = PendingGangs(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
             clocks.monotonic,
@@ -347,6 +347,7 @@ class Coordinator:
     async def tick(self) -> None:
         """Look at deadlines; waits for nothing."""
         if self.readiness.begun:
+            self.offers.look()
             self.bindings.tick()
             self.flights.tick()
             self.bookings.tick()

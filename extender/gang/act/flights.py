@@ -93,6 +93,7 @@ class Flights:
         self._clocks = clocks
         self._random = random
         self._replan = replan
+        self._stale = stale
         self._spawn = background.spawn
         self._check = check = LastCheck(snapshot, gangs, settings)
         self.leaves = check.leaves
@@ -219,7 +220,12 @@ class Flights:
             uid, error = refused.victim.uid, refused.error
             # Else the next plan names it again, and the gang never comes to others.
             self.evictions.refusals.note(
-                uid, str(error), error, budgeted=uid in budgeted, readable=refused.readable
+                uid,
+                str(error),
+                error,
+                budgeted=uid in budgeted,
+                readable=refused.readable,
+                rehearsed=True,
             )
             if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
@@ -273,6 +279,8 @@ class Flights:
             if flight.state is State.EVICTING and flight.victims.keys() <= flight.sent:
                 flight.enter(State.WAITING, self._clocks.monotonic())
             return
+        if self._stale() is not None:
+            return  # what it would be compared with is old; tick comes back to it
         why = self.problem(flight)
         if why:
             self._replan(flight, why)
