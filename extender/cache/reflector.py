@@ -289,10 +289,10 @@ class Reflector(Generic[Row]):
             if opened is not None:
                 lived = (stats.last_contact if silent else clock.monotonic()) - opened
                 self._was_open(lived)
-                if gone or lived < BRIEF:
+                if (gone or lived < BRIEF) and stats.shown_at < opened:
                     # A server that accepts a watch and then says that its version is too old, or
                     # hangs up, has shown nothing of what was missed before.
-                    stats.closed(stats.shown_at if stats.shown_at >= opened else before)
+                    stats.closed(before)
             await batches.aclose()
         if initial is not None:
             self._without_watch_list("the watch ended before its initial events did")
@@ -303,7 +303,6 @@ class Reflector(Generic[Row]):
             # client-go lets one pass that has shown something; a server that sends a bookmark
             # and hangs up would then be asked without any pause.
             raise Unavailable(0, "ShortWatch", f"GET {self.resource.path}: the watch ended at once")
-        stats.shown_at = clock.monotonic()
 
     def _apply(self, lines: list[bytes]) -> None:
         """Apply events in order. Raises ApiError when the state cannot be continued."""

@@ -35,8 +35,7 @@ class WatchStats:
     last_contact: float = 0.0
     """When the last event, bookmark or accepted request was seen."""
     shown_at: float = 0.0
-    """Until when all changes are known to have been shown: when the last event or bookmark came,
-    the whole state was read, or a watch ended in good order."""
+    """When the last event or bookmark came, or the whole state was read."""
     sync_seconds: float = 0.0
     """How long the last reading of the whole state took."""
     last_error: str = ""
