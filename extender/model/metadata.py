@@ -39,6 +39,7 @@ KEPT_ANNOTATIONS = (
 """Prefixes of the annotation keys some dialect or option reads; all others are dropped."""
 
 READ_ANNOTATIONS = (
+    "alpha.jobset.sigs.k8s.io/exclusive-topology",
     "batch.kubernetes.io/job-completion-index",
     "gang.scheduling.koordinator.sh/groups",
     "gang.scheduling.koordinator.sh/min-available",

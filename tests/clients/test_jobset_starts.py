@@ -160,9 +160,6 @@ async def test_nobody_goes_for_the_first_pods_of_exclusive_jobs_without_room_for
     informed.check()
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="docs/systems/jobset.md: not foreseen"
-)
 async def test_nobody_goes_for_exclusive_jobs_of_which_one_has_too_small_a_rack(
     jobsets: JobSetController, informed: ExtenderProcess, cluster: Cluster
 ) -> None:

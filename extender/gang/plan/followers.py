@@ -13,9 +13,10 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from extender.gang.incremental.classes import classes_of
+from extender.gang.plan import exclusive
 from extender.gang.plan.question import Masks
 from extender.model.gang import Gang
-from extender.model.plan import Plan, Refusal
+from extender.model.plan import Code, Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import cut
 
@@ -26,22 +27,63 @@ def with_followers(
     gang: Gang, snapshot: Snapshot, masks: Masks, planned: Planned
 ) -> Plan | Refusal:
     """Return the plan for those that wait now, or why there is none for the whole."""
-    alone = replace(gang, followers=())
-    whole = replace(
-        alone,
-        members=(*gang.members, *gang.followers),
-        min_count=gang.min_count + len(gang.followers),
-    )
+    alone, whole = replace(gang, followers=()), _whole(gang)
     best = planned(whole, masks)
     if isinstance(best, Refusal):
         text = f"with the {len(gang.followers)} pods that come once these run: {best.message}"
         return replace(best, message=cut(text))
+    key = exclusive.topology_key(gang)
+    if key:
+        found = _apart(gang, best, key, snapshot, masks, planned)
+        if found is not None or best.victims:
+            return found or _no_domains(gang, key, snapshot)
     first = planned(alone, masks)
     if isinstance(first, Refusal):
         return first
     if isinstance(planned(whole, _kept_to(first, gang, snapshot, masks)), Plan):
         return first
     return planned(alone, _kept_to(best, gang, snapshot, masks))
+
+
+def _whole(gang: Gang) -> Gang:
+    return replace(
+        gang,
+        followers=(),
+        members=(*gang.members, *gang.followers),
+        min_count=gang.min_count + len(gang.followers),
+    )
+
+
+def _apart(
+    gang: Gang, best: Plan, key: str, snapshot: Snapshot, masks: Masks, planned: Planned
+) -> Plan | None:
+    """Return a plan for those that wait now in which each Job has a domain of its own."""
+    jobs = exclusive.jobs_of(gang)
+    for domains in exclusive.choices(jobs, best, key, snapshot) if jobs else ():
+        marked, inside = exclusive.apart(gang, jobs, domains, key, snapshot)
+        whole = planned(_whole(marked), _both(masks, inside))
+        if isinstance(whole, Plan):
+            seats = exclusive.at_its_seats(whole, marked, snapshot)
+            found = planned(replace(marked, followers=()), _both(masks, seats))
+            if isinstance(found, Plan):
+                return exclusive.unproved(found)
+    return None
+
+
+def _both(masks: Masks, more: Masks) -> Masks:
+    return {
+        uid: masks.get(uid, frozenset()) | more.get(uid, frozenset()) for uid in {*masks, *more}
+    }
+
+
+def _no_domains(gang: Gang, key: str, snapshot: Snapshot) -> Refusal:
+    return Refusal(
+        gang=gang.key,
+        code=Code.INFEASIBLE,
+        message=f"exclusive topology: each of its Jobs needs a {key} of its own with room for all "
+        "of its pods, and no such choice was found; nobody is evicted for a part",
+        generation=snapshot.generation,
+    )
 
 
 def _kept_to(plan: Plan, gang: Gang, snapshot: Snapshot, masks: Masks) -> Masks:

@@ -1,0 +1,114 @@
+"""Jobs of which each takes a domain of its own: nobody goes for one that would not run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import GangQuestion
+from extender.groups.resolver import Resolver
+from extender.model.decode import decode_group
+from extender.model.objects import (
+    GangKey,
+    GroupObject,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    PodShape,
+    Requirement,
+)
+from extender.model.plan import Plan, Proof, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from tests.gang.world import evicted, group, node, pod, seats, snapshot
+from tests.groups.owners import jobset, jobset_pod, replicated
+
+SETTINGS = Settings()
+RESOLVER = Resolver(SETTINGS.groups)
+KEY = GangKey("jobset", "default", "high")
+EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+
+
+def owner(jobs: int, each: int, cpu: str = "3") -> GroupObject:
+    part = replicated("w", jobs, each, cpu)
+    made = jobset(part, name="high", annotations=EXCLUSIVE)
+    made["metadata"]["namespace"] = "default"
+    return decode_group("jobset", made)
+
+
+def first(job: int, **more: Any) -> Pod:
+    meta = jobset_pod(job, "w", "high", job=job)
+    meta["annotations"] |= EXCLUSIVE
+    name = "batch.kubernetes.io/job-name"
+    others = LabelSelector(
+        (Requirement(name, "Exists", ()), Requirement(name, "NotIn", (f"high-w-{job}",)))
+    )
+    shape = PodShape(anti_affinity=(PodAffinityTerm("rack", others, ("default",)),))
+    return pod(f"high-w-{job}-0", priority=100, shape=shape, **meta, **more)
+
+
+def racks(**of: str) -> list[Node]:
+    return [node(name, labels={"rack": rack}) for name, rack in of.items()]
+
+
+def low(nodes: list[Node]) -> list[Pod]:
+    return [pod(f"low-{i}", priority=1, group="low", on=each.name) for i, each in enumerate(nodes)]
+
+
+def asked(state: Snapshot) -> Plan | Refusal:
+    return Planner(SETTINGS, RESOLVER).plan(GangQuestion(RESOLVER.resolve(KEY, state), state))
+
+
+def full(nodes: list[Node], jobs: int, each: int) -> Snapshot:
+    pods = [*low(nodes), *(first(job) for job in range(jobs))]
+    return snapshot(nodes, pods, [group("low", len(nodes)), owner(jobs, each)])
+
+
+def test_nobody_goes_where_one_rack_is_too_small() -> None:
+    """Room for four pods in all, and for two in one rack only."""
+    nodes = racks(n0="a", n1="a", n2="a", n3="b")
+    answer = asked(full(nodes, 2, 2))
+    assert isinstance(answer, Refusal)
+    assert "each of its Jobs needs a rack of its own" in answer.message
+    assert "nobody is evicted" in answer.message
+
+
+def test_each_first_pod_gets_a_rack_with_room_for_its_job() -> None:
+    """By room alone both Jobs could be planned into the two racks that are too small together."""
+    nodes = racks(a0="a", b0="b", b1="b", c0="c", c1="c")
+    plan = asked(full(nodes, 2, 2))
+    assert isinstance(plan, Plan)
+    assert {name[0] for name in seats(plan).values()} == {"b", "c"}
+    assert plan.proof is Proof.BOUNDED
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_as_many_racks_as_there_are_jobs_will_do(jobs: int) -> None:
+    nodes = racks(**{f"n{i}": "abc"[i // 2] for i in range(2 * jobs)})
+    plan = asked(full(nodes, jobs, 2))
+    assert isinstance(plan, Plan)
+    assert len({seats(plan)[f"high-w-{job}-0"] for job in range(jobs)}) == jobs
+    assert evicted(plan)
+
+
+def test_a_job_whose_first_pod_runs_stays_in_its_rack() -> None:
+    """The other one cannot have that rack, and the third is too small."""
+    nodes = racks(a0="a", a1="a", b0="b", c0="c", c1="c")
+    here = [each for each in low(nodes) if each.node != "a0"]
+    pods = [*here, first(0, on="a0"), first(1)]
+    plan = asked(snapshot(nodes, pods, [group("low", 4), owner(2, 2)]))
+    assert isinstance(plan, Plan)
+    assert next(iter(seats(plan).values()))[0] == "c"
+
+
+def test_free_room_is_given_as_before() -> None:
+    """Nobody goes for it: where the first pods sit is for their own rules."""
+    nodes = racks(n0="a", n1="a", n2="a", n3="b", n4="b")
+    pods = [first(0), first(1)]
+    plan = asked(snapshot(nodes, pods, [owner(2, 2)]))
+    assert isinstance(plan, Plan)
+    assert evicted(plan) == set()
+    assert plan.proof is Proof.OPTIMAL
