@@ -98,9 +98,9 @@ async def test_a_failed_eviction_of_a_more_urgent_plan_makes_nobody_a_victim(wid
     )
     rig.server.faults.clear()
     await rig.gang("mid", 2, "mid")
-    await rig.preempt("mid-0", n0=["busy-0"])
-    await asyncio.sleep(1.5)
-    await rig.preempt("mid-0", n0=["busy-0"])
+    for _ in range(2):
+        await rig.preempt("mid-0", n0=["busy-0"])
+        await rig.rounds()
     assert {f"busy-{i}" for i in range(4)} <= await rig.names()
 
 
@@ -164,7 +164,7 @@ async def test_a_unit_gone_in_part_is_finished_after_its_plan_ended_and_a_restar
     for name in HIGH:
         await rig.remove(name)
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
-    await asyncio.sleep(0.1)
+    await rig.rounds()
     await rig.kill()
     rig.server.faults.clear()
     await rig.start()
@@ -376,7 +376,8 @@ async def test_seats_of_a_gang_that_is_being_seated_are_not_taken_over(rig: Rig)
     await rig.preempt("top-0")
     assert [flight.key.name for flight in rig.coordinator.book] == ["high"]
     await rig.bind("high-0", first.node_names[0])
-    await asyncio.sleep(0.1)
+    await rig.until(lambda: bool(rig.cached("high-0").node), "the first member sits")
+    await rig.rounds()
     await rig.preempt("top-0")
     assert [flight.key.name for flight in rig.coordinator.book] == ["high"]
     second = await rig.filter("high-1", *({"n0", "n1"} - set(first.node_names)))
@@ -652,11 +653,16 @@ async def test_a_request_whose_fate_cannot_be_read_back_is_not_forgotten(rig: Ri
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: unread.hits > 0, "the pod cannot be read")
     evictions = rig.coordinator.flights.evictions
-    for _ in range(20):  # the request is tried again, and its answer stays unclear
+    seen = unread.hits
+
+    def still_unread() -> bool:
         assert uid in evictions.expected()
-        await asyncio.sleep(0.01)
+        return unread.hits > seen + 3
+
+    await rig.until(still_unread, "it is read back again and again")
     await rig.remove("high-1")
     await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await rig.rounds()  # what was on its way when the plan ended has its answer
     assert uid in evictions.expected()
     rig.server.faults.clear()
     await rig.until(lambda: uid not in evictions.expected(), "it is seen unharmed")
@@ -669,7 +675,7 @@ async def test_nothing_is_planned_on_a_cache_that_went_stale_in_the_queue(rig: R
     turns = rig.coordinator._turns
     async with turns.lock.turn(None):
         asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
-        await asyncio.sleep(0.05)
+        await rig.until(lambda: bool(turns.lock.waiters()), "it waits for its turn")
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     answer = await asked
     assert isinstance(answer, Refusal)
@@ -691,9 +697,10 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
         return await search(*args, **more)  # type: ignore[arg-type]
 
     thread.plan = plan  # type: ignore[method-assign, assignment]
-    async with rig.coordinator._turns.lock.turn(None):
+    lock = rig.coordinator._turns.lock
+    async with lock.turn(None):
         rig.coordinator._replan(flight, "for a test")
-        await asyncio.sleep(0.05)
+        await rig.until(lambda: bool(lock._urgent), "it waits for its turn")
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     await rig.rounds()
     assert searches == []
