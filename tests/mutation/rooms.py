@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 PLANNED = (
+    "tests/gang/test_plan_steps.py",
     "tests/gang/test_planner.py",
     "tests/gang/test_opt_outs.py",
     "tests/gang/test_spread_plans.py",
