@@ -58,6 +58,7 @@ ROOMS = (
             "extender.fit.view",
         ),
         (
+            "tests/fit/test_node_state.py",
             "tests/fit/test_static.py",
             "tests/fit/test_node_resources_fit.py",
             "tests/fit/test_view.py",
