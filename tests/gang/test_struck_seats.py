@@ -99,6 +99,8 @@ def test_a_seat_that_is_held_is_counted_by_a_spread_rule() -> None:
     assert seats(asked(gone, (held,))) == {"high-0": "a1"}, "nobody waits for that seat"
     nowhere = replace(held, node="c0")
     assert seats(asked(state, (nowhere,))) == {"high-0": "a0"}, "its node is gone"
+    unlabelled = snapshot(nodes, [replace(waits, labels={}), low, member], [group("high", 1)])
+    assert seats(asked(unlabelled, (held,))) == {"high-0": "a1"}, "the rule does not count it"
 
 
 def test_what_is_masked_and_what_is_not_offered_add_up() -> None:
