@@ -119,6 +119,17 @@ def test_that_nobody_is_evicted_is_told() -> None:
         assert (free in plan.explanation) is there
 
 
+@pytest.mark.parametrize(("order", "there"), [("default", True), ("fewest-pods", False)])
+def test_up_to_which_priority_pods_go_is_told_where_it_is_known(order: str, *, there: bool) -> None:
+    pods = [pod("low", priority=1, on="n0"), pod("mid", priority=5, on="n1")]
+    state = snapshot([node("n0"), node("n1")], [*pods, member("high-0")], [group("high", 1)])
+    plan = plan_for(state, "high", Settings(plan=PlanSettings(cost_order=order)))
+    assert isinstance(plan, Plan)
+    known = "nobody above priority 1 need go: room enough is below"
+    assert (known in plan.explanation) is there
+    assert "evicts 1 pods: 1 single pods" in plan.explanation
+
+
 def test_no_domain_is_preferred_where_another_is_required() -> None:
     state = snapshot([node("n0", labels={"rack": "a"})], [member("high-0")], [group("high", 1)])
     gang = Resolver(Settings().groups).resolve(gang_key("high"), state)
