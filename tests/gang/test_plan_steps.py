@@ -102,6 +102,28 @@ def test_an_answer_that_holds_whoever_of_the_counted_goes_is_looked_for() -> Non
     assert seats(plan) == {"high-0": "b0"}
 
 
+def test_a_counted_pod_that_goes_makes_room_under_the_rule() -> None:
+    nodes = [node("a0", labels={"zone": "a"}), node("b0", labels={"zone": "b"})]
+    counted = pod("counted", priority=1, on="a0", labels=SHOWN)
+    stays = pod("stays", priority=HIGH, on="b0")
+    asks = replace(member("high-0"), labels=SHOWN, shape=SPREAD)
+    plan = plan_for(snapshot(nodes, [counted, stays, asks], [group("high", 1)]), "high")
+    assert evicted(plan) == {"counted"}
+
+
+def test_members_that_run_are_counted_for_sure() -> None:
+    """Others that are counted may go, so that less would be known of the reach."""
+    nodes = [node(f"n{i}", labels={"zone": "a"}) for i in range(3)]
+    runs = replace(pod("high-0", priority=HIGH, on="n0", group="high"), labels=SHOWN, shape=SPREAD)
+    theirs = pod("theirs", cpu=1, priority=HIGH, on="n0", labels=SHOWN)
+    others = [pod("low", priority=1, on="n1"), pod("mid", priority=5, on="n2")]
+    asks = replace(member("high-1"), labels=SHOWN, shape=SPREAD)
+    plan = plan_for(snapshot(nodes, [runs, theirs, *others, asks], [group("high", 2)]), "high")
+    assert evicted(plan) == {"low"}
+    assert isinstance(plan, Plan)
+    assert "nobody above priority 1 need go: room enough is below" in plan.explanation
+
+
 def test_the_time_that_a_terminating_pod_has_left_is_told_in_whole_seconds() -> None:
     leaving = pod("leaving", priority=1, on="n0", deleting=NOW + 12.2)
     plan = plan_for(snapshot([node("n0")], [leaving, member("high-0")], [group("high", 1)]), "high")
