@@ -79,6 +79,7 @@ ROOMS = (
             "extender.verbs.verbs",
         ),
         (
+            "tests/verbs/test_filter_choices.py",
             "tests/verbs",
             "tests/gang/test_coordinator.py",
             "tests/gang/test_accepted_nodes.py",
