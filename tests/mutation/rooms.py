@@ -59,6 +59,7 @@ ROOMS = (
         ),
         (
             "tests/fit/test_node_state.py",
+            "tests/fit/test_blockers.py",
             "tests/fit/test_static.py",
             "tests/fit/test_node_resources_fit.py",
             "tests/fit/test_view.py",

@@ -14,6 +14,7 @@ from extender.gang.act.book import Flight, State
 from extender.gang.plan.planner import as_victim
 from extender.gang.plan.single import single_gang
 from extender.gang.tell.decisions import Verb
+from extender.model.errors import NotReady
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import Node, Pod
 from extender.model.plan import Code, Plan, Proof, Refusal
@@ -28,6 +29,18 @@ from extender.wire.preempt import Candidate, PreemptArgs
 from tests.gang.world import gang_key, node, pod, snapshot
 
 NO = Refusal(gang=gang_key("p"), code=Code.INFEASIBLE, message="no")
+
+
+class _Enforcement(SimpleNamespace):
+    """Whom is acted for; ``everybody`` is asked anew each time."""
+
+    def __init__(self, everybody: Callable[[], bool], **more: Any) -> None:
+        super().__init__(**more)
+        self._everybody = everybody
+
+    @property
+    def everybody(self) -> bool:
+        return self._everybody()
 
 
 class Desk:
@@ -46,7 +59,8 @@ class Desk:
         """Nodes whose seats need all the room, whoever goes."""
         self.whole: dict[str, Gang] = {}
         """Gangs by name."""
-        self.acts = True
+        self.acts = self.ready = True
+        self.everybody = False
         self.goes_on = False
         self.evictable = True
         self.stale: str | None = None
@@ -76,7 +90,7 @@ class Desk:
             asking=cast(
                 Any,
                 SimpleNamespace(
-                    require_ready=lambda: None,
+                    require_ready=self._require_ready,
                     stale=lambda: self.stale,
                     ask=ask,
                     ensure=ensure,
@@ -107,8 +121,8 @@ class Desk:
             ),
             enforcement=cast(
                 Any,
-                SimpleNamespace(
-                    everybody=False,
+                _Enforcement(
+                    lambda: self.everybody,
                     acts_for=lambda namespace, snapshot: self.acts,
                     may_evict=lambda namespace, snapshot: self.evictable,
                 ),
@@ -125,6 +139,10 @@ class Desk:
             ),
             shown=self._snapshot,
         )
+
+    def _require_ready(self) -> None:
+        if not self.ready:
+            raise NotReady("not yet")
 
     def _say(self, *words: Any) -> None:
         self.said.append(words)
@@ -195,6 +213,60 @@ async def test_a_member_that_is_to_preempt_had_its_seat_refused_or_not_tried(
     desk.pods[victim.uid] = victim
     assert await desk.asked(replace(SINGLE, nominated=nominated), n1=victim) == []
     assert desk.said == [(said,)]
+
+
+async def test_nobody_is_answered_before_recovery() -> None:
+    desk = Desk()
+    desk.ready = False
+    with pytest.raises(NotReady):
+        await desk.asked(SINGLE)
+    assert desk.said == []
+
+
+async def test_who_acts_for_everybody_acts_for_each_namespace() -> None:
+    one, two = member("one", "n0"), member("two", "n1")
+    desk = Desk(one, two)
+    desk.acts, desk.everybody = False, True
+    desk.whole["low"] = goes_whole(one, two)
+    await desk.asked(SINGLE, n0=one)
+    assert desk.said[0][0] == "ask", "the search compares"
+
+
+@pytest.mark.parametrize(("starts_whole", "left"), [(False, ["n1"]), (True, [])])
+async def test_a_member_beyond_a_quorum_that_started_whole_evicts_nobody(
+    *, starts_whole: bool, left: list[str]
+) -> None:
+    runs, old = member("m-0", "n0", "g"), alone("old", "n1")
+    desk = Desk(runs, old)
+    waits = pod("m-1", priority=9, group="g")
+    desk.whole["g"] = Gang(
+        key=gang_key("g"), members=(runs, waits), min_count=1, starts_whole=starts_whole
+    )
+    assert await desk.asked(waits, n1=old) == left
+
+
+@pytest.mark.parametrize("acts", [True, False])
+async def test_a_node_without_victims_is_not_answered(*, acts: bool) -> None:
+    """Only we refused it: to offer it would undo that."""
+    desk = Desk()
+    desk.acts, desk.held = acts, {"n0"}
+    result = await desk.preempt.answer(PreemptArgs(SINGLE, {"n0": Candidate(())}))
+    assert result.candidates == {}
+
+
+async def test_one_victim_that_must_stay_keeps_the_others_on_its_node() -> None:
+    plain, seated = alone("a", "n0"), member("s", "n0", "on")
+    system = pod("u", on="n0", namespace="kube-system")
+    desk = Desk(plain, system, seated)
+    desk.binding = {"on"}
+    for victims, left in (
+        ([plain], ["n0"]),
+        ([plain, system], []),
+        ([plain, seated], []),
+    ):
+        named = {"n0": Candidate(tuple(each.uid for each in victims))}
+        result = await desk.preempt.answer(PreemptArgs(SINGLE, named))
+        assert list(result.candidates) == left
 
 
 class TestNotActedFor:
