@@ -12,9 +12,11 @@ from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.plan import build, planner
 from extender.gang.plan.build import Build
+from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.planner import MAX_STRIKES
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.regions import preferred_keys
+from extender.gang.plan.sure_seats import inside_of_all
 from extender.groups.resolver import Resolver
 from extender.model.objects import LabelSelector, Pod, PodShape, Requirement, SpreadConstraint
 from extender.model.plan import Plan
@@ -139,6 +141,29 @@ def test_that_nobody_is_evicted_is_told() -> None:
         plan = plan_for(state, "high")
         assert isinstance(plan, Plan)
         assert (free in plan.explanation) is there
+        reach = [line for line in plan.explanation if line.startswith("nobody above priority")]
+        assert bool(reach) is not there
+
+
+@pytest.mark.parametrize(("grace", "granted"), [(30, 30), (3600, 3600), (7200, 3600)])
+def test_no_victim_is_granted_more_than_the_longest_grace_period(grace: int, granted: int) -> None:
+    low = pod("low", priority=1, on="n0", grace=grace)
+    plan = plan_for(snapshot([node("n0")], [low, member("high-0")], [group("high", 1)]), "high")
+    assert isinstance(plan, Plan)
+    assert [each.grace for each in plan.victims] == [granted]
+
+
+def test_a_budget_counts_at_the_first_level_of_an_order_that_has_no_level_for_it() -> None:
+    state = snapshot([], [])
+    for order, level in ((("pods", "by-priority"), 0), (("pods", "pdb-violations"), 1)):
+        assert CostLevels(order, [1], state, {}).budget_level == level
+
+
+def test_a_node_is_sure_where_nobody_stands_in_the_way_of_any_class() -> None:
+    masks = [bytes([1, 1, 1]), bytes([1, 1, 0])]
+    places = {"n0": 0, "n1": 1, "n2": 2}
+    assert inside_of_all(masks, [{}, {}], places) == bytes([1, 1, 0])
+    assert inside_of_all(masks, [{}, {"n1": ("x",), "gone": ("y",)}], places) == bytes([1, 0, 0])
 
 
 @pytest.mark.parametrize(("order", "there"), [("default", True), ("fewest-pods", False)])
