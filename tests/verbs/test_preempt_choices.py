@@ -68,6 +68,8 @@ class Desk:
         self.answer: Flight | Refusal = NO
         self.during: Callable[[], None] = lambda: None
         self.said: list[tuple[Any, ...]] = []
+        self.accepted: list[list[str]] = []
+        """What kube-scheduler's own rules let each pod onto, as it was noted."""
         self.preempt = Preempt(self._context(), cast(Asked, self), Settings())
 
     async def pod(self, told: Pod) -> Pod:
@@ -106,7 +108,9 @@ class Desk:
                     get=lambda key: SimpleNamespace(binding=key.name in self.binding),
                 ),
             ),
-            evidence=cast(Any, SimpleNamespace(accepts=lambda pod, names: None)),
+            evidence=cast(
+                Any, SimpleNamespace(accepts=lambda pod, names: self.accepted.append(list(names)))
+            ),
             notices=cast(Any, SimpleNamespace(wake=lambda pod: say("wake"))),
             offers=cast(
                 Any, SimpleNamespace(note=lambda pod, names: say("offered", *sorted(names)))
@@ -221,6 +225,20 @@ async def test_nobody_is_answered_before_recovery() -> None:
     with pytest.raises(NotReady):
         await desk.asked(SINGLE)
     assert desk.said == []
+
+
+async def test_candidates_are_nodes_that_kube_scheduler_accepts() -> None:
+    one, two = alone("one", "n0"), alone("two", "n1")
+    desk = Desk(one, two)
+    assert await desk.asked(SINGLE, n0=one, n1=two) == ["n0", "n1"]
+    assert desk.accepted == [["n0", "n1"]]
+
+
+async def test_one_that_was_not_offered_every_node_yet_evicts_nobody() -> None:
+    one = alone("one", "n0")
+    desk = Desk(one)
+    desk.goes_on = True
+    assert await desk.asked(SINGLE, n0=one) == []
 
 
 async def test_who_acts_for_everybody_acts_for_each_namespace() -> None:
