@@ -82,6 +82,7 @@ ROOMS = (
         (
             "tests/verbs/test_filter_choices.py",
             "tests/verbs/test_looked_up.py",
+            "tests/verbs/test_bind_choices.py",
             "tests/verbs",
             "tests/gang/test_coordinator.py",
             "tests/gang/test_accepted_nodes.py",
