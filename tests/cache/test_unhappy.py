@@ -16,6 +16,7 @@ from extender.model.settings import CacheSettings
 from tests.cache.conftest import FastClock, by_label, until
 from tests.cache.fakeapi import FakeApi, node, pod, refuse
 from tests.cache.watched import NODES, PODS, Faults, Make, names, pods, started
+from tests.event_time import passes
 
 # -- refusals ------------------------------------------------------------------------------------
 
@@ -135,12 +136,12 @@ async def test_a_stalled_stream_is_torn_down_and_counts_as_down(api: FakeApi, ma
 async def test_bookmarks_keep_a_quiet_watch_alive_and_move_the_version(
     api: FakeApi, make: Make
 ) -> None:
-    cache = await started(make, stall_seconds=0.3)
+    cache = await started(make, stall_seconds=30)
     watches = pods(cache).watches
     for _ in range(12):
         api.version += 5
         api.bookmark(PODS)
-        await asyncio.sleep(0.05)
+        await passes(20)
     assert pods(cache).watches == watches
     assert pods(cache).version == str(api.version)
     api.end_watches(PODS)
@@ -222,7 +223,7 @@ async def test_stopping_leaves_the_state_readable(api: FakeApi, make: Make) -> N
     requests = len(api.requests)
     api.put(PODS, pod("unseen"))
     api.end_watches()
-    await asyncio.sleep(0.05)
+    await passes(60)
     assert set(cache.snapshot().nodes) == {"n1"}
     assert not names(cache)
     assert len(api.requests) == requests

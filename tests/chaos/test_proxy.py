@@ -11,6 +11,7 @@ from aiohttp import web
 
 from extender.kube.credentials import Access
 from tests.chaos.proxy import Call, FaultProxy, Harm, Rule, call_of
+from tests.event_time import passes
 
 POD = "/api/v1/namespaces/chaos/pods/a"
 
@@ -56,7 +57,7 @@ async def evict(api: Api) -> int:
         async with (
             aiohttp.ClientSession() as http,
             http.post(
-                f"{api.proxy.url}{POD}/eviction", timeout=aiohttp.ClientTimeout(total=2)
+                f"{api.proxy.url}{POD}/eviction", timeout=aiohttp.ClientTimeout(total=60)
             ) as answer,
         ):
             await answer.read()
@@ -92,7 +93,7 @@ async def test_held_until_the_fault_is_over(
     rule = Rule("hold", lambda call: call.writes, late=late)
     api.proxy.impose(rule)
     asked = asyncio.create_task(evict(api))
-    await asyncio.sleep(0.2)
+    await passes(20)
     assert api.seen == []
     api.proxy.lift(rule)
     assert (await asked, len(api.seen)) == (status, reached)

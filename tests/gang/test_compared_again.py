@@ -162,7 +162,7 @@ async def test_nothing_is_planned_on_a_cache_that_went_stale_in_the_queue(rig: R
     turns = rig.coordinator._turns
     async with turns.lock.turn(None):
         asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
-        await asyncio.sleep(0.05)
+        await rig.until(lambda: bool(turns.lock.waiters()), "it waits for its turn")
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     answer = await asked
     assert isinstance(answer, Refusal)
@@ -184,9 +184,10 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
         return await search(*args, **more)  # type: ignore[arg-type]
 
     thread.plan = plan  # type: ignore[method-assign, assignment]
-    async with rig.coordinator._turns.lock.turn(None):
+    lock = rig.coordinator._turns.lock
+    async with lock.turn(None):
         rig.coordinator._replan(flight, "for a test")
-        await asyncio.sleep(0.05)
+        await rig.until(lambda: bool(lock._urgent), "it waits for its turn")
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     await rig.rounds()
     assert searches == []

@@ -297,8 +297,11 @@ async def test_members_with_volumes_only_use_nodes_that_kube_scheduler_named(rig
     refused = await rig.coordinator.ensure(rig.resolver_key("disk-0"), Verb.LOOP)
     assert isinstance(refused, Refusal)
     assert refused.code == "unseen"
-    await asyncio.sleep(0.05)
-    await rig.preempt("disk-0", n1=["elder"])
+    for _ in range(100):  # the refusal stands for a moment
+        await rig.preempt("disk-0", n1=["elder"])
+        if len(rig.coordinator.book):
+            break
+        await asyncio.sleep(0.05)
     await rig.until_names("old", "disk-0")
     flight = next(iter(rig.coordinator.book))
     assert set(flight.seats.values()) == {"n1"}

@@ -72,4 +72,6 @@ def test_enough_seats_under_a_spread_rule(seed: int) -> None:
         answers.append(can(rule, seats, members))
         found = enough(rule, dict(enumerate(seats)), members)
         assert found == answers[-1], (rule, seats, members)
+        open_ones = {domain: count for domain, count in enumerate(seats) if count}
+        assert enough(rule, open_ones, members) == found, "none elsewhere"
     assert 20 < sum(answers) < 180

@@ -8,6 +8,7 @@ import pytest
 
 from extender.gang.act.book import State
 from extender.sandbox.faults import Fault
+from tests.event_time import passes
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
 
 REAL_DELETE = r"(?!.*dryRun)"
@@ -66,7 +67,8 @@ async def test_a_take_over_judges_no_record_by_an_old_picture(rig: Rig) -> None:
     assert standby.cache.stale_for() > 0
     taking_over = asyncio.create_task(standby.lead())
     try:
-        await asyncio.sleep(0.2)
+        await passes(3)
+        assert not standby.coordinator.recovered
         await standby.cache.start()
         await taking_over
         await rig.until(lambda: "low-1" not in names(standby), "the rest of the gang goes")

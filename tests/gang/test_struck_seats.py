@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from extender.gang.plan.planner import MAX_STRIKES, Planner
@@ -99,6 +100,8 @@ def test_a_seat_that_is_held_is_counted_by_a_spread_rule() -> None:
     assert seats(asked(gone, (held,))) == {"high-0": "a1"}, "nobody waits for that seat"
     nowhere = replace(held, node="c0")
     assert seats(asked(state, (nowhere,))) == {"high-0": "a0"}, "its node is gone"
+    unlabelled = snapshot(nodes, [replace(waits, labels={}), low, member], [group("high", 1)])
+    assert seats(asked(unlabelled, (held,))) == {"high-0": "a1"}, "the rule does not count it"
 
 
 def test_what_is_masked_and_what_is_not_offered_add_up() -> None:
@@ -132,6 +135,23 @@ def test_a_pod_in_the_way_goes_though_its_room_is_not_needed() -> None:
     plan = plan_for(state, "high")
     assert evicted(plan) == {"old"}
     assert seats(plan) == {"high-0": "n0"}
+
+
+def test_of_a_gang_that_goes_one_by_one_only_the_pod_in_the_way_goes() -> None:
+    old = pod("old-0", cpu=0, priority=1, on="n0", labels={"app": "loud"}, group="old")
+    other = pod("old-1", cpu=0, priority=1, on="n1", group="old")
+    groups = [group("old", 2, whole=False), group("high", 1)]
+    state = snapshot([node("n0"), node("n1", cpu=0)], [old, other, quiet()], groups)
+    assert evicted(plan_for(state, "high")) == {"old-0"}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_seat_is_struck_out_for_the_class_that_failed(number: int) -> None:
+    beside, held = loud("n0")
+    asks = replace(quiet(), uid=f"uid-high-{number}", name=f"high-{number}")
+    plain = pod(f"high-{1 - number}", cpu=1, priority=HIGH, group="high", labels={"app": "plain"})
+    state = snapshot([node("n0"), node("n1")], [beside, asks, plain], [group("high", 2)])
+    assert seats(asked(state, (held,)))[asks.name] == "n1"
 
 
 def test_members_that_run_have_chosen_the_domain_that_is_required() -> None:

@@ -50,9 +50,9 @@ async def test_a_failed_eviction_of_a_more_urgent_plan_makes_nobody_a_victim(wid
     )
     rig.server.faults.clear()
     await rig.gang("mid", 2, "mid")
-    await rig.preempt("mid-0", n0=["busy-0"])
-    await asyncio.sleep(1.5)
-    await rig.preempt("mid-0", n0=["busy-0"])
+    for _ in range(2):
+        await rig.preempt("mid-0", n0=["busy-0"])
+        await rig.rounds()
     assert {f"busy-{i}" for i in range(4)} <= await rig.names()
 
 
@@ -114,7 +114,8 @@ async def test_seats_of_a_gang_that_is_being_seated_are_not_taken_over(rig: Rig)
     await rig.preempt("top-0")
     assert [flight.key.name for flight in rig.coordinator.book] == ["high"]
     await rig.bind("high-0", first.node_names[0])
-    await asyncio.sleep(0.1)
+    await rig.until(lambda: bool(rig.cached("high-0").node), "the first member sits")
+    await rig.rounds()
     await rig.preempt("top-0")
     assert [flight.key.name for flight in rig.coordinator.book] == ["high"]
     second = await rig.filter("high-1", *({"n0", "n1"} - set(first.node_names)))
@@ -247,11 +248,16 @@ async def test_a_request_whose_fate_cannot_be_read_back_is_not_forgotten(rig: Ri
     await rig.preempt("high-0", n0=["low-0"])
     await rig.until(lambda: unread.hits > 0, "the pod cannot be read")
     evictions = rig.coordinator.flights.evictions
-    for _ in range(20):  # the request is tried again, and its answer stays unclear
+    seen = unread.hits
+
+    def still_unread() -> bool:
         assert uid in evictions.expected()
-        await asyncio.sleep(0.01)
+        return unread.hits > seen + 3
+
+    await rig.until(still_unread, "it is read back again and again")
     await rig.remove("high-1")
     await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await rig.rounds()  # what was on its way when the plan ended has its answer
     assert uid in evictions.expected()
     rig.server.faults.clear()
     await rig.until(lambda: uid not in evictions.expected(), "it is seen unharmed")

@@ -99,7 +99,7 @@ async def test_a_unit_gone_in_part_is_finished_after_its_plan_ended_and_a_restar
     for name in HIGH:
         await rig.remove(name)
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan ends")
-    await asyncio.sleep(0.1)
+    await rig.rounds()
     await rig.kill()
     rig.server.faults.clear()
     await rig.start()

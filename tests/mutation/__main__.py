@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 
+from msgspec.structs import replace
+
 from tests.fates import Fate
 from tests.mutation.operators import Mutant, mutants
 from tests.mutation.rooms import ROOMS, Room
@@ -31,9 +33,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
     parser.add_argument("--only", action="append", help="only mutants with these words")
+    parser.add_argument("--tests", action="append", help="these files in place of a room's own")
     parser.add_argument("--list", action="store_true", help="only say what there is")
     chosen = parser.parse_args()
     rooms = [room for room in ROOMS if not chosen.room or room.name in chosen.room]
+    if chosen.tests:
+        rooms = [replace(room, tests=tuple(chosen.tests)) for room in rooms]
     taken: list[tuple[Mutant, Room]] = []
     for room in rooms:
         every = [

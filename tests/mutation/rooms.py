@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 PLANNED = (
+    "tests/gang/test_plan_steps.py",
     "tests/gang/test_planner.py",
     "tests/gang/test_opt_outs.py",
     "tests/gang/test_spread_plans.py",
@@ -57,6 +58,8 @@ ROOMS = (
             "extender.fit.view",
         ),
         (
+            "tests/fit/test_node_state.py",
+            "tests/fit/test_blockers.py",
             "tests/fit/test_static.py",
             "tests/fit/test_node_resources_fit.py",
             "tests/fit/test_inter_pod_affinity.py",
@@ -83,6 +86,9 @@ ROOMS = (
             "extender.verbs.verbs",
         ),
         (
+            "tests/verbs/test_filter_choices.py",
+            "tests/verbs/test_looked_up.py",
+            "tests/verbs/test_bind_choices.py",
             "tests/verbs",
             "tests/gang/test_coordinator.py",
             "tests/gang/test_accepted_nodes.py",

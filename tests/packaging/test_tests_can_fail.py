@@ -1,7 +1,9 @@
 """Tests that cannot fail are found by their form.
 
-What only a reader can judge (an ``or`` that is always true, a sleep that shows nothing) is not
-looked for here: these forms have no good use.
+What only a reader can judge (an ``or`` that is always true) is not looked for here: these forms
+have no good use. A sleep right before an assertion is one of them, as what is asserted is then
+either late on a busy machine or nothing that has happened: tests wait for what they mean
+(``until``), and let time pass that nothing may happen in (tests/event_time.py).
 """
 
 from __future__ import annotations
@@ -18,6 +20,11 @@ ASSERTING = {"raises", "warns", "fail"}
 """Calls that fail a test."""
 FAULTS_ALONE = {"test_the_decoders_alone"}
 """Tests of which the point is that nothing is raised."""
+REAL_TIME = {
+    "test_scheduler_gates_are_switchable",  # kube-scheduler's own time
+    "test_a_first_message_that_is_being_sent_arrives_before_the_end",  # gRPC's threads send it
+}
+"""Tests of what other processes and threads do in a time that nobody can let pass."""
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:
@@ -78,6 +85,34 @@ def is_true(node: ast.expr) -> bool:
             return False
 
 
+def sleeps(statement: ast.AST) -> bool:
+    """A statement that lets real time pass; a sleep of 0 seconds only lets others run."""
+    match statement:
+        case (
+            ast.Expr(value=ast.Await(value=ast.Call() as call)) | ast.Expr(value=ast.Call() as call)
+        ):
+            none = call.args and isinstance(call.args[0], ast.Constant) and not call.args[0].value
+            return called(call) == "sleep" and not none
+        case _:
+            return False
+
+
+def hopes(node: ast.AST) -> Iterator[int]:
+    """Lines of sleeps with an assertion right after them, or in a ``for`` that asserts each time.
+
+    ``while`` waits for something. Functions inside may run in other time.
+    """
+    for name in ("body", "orelse", "finalbody", "handlers"):
+        block = getattr(node, name, None) or []
+        again = block[:1] if isinstance(node, ast.For) and name == "body" else []
+        for one, following in zip(block, [*block[1:], *again], strict=False):
+            if sleeps(one) and isinstance(following, ast.Assert):
+                yield one.lineno
+        for inner in block:
+            if not isinstance(inner, Function | ast.ClassDef | ast.While):
+                yield from hopes(inner)
+
+
 def faults(tree: ast.Module, asserting: set[str]) -> Iterator[tuple[int, str]]:
     """Line and fault of each form that cannot fail."""
     for function in functions(tree):
@@ -85,6 +120,9 @@ def faults(tree: ast.Module, asserting: set[str]) -> Iterator[tuple[int, str]]:
             continue
         if not may_fail(function, asserting):
             yield function.lineno, f"{function.name} asserts nothing"
+        if function.name not in REAL_TIME:
+            for line in hopes(function):
+                yield line, "a sleep, and then an assertion"
     for node in ast.walk(tree):
         match node:
             case ast.Assert(test=test) if is_true(test):
@@ -123,6 +161,12 @@ def test_every_test_can_fail() -> None:
         ("assert run() or other()", ""),
         ("assert rig.until(lambda: True)", "true already"),
         ("assert rig.until(lambda: run())", ""),
+        ("await asyncio.sleep(0.1); assert run()", "a sleep"),
+        ("time.sleep(0.1)\n    assert run()", "a sleep"),
+        ("await asyncio.sleep(0)\n    assert run()", ""),
+        ("await passes(60)\n    assert run()", ""),
+        ("for _ in range(9):\n        assert run()\n        time.sleep(0.1)", "a sleep"),
+        ("while run():\n        assert clock() < end\n        time.sleep(0.1)", ""),
     ],
 )
 def test_forms(body: str, fault: str) -> None:

@@ -15,6 +15,7 @@ from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.sandbox.resources import served
 from extender.sandbox.storage import Storage
+from tests.event_time import passes, turns
 from tests.sandbox.conftest import PODS, pod
 
 WATCH = {"watch": "true", "allowWatchBookmarks": "true"}
@@ -85,7 +86,7 @@ async def test_watch_list_sends_the_state_then_its_end_then_changes(client: Kube
     reading = asyncio.ensure_future(
         events(client, 4, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
     )
-    await asyncio.sleep(0.1)
+    await turns()
     await client.create(PODS, pod("b"))
     found = await reading
     assert shown(found)[0] == ("ADDED", "a")
@@ -141,7 +142,7 @@ async def test_a_compacted_version_ends_the_watch_with_410(
     reading = asyncio.ensure_future(
         events(client, 99, resourceVersion=str(server.api.storage.version), timeoutSeconds="5")
     )
-    await asyncio.sleep(0.1)
+    await turns()
     server.expire_watches()
     found = await events(client, 1, resourceVersion=made["metadata"]["resourceVersion"])
     assert (found[0][0], found[0][1]["code"]) == ("ERROR", 410)
@@ -181,7 +182,7 @@ async def test_a_stall_holds_the_watch_back_without_closing_it(
 ) -> None:
     server.faults.stall()
     reading = asyncio.ensure_future(events(client, 1, resourceVersion="0"))
-    await asyncio.sleep(0.2)
+    await passes(1)
     assert not reading.done()
     server.faults.flow()
     assert (await reading)[0][0] == "BOOKMARK"
@@ -190,7 +191,7 @@ async def test_a_stall_holds_the_watch_back_without_closing_it(
 async def test_a_pause_answers_nobody(server: ApiServer, client: KubeClient) -> None:
     server.faults.pause()
     reading = asyncio.ensure_future(client.get("/api/v1/pods"))
-    await asyncio.sleep(0.1)
+    await passes(10)
     assert not reading.done()
     server.faults.resume()
     assert (await reading)["items"] == []

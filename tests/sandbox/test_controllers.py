@@ -12,6 +12,7 @@ from extender.sandbox.api import Api
 from extender.sandbox.jobs import INDEX
 from extender.sandbox.resources import JOBS, NODES, PODS
 from extender.sandbox.world import World
+from tests.event_time import passes
 from tests.sandbox.conftest import node, pod
 
 Obj = dict[str, Any]
@@ -49,14 +50,15 @@ async def test_a_node_becomes_ready(api: Api) -> None:
 
 
 async def test_a_bound_pod_runs_and_goes_when_its_grace_is_over(api: Api) -> None:
-    made = api.create(PODS, "default", pod(terminationGracePeriodSeconds=1))
+    made = api.create(PODS, "default", pod(terminationGracePeriodSeconds=600))
     api.bind("default", "p", {"target": {"name": "n"}})
     await until(lambda: api.get(PODS, "default", "p")["status"]["phase"] == "Running")
     assert api.get(PODS, "default", "p")["status"]["startTime"]
     api.delete(PODS, "default", "p", uid=made["metadata"]["uid"])
-    await asyncio.sleep(0.3)
+    await passes(300)
     assert "deletionTimestamp" in pods(api)[0]["metadata"]
-    await until(lambda: not pods(api))
+    await passes(301)
+    assert not pods(api)
 
 
 async def test_a_finalizer_outlives_the_containers(api: Api) -> None:

@@ -12,6 +12,7 @@ from extender.kube.credentials import Access
 from extender.kube.errors import ApiError, Conflict, NotFound
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.proxy import ApiProxy
+from tests.event_time import passes
 from tests.sandbox.conftest import pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -62,7 +63,7 @@ async def test_it_strikes_after_the_first_of_many_and_lets_no_second_one_through
         *(victim.delete(f"{PODS}/{name}") for name in names), return_exceptions=True
     )
     assert all(isinstance(each, (ApiError, RuntimeError)) for each in done)
-    await asyncio.sleep(0.3)
+    await passes(3)
     assert len((await through.get(PODS))["items"]) == 5
     assert proxy.evictions == 1
     await through.delete(f"{PODS}/{names[-1]}")

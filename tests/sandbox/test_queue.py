@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from extender.sandbox.queue import Event, SchedulingQueue
+from tests.event_time import turns
 
 
 class Clock:
@@ -17,11 +18,12 @@ class Clock:
 
 
 async def popped(queue: SchedulingQueue) -> str | None:
-    try:
-        async with asyncio.timeout(0.02):
-            return (await queue.pop()).uid
-    except TimeoutError:
-        return None
+    popping = asyncio.create_task(queue.pop())
+    await turns()
+    if popping.done():
+        return popping.result().uid
+    popping.cancel()
+    return None
 
 
 async def test_priority_then_age() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,169 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import Flight, State
-from extender.gang.plan.planner import as_victim
-from extender.gang.plan.single import single_gang
 from extender.gang.tell.decisions import Verb
-from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
-from extender.model.objects import Node, Pod
-from extender.model.plan import Code, Plan, Proof, Refusal
-from extender.model.settings import Settings
-from extender.model.snapshot import Snapshot
-from extender.verbs.asked import Asked
-from extender.verbs.context import Context
+from extender.model.errors import NotReady
+from extender.model.gang import Gang
+from extender.model.objects import Pod
 from extender.verbs.filter import _waits_for
-from extender.verbs.preempt import Preempt
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.preempt import Candidate, PreemptArgs
-from tests.gang.world import gang_key, node, pod, snapshot
-
-NO = Refusal(gang=gang_key("p"), code=Code.INFEASIBLE, message="no")
-
-
-class Desk:
-    """Preempt with a cluster of pods, and everybody it asks as a line to be changed."""
-
-    def __init__(self, *pods: Pod, nodes: int = 4) -> None:
-        self.pods = {each.uid: each for each in pods}
-        self.nodes = [node(f"n{i}") for i in range(nodes)]
-        self.flights: dict[str, Flight] = {}
-        """Pod uid -> the flight that it is a member of."""
-        self.binding: set[str] = set()
-        """Names of gangs that are being seated."""
-        self.held: set[str] = set()
-        """Nodes with seats."""
-        self.full: set[str] = set()
-        """Nodes whose seats need all the room, whoever goes."""
-        self.whole: dict[str, Gang] = {}
-        """Gangs by name."""
-        self.acts = True
-        self.goes_on = False
-        self.evictable = True
-        self.stale: str | None = None
-        self.cheap: Plan | Refusal = NO
-        self.answer: Flight | Refusal = NO
-        self.during: Callable[[], None] = lambda: None
-        self.said: list[tuple[Any, ...]] = []
-        self.preempt = Preempt(self._context(), cast(Asked, self), Settings())
-
-    async def pod(self, told: Pod) -> Pod:
-        return told
-
-    def _context(self) -> Context:
-        say = self._say
-
-        async def ask(gang: Gang, masks: Any) -> Plan | Refusal:
-            say("ask", *sorted(masks[gang.pending[0].uid]))
-            self.during()
-            return self.cheap
-
-        async def ensure(key: object, verb: Verb, **more: Any) -> Flight | Refusal:
-            say("ensure", verb, *sorted(next(iter(more.get("masks", {0: ()}).values()))))
-            return self.answer
-
-        return Context(
-            cluster=cast(Any, SimpleNamespace(snapshot=self._snapshot, pod=self.pods.get)),
-            asking=cast(
-                Any,
-                SimpleNamespace(
-                    require_ready=lambda: None,
-                    stale=lambda: self.stale,
-                    ask=ask,
-                    ensure=ensure,
-                    seat_not_offered=lambda flight, pod, others: say("not offered"),
-                    seat_not_tried=lambda flight, pod: say("not tried"),
-                ),
-            ),
-            book=cast(
-                Any,
-                SimpleNamespace(
-                    of_member=self.flights.get,
-                    nodes=lambda: self.held,
-                    get=lambda key: SimpleNamespace(binding=key.name in self.binding),
-                ),
-            ),
-            evidence=cast(Any, SimpleNamespace(accepts=lambda pod, names: None)),
-            notices=cast(Any, SimpleNamespace(wake=lambda pod: say("wake"))),
-            offers=cast(
-                Any, SimpleNamespace(note=lambda pod, names: say("offered", *sorted(names)))
-            ),
-            resolver=cast(
-                Any,
-                SimpleNamespace(
-                    member_key=self._key,
-                    unit_key=self._key,
-                    resolve=lambda key, snapshot: self.whole.get(key.name),
-                ),
-            ),
-            enforcement=cast(
-                Any,
-                SimpleNamespace(
-                    everybody=False,
-                    acts_for=lambda namespace, snapshot: self.acts,
-                    may_evict=lambda namespace, snapshot: self.evictable,
-                ),
-            ),
-            spare=cast(
-                Any,
-                SimpleNamespace(
-                    why_not=lambda pod, node, leaving: "full" if node in self.full else None
-                ),
-            ),
-            samples=cast(
-                Any,
-                SimpleNamespace(goes_on=lambda uid: self.goes_on, withheld=lambda uid: False),
-            ),
-            shown=self._snapshot,
-        )
-
-    def _say(self, *words: Any) -> None:
-        self.said.append(words)
-
-    def _key(self, each: Pod) -> object:
-        return gang_key(each.pod_group) if each.pod_group else None
-
-    def _snapshot(self) -> Snapshot:
-        nodes: list[Node] = self.nodes
-        return snapshot(nodes, [])
-
-    async def asked(self, told: Pod, **candidates: Pod) -> list[str] | None:
-        """The nodes that are left to kube-scheduler; None for an answer that is none."""
-        named = {name: Candidate((each.uid,)) for name, each in candidates.items()}
-        result = await self.preempt.answer(PreemptArgs(told, named))
-        return None if result is None else sorted(result.candidates)
-
-
-SINGLE = pod("p", priority=9)
-
-
-def alone(name: str, at: str) -> Pod:
-    return pod(name, on=at)
-
-
-def member(name: str, at: str, of: str = "low") -> Pod:
-    return pod(name, on=at, group=of)
-
-
-def goes_whole(*pods: Pod, whole: bool = True) -> Gang:
-    unit = UNIT_ALL if whole else UNIT_SINGLE
-    return Gang(key=gang_key("low"), members=pods, min_count=len(pods), unit=unit)
-
-
-def plan_over(*victims: Pod) -> Plan:
-    return Plan(
-        gang=single_gang(SINGLE).key,
-        priority=9,
-        seats=(),
-        victims=tuple(as_victim(each, "", 30) for each in victims),
-        waits_for=(),
-        costs=(),
-        proof=Proof.OPTIMAL,
-        generation=1,
-    )
-
-
-def flying(plan: Plan) -> Flight:
-    return Flight(plan=plan, id="1", pods={}, seats={}, state=State.PLANNED, since=0.0)
+from tests.gang.world import gang_key, pod
+from tests.verbs.preempt_desk import SINGLE, Desk, alone, flying, goes_whole, member, plan_over
 
 
 @pytest.mark.parametrize(
@@ -195,6 +40,74 @@ async def test_a_member_that_is_to_preempt_had_its_seat_refused_or_not_tried(
     desk.pods[victim.uid] = victim
     assert await desk.asked(replace(SINGLE, nominated=nominated), n1=victim) == []
     assert desk.said == [(said,)]
+
+
+async def test_nobody_is_answered_before_recovery() -> None:
+    desk = Desk()
+    desk.ready = False
+    with pytest.raises(NotReady):
+        await desk.asked(SINGLE)
+    assert desk.said == []
+
+
+async def test_candidates_are_nodes_that_kube_scheduler_accepts() -> None:
+    one, two = alone("one", "n0"), alone("two", "n1")
+    desk = Desk(one, two)
+    assert await desk.asked(SINGLE, n0=one, n1=two) == ["n0", "n1"]
+    assert desk.accepted == [["n0", "n1"]]
+
+
+async def test_one_that_was_not_offered_every_node_yet_evicts_nobody() -> None:
+    one = alone("one", "n0")
+    desk = Desk(one)
+    desk.goes_on = True
+    assert await desk.asked(SINGLE, n0=one) == []
+
+
+async def test_who_acts_for_everybody_acts_for_each_namespace() -> None:
+    one, two = member("one", "n0"), member("two", "n1")
+    desk = Desk(one, two)
+    desk.acts, desk.everybody = False, True
+    desk.whole["low"] = goes_whole(one, two)
+    await desk.asked(SINGLE, n0=one)
+    assert desk.said[0][0] == "ask", "the search compares"
+
+
+@pytest.mark.parametrize(("starts_whole", "left"), [(False, ["n1"]), (True, [])])
+async def test_a_member_beyond_a_quorum_that_started_whole_evicts_nobody(
+    *, starts_whole: bool, left: list[str]
+) -> None:
+    runs, old = member("m-0", "n0", "g"), alone("old", "n1")
+    desk = Desk(runs, old)
+    waits = pod("m-1", priority=9, group="g")
+    desk.whole["g"] = Gang(
+        key=gang_key("g"), members=(runs, waits), min_count=1, starts_whole=starts_whole
+    )
+    assert await desk.asked(waits, n1=old) == left
+
+
+@pytest.mark.parametrize("acts", [True, False])
+async def test_a_node_without_victims_is_not_answered(*, acts: bool) -> None:
+    """Only we refused it: to offer it would undo that."""
+    desk = Desk()
+    desk.acts, desk.held = acts, {"n0"}
+    result = await desk.preempt.answer(PreemptArgs(SINGLE, {"n0": Candidate(())}))
+    assert result.candidates == {}
+
+
+async def test_one_victim_that_must_stay_keeps_the_others_on_its_node() -> None:
+    plain, seated = alone("a", "n0"), member("s", "n0", "on")
+    system = pod("u", on="n0", namespace="kube-system")
+    desk = Desk(plain, system, seated)
+    desk.binding = {"on"}
+    for victims, left in (
+        ([plain], ["n0"]),
+        ([plain, system], []),
+        ([plain, seated], []),
+    ):
+        named = {"n0": Candidate(tuple(each.uid for each in victims))}
+        result = await desk.preempt.answer(PreemptArgs(SINGLE, named))
+        assert list(result.candidates) == left
 
 
 class TestNotActedFor:

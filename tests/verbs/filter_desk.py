@@ -1,0 +1,151 @@
+"""The filter verb with everybody it asks as a line to be changed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from extender.gang.act.book import Flight, State
+from extender.model.errors import NotReady, UnknownPod
+from extender.model.gang import Gang
+from extender.model.objects import Pod
+from extender.model.plan import Code, Plan, Proof, Refusal
+from extender.verbs.asked import Asked
+from extender.verbs.context import Context
+from extender.verbs.filter import Filter
+from extender.wire.filter import FilterArgs, FilterResult
+from tests.gang.world import gang_key, node, pod, snapshot
+
+PLAIN = pod("p", priority=9)
+MEMBER = pod("m", priority=9, group="g")
+KEY = gang_key("g")
+NO = Refusal(gang=KEY, code=Code.INCOMPLETE, message="waits for members")
+
+
+MANY = tuple(f"n{i}" for i in range(1, 101))
+"""So many names of more nodes may be a sample."""
+
+
+def flying(seat: str | None = "n0", state: State = State.OPEN) -> Flight:
+    """A plan in flight without victims and seats taken."""
+    plan = Plan(
+        gang=KEY,
+        priority=9,
+        seats=(),
+        victims=(),
+        waits_for=(),
+        costs=(),
+        proof=Proof.OPTIMAL,
+        generation=1,
+    )
+    seats = {} if seat is None else {MEMBER.uid: seat}
+    return Flight(plan=plan, pods={}, seats=seats, state=state, since=0.0)
+
+
+class Desk:
+    """Filter, and what the others would say; ``said`` is what they were told, in order."""
+
+    def __init__(self, flight: Flight | None = None, nodes: int = 4) -> None:
+        self.nodes = nodes
+        self.flight = flight
+        """The plan that the pod is a member of."""
+        self.known: Any = None
+        """What is known of the gang already."""
+        self.ensured: Any = NO
+        self.waits = True
+        """Whether the member's gang waits for it."""
+        self.ready = True
+        self.acts = True
+        self.stale = 0.0
+        self.unknown: UnknownPod | None = None
+        self.held: set[str] = set()
+        self.full: set[str] = set()
+        self.crowded = False
+        self.given = True
+        self.swap: str | None = None
+        """The seat after another was found not to be offered; "" for none."""
+        self.sampled = False
+        """Whether a list that was refused is to be tried again."""
+        self.said: list[tuple[Any, ...]] = []
+        self.filter = Filter(self._context(), cast(Asked, SimpleNamespace(pod=self._asked)))
+
+    async def __call__(self, told: Pod, *names: str) -> FilterResult:
+        return await self.filter.answer(FilterArgs(told, list(names)))
+
+    def _say(self, *words: Any) -> None:
+        self.said.append(words)
+
+    async def _asked(self, told: Pod) -> Pod:
+        if self.unknown is not None:
+            raise self.unknown
+        return told
+
+    def _not_offered(self, flight: Any, pod: Pod, others: frozenset[str]) -> None:
+        self._say("not offered", *sorted(others))
+        if self.swap is not None:
+            flight.seats = {pod.uid: self.swap} if self.swap else {}
+
+    def _given(self, flight: Any, pod: Pod) -> bool:
+        self._say("given", flight.seats[pod.uid])
+        return self.given
+
+    async def _ensure(self, key: object, verb: object, *, offered: Any = None) -> Any:
+        self._say("ensure", None if offered is None else sorted(offered[MEMBER.uid]))
+        return self.ensured
+
+    def _require_ready(self) -> None:
+        if not self.ready:
+            raise NotReady("not yet")
+
+    def _context(self) -> Context:
+        say = self._say
+        lines: dict[str, Any] = {
+            "cluster": SimpleNamespace(
+                snapshot=lambda: snapshot([node(f"n{i}") for i in range(self.nodes)], []),
+                stale_for=lambda: self.stale,
+            ),
+            "asking": SimpleNamespace(
+                require_ready=self._require_ready,
+                known=lambda key: self.known,
+                ensure=self._ensure,
+                crowded=lambda flight: self.crowded,
+                seat_given=self._given,
+                seat_not_tried=lambda flight, pod: say("not tried"),
+                seat_not_offered=self._not_offered,
+            ),
+            "book": SimpleNamespace(
+                of_member=lambda uid: self.flight,
+                nodes=lambda: self.held,
+                not_coming=lambda flight, uids: say("not coming", *uids),
+            ),
+            "evidence": SimpleNamespace(accepts=lambda pod, names: say("accepts", *names)),
+            "notices": SimpleNamespace(
+                held_back=lambda pod: say("held back"), wake=lambda pod: say("wake")
+            ),
+            "offers": SimpleNamespace(
+                settled=lambda uid: say("settled", uid),
+                note=lambda pod, names: say("offered", names),
+            ),
+            "resolver": SimpleNamespace(
+                member_key=lambda pod: KEY if pod.pod_group else None,
+                resolve=lambda key, state: self._gang(),
+            ),
+            "enforcement": SimpleNamespace(
+                everybody=False, acts_for=lambda namespace, state: self.acts
+            ),
+            "spare": SimpleNamespace(
+                why_not=lambda pod, name: f"{name} is full" if name in self.full else None,
+                offered=lambda pod, name: say("spare", name),
+            ),
+            "samples": SimpleNamespace(
+                offered=lambda uid: say("sample", uid),
+                withhold=lambda uid: say("withhold", uid),
+                forget=lambda uid: say("forget", uid),
+                refused=lambda uid, names, nodes: say("refused", names, nodes) or self.sampled,
+            ),
+            "shown": lambda: None,
+        }
+        return Context(**lines)
+
+    def _gang(self) -> Gang | None:
+        return Gang(key=KEY, members=(MEMBER,), min_count=1) if self.waits else None

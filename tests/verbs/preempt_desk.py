@@ -1,0 +1,192 @@
+"""The preempt verb with a cluster of pods, and everybody it asks as a line to be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from extender.gang.act.book import Flight, State
+from extender.gang.plan.planner import as_victim
+from extender.gang.plan.single import single_gang
+from extender.gang.tell.decisions import Verb
+from extender.model.errors import NotReady
+from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
+from extender.model.objects import Node, Pod
+from extender.model.plan import Code, Plan, Proof, Refusal
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+from extender.verbs.asked import Asked
+from extender.verbs.context import Context
+from extender.verbs.preempt import Preempt
+from extender.wire.preempt import Candidate, PreemptArgs
+from tests.gang.world import gang_key, node, pod, snapshot
+
+NO = Refusal(gang=gang_key("p"), code=Code.INFEASIBLE, message="no")
+
+
+class _Enforcement(SimpleNamespace):
+    """Whom is acted for; ``everybody`` is asked anew each time."""
+
+    def __init__(self, everybody: Callable[[], bool], **more: Any) -> None:
+        super().__init__(**more)
+        self._everybody = everybody
+
+    @property
+    def everybody(self) -> bool:
+        return self._everybody()
+
+
+class Desk:
+    """Preempt with a cluster of pods, and everybody it asks as a line to be changed."""
+
+    def __init__(self, *pods: Pod, nodes: int = 4) -> None:
+        self.pods = {each.uid: each for each in pods}
+        self.nodes = [node(f"n{i}") for i in range(nodes)]
+        self.flights: dict[str, Flight] = {}
+        """Pod uid -> the flight that it is a member of."""
+        self.binding: set[str] = set()
+        """Names of gangs that are being seated."""
+        self.held: set[str] = set()
+        """Nodes with seats."""
+        self.full: set[str] = set()
+        """Nodes whose seats need all the room, whoever goes."""
+        self.whole: dict[str, Gang] = {}
+        """Gangs by name."""
+        self.acts = self.ready = True
+        self.everybody = False
+        self.goes_on = False
+        self.evictable = True
+        self.stale: str | None = None
+        self.cheap: Plan | Refusal = NO
+        self.answer: Flight | Refusal = NO
+        self.during: Callable[[], None] = lambda: None
+        self.said: list[tuple[Any, ...]] = []
+        self.accepted: list[list[str]] = []
+        """What kube-scheduler's own rules let each pod onto, as it was noted."""
+        self.preempt = Preempt(self._context(), cast(Asked, self), Settings())
+
+    async def pod(self, told: Pod) -> Pod:
+        return told
+
+    def _context(self) -> Context:
+        say = self._say
+
+        async def ask(gang: Gang, masks: Any) -> Plan | Refusal:
+            say("ask", *sorted(masks[gang.pending[0].uid]))
+            self.during()
+            return self.cheap
+
+        async def ensure(key: object, verb: Verb, **more: Any) -> Flight | Refusal:
+            say("ensure", verb, *sorted(next(iter(more.get("masks", {0: ()}).values()))))
+            return self.answer
+
+        return Context(
+            cluster=cast(Any, SimpleNamespace(snapshot=self._snapshot, pod=self.pods.get)),
+            asking=cast(
+                Any,
+                SimpleNamespace(
+                    require_ready=self._require_ready,
+                    stale=lambda: self.stale,
+                    ask=ask,
+                    ensure=ensure,
+                    seat_not_offered=lambda flight, pod, others: say("not offered"),
+                    seat_not_tried=lambda flight, pod: say("not tried"),
+                ),
+            ),
+            book=cast(
+                Any,
+                SimpleNamespace(
+                    of_member=self.flights.get,
+                    nodes=lambda: self.held,
+                    get=lambda key: SimpleNamespace(binding=key.name in self.binding),
+                ),
+            ),
+            evidence=cast(
+                Any, SimpleNamespace(accepts=lambda pod, names: self.accepted.append(list(names)))
+            ),
+            notices=cast(Any, SimpleNamespace(wake=lambda pod: say("wake"))),
+            offers=cast(
+                Any, SimpleNamespace(note=lambda pod, names: say("offered", *sorted(names)))
+            ),
+            resolver=cast(
+                Any,
+                SimpleNamespace(
+                    member_key=self._key,
+                    unit_key=self._key,
+                    resolve=lambda key, snapshot: self.whole.get(key.name),
+                ),
+            ),
+            enforcement=cast(
+                Any,
+                _Enforcement(
+                    lambda: self.everybody,
+                    acts_for=lambda namespace, snapshot: self.acts,
+                    may_evict=lambda namespace, snapshot: self.evictable,
+                ),
+            ),
+            spare=cast(
+                Any,
+                SimpleNamespace(
+                    why_not=lambda pod, node, leaving: "full" if node in self.full else None
+                ),
+            ),
+            samples=cast(
+                Any,
+                SimpleNamespace(goes_on=lambda uid: self.goes_on, withheld=lambda uid: False),
+            ),
+            shown=self._snapshot,
+        )
+
+    def _require_ready(self) -> None:
+        if not self.ready:
+            raise NotReady("not yet")
+
+    def _say(self, *words: Any) -> None:
+        self.said.append(words)
+
+    def _key(self, each: Pod) -> object:
+        return gang_key(each.pod_group) if each.pod_group else None
+
+    def _snapshot(self) -> Snapshot:
+        nodes: list[Node] = self.nodes
+        return snapshot(nodes, [])
+
+    async def asked(self, told: Pod, **candidates: Pod) -> list[str] | None:
+        """The nodes that are left to kube-scheduler; None for an answer that is none."""
+        named = {name: Candidate((each.uid,)) for name, each in candidates.items()}
+        result = await self.preempt.answer(PreemptArgs(told, named))
+        return None if result is None else sorted(result.candidates)
+
+
+SINGLE = pod("p", priority=9)
+
+
+def alone(name: str, at: str) -> Pod:
+    return pod(name, on=at)
+
+
+def member(name: str, at: str, of: str = "low") -> Pod:
+    return pod(name, on=at, group=of)
+
+
+def goes_whole(*pods: Pod, whole: bool = True) -> Gang:
+    unit = UNIT_ALL if whole else UNIT_SINGLE
+    return Gang(key=gang_key("low"), members=pods, min_count=len(pods), unit=unit)
+
+
+def plan_over(*victims: Pod) -> Plan:
+    return Plan(
+        gang=single_gang(SINGLE).key,
+        priority=9,
+        seats=(),
+        victims=tuple(as_victim(each, "", 30) for each in victims),
+        waits_for=(),
+        costs=(),
+        proof=Proof.OPTIMAL,
+        generation=1,
+    )
+
+
+def flying(plan: Plan) -> Flight:
+    return Flight(plan=plan, id="1", pods={}, seats={}, state=State.PLANNED, since=0.0)
