@@ -74,6 +74,8 @@
 {{- if .Values.grpc.listen }}
 {{- fail "grpc.listen: observe mode (config.mode) serves HTTP only" }}
 {{- end }}
+{{- else if dig "observe" "file" "" .Values.config }}
+{{- fail "config.observe.file needs config.mode observe; nothing is written to it otherwise" }}
 {{- else if not (dig "leadership" "enabled" false $config) }}
 {{- fail "config.leadership.enabled is false: with several replicas, or during a roll-out, two extenders would promise the same room" }}
 {{- end }}
