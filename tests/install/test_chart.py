@@ -170,6 +170,9 @@ def test_a_changed_manifest_is_noticed(
         ({"config": {"leadership": {"enabled": False}}}, "leadership.enabled"),
         ({"config": {"plan": {"seconds": 5}}}, "httpTimeoutSeconds"),
         ({"config": {"server": {"host": "0.0.0.0"}}}, "config.server.host"),
+        ({"config": {"server": {"port": 9000}}}, "config.server.port"),
+        ({"config": {"server": {"healthPort": 9001}}}, "config.server.healthPort"),
+        ({"config": {"server": {"healthPort": None}}}, "config.server.healthPort"),
         # What the program would refuse at its start, when the old pods are about to go.
         ({"config": {"plan": {"secnods": 2}}}, "secnods"),
         ({"config": {"enforce": {"namespace": {}}}}, "'namespace' not allowed"),

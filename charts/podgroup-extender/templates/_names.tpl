@@ -79,6 +79,12 @@
 {{- else if not (dig "leadership" "enabled" false $config) }}
 {{- fail "config.leadership.enabled is false: with several replicas, or during a roll-out, two extenders would promise the same room" }}
 {{- end }}
+{{- if ne (int (dig "server" "port" 8888 $config)) 8888 }}
+{{- fail "config.server.port: kube-scheduler's configuration, probes and policies of this chart say 8888" }}
+{{- end }}
+{{- if and (ne .Values.mode "static-pod") (ne (int (dig "server" "healthPort" 8889 $config | default 0)) 8889) }}
+{{- fail "config.server.healthPort: probes, policies and the PodMonitor of this chart say 8889" }}
+{{- end }}
 {{- if ne .Values.mode "deployment" }}
 {{- if not (regexMatch "^(127\\.|localhost$|::1$)" (dig "server" "host" "127.0.0.1" $config)) }}
 {{- fail "config.server.host: in this mode only the kube-scheduler beside it calls, over loopback; others are not to reach the verbs" }}
