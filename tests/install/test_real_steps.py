@@ -45,6 +45,8 @@ STEPS: dict[str, tuple[Object, set[str]]] = {
     "all": ({"mode": "enforce"}, set(TEAMS)),
 }
 """Values of ``config``, and for whom the extender then evicts."""
+SAID = {"observe": "It observes", "team": "It acts for the namespaces"}
+"""What Helm prints at a step, and at no other one."""
 QUIET_SECONDS = 2.0
 SECONDS = 60.0
 
@@ -64,8 +66,8 @@ class Site:
             space.nodes(2, prefix=team, labels={"team": team})
             self.pods[team] = space
 
-    def step(self, values: Object) -> None:
-        """``helm upgrade --install``, as the README has it."""
+    def step(self, values: Object) -> str:
+        """``helm upgrade --install``, as the README has it; what it prints."""
         given = {"config": {**values, "seats": {"recordNamespace": self.cluster.namespace}}}
         done = self.helm.run(
             *("upgrade", "--install", RELEASE, str(CHART), "--values", "-"),
@@ -73,6 +75,7 @@ class Site:
             stdin=json.dumps(given),
         )
         assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def process(self) -> ExtenderProcess:
         """The program with the release's configuration, as its service account."""
@@ -177,7 +180,8 @@ def site(cluster: Cluster, helm_program: Path, tmp_path: Path) -> Iterator[Site]
 async def test_each_step_does_what_the_page_says(site: Site) -> None:
     ours = ACCOUNT.format(site.cluster.namespace)
     for name, (values, acted_for) in STEPS.items():
-        await asyncio.to_thread(site.step, values)
+        told = await asyncio.to_thread(site.step, values)
+        assert {step for step, words in SAID.items() if words in told} == SAID.keys() & {name}
         extender = await asyncio.to_thread(site.process)
         try:
             await extender.start()
