@@ -78,7 +78,7 @@ def _verbs(seats: int) -> ExtenderVerbs:
         )
     )
     coordinator = coordinate(client, cache, settings, resolver, "kube-system")
-    coordinator.recovered = True
+    coordinator.readiness.recovered = True
     if seats:
         coordinator.book.open_flight(_flight(offered[:seats]), ())
     spare = Spare(coordinator.book, cache, time.monotonic)

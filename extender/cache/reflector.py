@@ -7,6 +7,8 @@ The rules are those of client-go's tools/cache/reflector.go, with these choices:
   the server ignore the page size, and could show a state older than one seen before.
 - A watch that was open for some seconds resets the back-off: a connection that is cut every
   12 s costs no pauses, where one that opens and ends at once does.
+- A watch that is accepted and ends at once, or with "too old", has shown nothing: the state is as
+  old as it was before.
 - A watch that reports a version below one already seen means that the server's
   storage was restored from a backup: everything is read again.
 """
@@ -214,7 +216,7 @@ class Reflector(Generic[Row]):
         stats = self.stats
         stats.relists += stats.synced
         stats.sync_seconds = self._clock.monotonic() - started
-        stats.last_contact = self._clock.monotonic()
+        stats.last_contact = stats.shown_at = self._clock.monotonic()
         stats.version = self._version = version
         if not stats.synced:
             stats.synced = True
@@ -243,7 +245,8 @@ class Reflector(Generic[Row]):
         initial: dict[str, Row] | None = None if started is None else {}
         opened: float | None = None
         """Since when changes are shown, after the whole state."""
-        silent = False
+        before = stats.down_since
+        silent = gone = False
         batches = self._client.batches(
             self.resource.path, params, idle_seconds=self._settings.stall_seconds
         )
@@ -269,7 +272,7 @@ class Reflector(Generic[Row]):
                         if version:
                             await self._replace(initial, version, started or 0.0)
                             initial = None
-                            opened = clock.monotonic()
+                            opened = stats.shown_at
                             stats.opened(opened)
                     if at < len(lines):
                         await asyncio.sleep(0)
@@ -278,11 +281,18 @@ class Reflector(Generic[Row]):
             if initial is not None and not first and error.reason == "Timeout":
                 self._without_watch_list("the end of the initial events never came")
             raise
+        except Gone:
+            gone = True
+            raise
         finally:
             lived = 0.0
             if opened is not None:
                 lived = (stats.last_contact if silent else clock.monotonic()) - opened
                 self._was_open(lived)
+                if (gone or lived < BRIEF) and stats.shown_at < opened:
+                    # A server that accepts a watch and then says that its version is too old, or
+                    # hangs up, has shown nothing of what was missed before.
+                    stats.closed(before)
             await batches.aclose()
         if initial is not None:
             self._without_watch_list("the watch ended before its initial events did")
@@ -325,6 +335,7 @@ class Reflector(Generic[Row]):
             if version:
                 self._version = version
         stats.version = self._version
+        stats.shown_at = stats.last_contact
         self._budget = ERROR_BUDGET
 
     def _advance(self, version: str) -> None:

@@ -34,6 +34,8 @@ class WatchStats:
     down_since: float = 0.0
     last_contact: float = 0.0
     """When the last event, bookmark or accepted request was seen."""
+    shown_at: float = 0.0
+    """When the last event or bookmark came, or the whole state was read."""
     sync_seconds: float = 0.0
     """How long the last reading of the whole state took."""
     last_error: str = ""

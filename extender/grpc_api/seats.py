@@ -20,7 +20,7 @@ from extender.grpc_api.reading import write
 from extender.grpc_api.source import Source
 from extender.grpc_api.waiters import Waiters
 from extender.model.objects import Requests
-from extender.model.plan import Hold
+from extender.model.plan import Hold, LeavingPod
 from extender.pb.podgroup.v1 import watch_pb2
 from extender.verbs.context import Context
 
@@ -32,8 +32,6 @@ SLICE = 200
 """Nodes read without a pause."""
 SLICE_PODS = 2000
 """Seats and pods on them that are read without a pause: booked room waits for a node's pods."""
-Awaited = tuple[tuple[str, Requests], ...]
-"""(uid, what of its room) of the pods whose room booked seats count on."""
 FORGOTTEN = 1024
 """Nodes without seats that are remembered for readers that are behind."""
 
@@ -134,7 +132,7 @@ class SeatBoard:
         book = self._present().book
         # A seat of the book has no claim; what is booked is told with those whom it waits for, so
         # that it is kept as soon as the reader sees them gone, however late we do.
-        held: list[tuple[Hold, Awaited, Requests]] = [
+        held: list[tuple[Hold, tuple[LeavingPod, ...], Requests]] = [
             (hold, (), ()) for hold in book.holds_on(node)
         ]
         held += [
@@ -221,7 +219,7 @@ def _pods(told: watch_pb2.NodeSeats) -> int:
     return len(told.seats) + len(told.leaving) + sum(len(seat.awaited) for seat in told.seats)
 
 
-def _leaving(pods: Iterable[tuple[str, Requests]]) -> list[watch_pb2.LeavingPod]:
+def _leaving(pods: Iterable[LeavingPod]) -> list[watch_pb2.LeavingPod]:
     return [
         watch_pb2.LeavingPod(pod_uid=uid, requests=amounts(requests))
         for uid, requests in sorted(pods)

@@ -66,6 +66,11 @@ class Gang(Struct, frozen=True, dict=True):
         return tuple(p for p in self.members if not p.node and not p.deleting and not p.gated)
 
     @property
+    def in_order(self) -> bool:
+        """Whether its definition is no reason to refuse it."""
+        return not (self.problems or self.unplanned)
+
+    @property
     def missing(self) -> int:
         """How many seats the quorum still lacks."""
         return max(0, self.min_count - len(self.bound))

@@ -31,6 +31,10 @@ class Hold(Struct, frozen=True, gc=False):
     """The gang is being seated: no other plan may take the seat over."""
 
 
+LeavingPod = tuple[str, Requests]
+"""(uid, what of its room): a pod whose room, once it is gone, seats on its node count on."""
+
+
 class Victim(Struct, frozen=True, gc=False):
     """One pod to evict, and why."""
 

@@ -12,7 +12,7 @@ from extender.cache.backoff import Backoff
 from extender.cache.cache import Cache
 from tests.cache.conftest import FastClock, until
 from tests.cache.fakeapi import FakeApi, node, pod, refuse
-from tests.cache.watched import NODES, PODS, Faults, Make, pods, started
+from tests.cache.watched import NODES, PODS, Faults, Make, names, pods, started
 
 
 async def cut(api: FakeApi, cache: Cache) -> None:
@@ -182,3 +182,54 @@ async def test_events_between_cuts_are_not_lost(api: FakeApi, make: Make, clock:
         await cut(api, cache)
         await until(lambda count=count: len(cache.store.pods.by_uid) == count + 1)  # type: ignore[misc]
     assert pods(cache).relists == 0
+
+
+TOO_OLD = json.dumps(
+    {
+        "type": "ERROR",
+        "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
+    }
+).encode()
+
+
+@pytest.mark.parametrize("line", [TOO_OLD + b"\n", b""], ids=["too old", "nothing"])
+async def test_a_watch_that_is_accepted_and_shows_nothing_makes_the_state_no_newer(
+    api: FakeApi,
+    make: Make,
+    clock: FastClock,
+    line: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An API server that comes back after its etcd accepts watches, and says 410 to each."""
+    cache = await started(make)
+    api.put(PODS, pod("last"))
+    await until(lambda: "last" in names(cache))
+    asked = 0
+
+    async def script(request: web.Request) -> web.StreamResponse | None:
+        if request.path != PODS or request.query.get("watch") != "true":
+            return None
+        nonlocal asked
+        asked += 1
+        if asked != 3:
+            return refuse(503, "ServiceUnavailable")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(line)
+        return response
+
+    api.script = script
+    down, pause = clock.now, clock.sleep
+    newer: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        newer.append(clock.now - down - cache.stale_for())
+        await pause(seconds)
+
+    monkeypatch.setattr(clock, "sleep", sleep)
+    watches = pods(cache).watches
+    api.end_watches(PODS)
+    await until(lambda: len(newer) >= 6)
+    assert pods(cache).watches == watches + 1, "it was accepted once"
+    assert clock.now - down > 5.0
+    assert max(newer) < 0.01, "said to be as old as it is, each time"

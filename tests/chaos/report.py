@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.chaos.history import EXTENDER, SCHEDULER
 from tests.chaos.measuring import fault_rows, percentile, resources
-from tests.chaos.runner import Run
+from tests.chaos.outcome import Run
 
 Report = dict[str, Any]
 _COLUMNS = ("count", "hits", "verb_p50", "verb_p90", "placed_p50", "placed_p90")

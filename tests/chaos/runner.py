@@ -5,32 +5,23 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-import re
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import TypeVar
 
 from tests.chaos import groups, invariants, kubelets
-from tests.chaos.bed import HOLD_SECONDS, NAMESPACE, POST_SECONDS, Bed
+from tests.chaos.bed import HOLD_SECONDS, POST_SECONDS, Bed
 from tests.chaos.cases import Cases
 from tests.chaos.faults import Faults
-from tests.chaos.history import EXTENDER, Eviction, History
+from tests.chaos.history import EXTENDER
 from tests.chaos.invariants import Problem
-from tests.chaos.measuring import Measures, probe
-from tests.chaos.observing import (
-    PART_LABEL,
-    PLAN_LABEL,
-    AuditLog,
-    Follower,
-    node_room,
-    pod_seen,
-    record_gang,
-)
+from tests.chaos.measuring import probe
+from tests.chaos.observing import PART_LABEL, PLAN_LABEL
+from tests.chaos.outcome import Run, Violations
+from tests.chaos.watcher import Watcher
 from tests.chaos.workload import Workload
 from tests.controlplane.client import ApiError, Object
 from tests.controlplane.objects import make_pod
@@ -44,41 +35,6 @@ REST_SECONDS = 120.0
 REST_PERIOD = 0.5
 QUIET_SECONDS = 3.0
 """How long everything must be in order before the next round."""
-TOLD_SECONDS = 60.0
-"""How far back the story of a violation goes that is seen at once."""
-OVER_BOUND = "pods bound beyond a node's room after a fault of kube-scheduler's"
-LATE_MARK = "terminating pods marked as victims of a less urgent gang"
-EVENT_SECONDS = 5.0
-"""How long an eviction waits for the watch to show its pod."""
-
-
-GROUP_NAME = re.compile(r"\bg\d+\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A promise that did not hold, with what led to it."""
-
-    at: float
-    problem: Problem
-    story: list[str]
-
-
-@dataclass
-class Run:
-    """What came of a run."""
-
-    minor: str
-    seed: int
-    history: History = field(default_factory=History)
-    measures: Measures = field(default_factory=Measures)
-    violations: list[Violation] = field(default_factory=list)
-    notes: Counter[str] = field(default_factory=Counter)
-    cases: int = 0
-    rounds: int = 0
-    began: float = 0.0
-    seconds: float = 0.0
-    gaps: int = 0
 
 
 class Runner:
@@ -92,13 +48,9 @@ class Runner:
         self._rng = random.Random(f"{seed}:runner")
         self._nodes = {f"n{index}": CORES * 1000 for index in range(NODES)}
         self._question = b""
-        self._found: set[tuple[str, str]] = set()
-        self._pending: list[tuple[float, str, str, str]] = []
-        self._unchecked: list[Eviction] = []
-        self._over: dict[str, float] = {}
-        self._told: set[tuple[float, str, str]] = set()
-        self._followers: list[Follower] = []
+        self._violated = Violations(self.run, say).add
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="runner")
+        self._watcher = Watcher(bed, self.run, self._threads, self._violated)
 
     async def play(self, seconds: float) -> Run:
         """Play the scripted cases, then rounds for so long, the last one to its end."""
@@ -112,16 +64,16 @@ class Runner:
             f"{self.run.seed}:workload",
             sum(self._nodes.values()),
         )
-        self._start_followers()
+        self._watcher.start()
         over = asyncio.Event()
         beside = [
             asyncio.create_task(task)
             for task in (
                 workload.run(over),
-                self._every(0.2, over, self._look),
+                self._every(0.2, over, self._watcher.look),
                 self._every(1.0, over, self._measure),
                 self._every(0.25, over, self._probe),
-                self._every(1.0, over, self._decisions),
+                self._every(1.0, over, self._watcher.decisions),
             )
         ]
         try:
@@ -136,9 +88,7 @@ class Runner:
         finally:
             over.set()
             await asyncio.gather(*beside, return_exceptions=True)
-            for follower in self._followers:
-                follower.stop()
-                self.run.gaps += follower.gaps
+            self._watcher.stop()
             workload.close()
             self._threads.shutdown(wait=False)
         for task in beside:
@@ -298,60 +248,7 @@ class Runner:
             else:
                 return
 
-    # -- watching ---------------------------------------------------------------------------
-
-    def _start_followers(self) -> None:
-        loop = asyncio.get_running_loop()
-        client = self._bed.client
-
-        def follow(kind: str, take: Callable[[str, Object, float], None], **query: str) -> None:
-            def told(event: str, each: Object, at: float) -> None:
-                with suppress(RuntimeError):  # The loop has ended.
-                    loop.call_soon_threadsafe(take, event, each, at)
-
-            namespace = "" if kind == "Node" else NAMESPACE
-            self._followers.append(Follower(client, kind, told, namespace, **query))
-
-        follow("Pod", self._take_pod)
-        follow("Node", self._take_node)
-        for label in (PLAN_LABEL, PART_LABEL):
-            follow("ConfigMap", self._take_record, labelSelector=label)
-        for follower in self._followers:
-            follower.start()
-        self._audit = AuditLog(self._bed.plane.layout.audit_log, NAMESPACE)
-
-    def _take_pod(self, event: str, pod: Object, at: float) -> None:
-        if "spec" in pod:
-            seen = pod_seen(pod)
-            known = self._history.pods.get(seen.uid)
-            leaving = known is not None and known.deleting_at
-            self._history.take(seen, at)
-            for problem in invariants.of_a_mark(seen):
-                if leaving:  # It was on its way out already, for somebody else: no harm done.
-                    self.run.notes[LATE_MARK] += 1
-                else:
-                    self._violated(problem)
-        if event == "DELETED":
-            self._history.gone(pod["metadata"]["uid"], at)
-
-    def _take_node(self, event: str, node: Object, at: float) -> None:
-        name, history = node["metadata"]["name"], self._history
-        history.nodes.pop(name, None)
-        history.closed_nodes.pop(name, None)
-        if event == "DELETED":
-            return
-        cpu, takes_pods = node_room(node)
-        (history.nodes if takes_pods else history.closed_nodes)[name] = cpu
-
-    def _take_record(self, event: str, record: Object, at: float) -> None:
-        name = record["metadata"]["name"]
-        if event == "DELETED":
-            self._history.records.pop(name, None)
-            self._history.tell(at, f"plan record {name} is deleted")
-            return
-        if name not in self._history.records:
-            self._history.tell(at, f"plan record {name} for {record_gang(record)}")
-        self._history.records[name] = record_gang(record)
+    # -- beside ---------------------------------------------------------------------------
 
     async def _every(self, period: float, over: asyncio.Event, what: Callable[[], object]) -> None:
         while not over.is_set():
@@ -360,77 +257,6 @@ class Runner:
                 await found
             with suppress(TimeoutError):
                 await asyncio.wait_for(over.wait(), period)
-
-    def _look(self) -> None:
-        """Take note of new evictions and check what holds at every moment."""
-        history, now = self._history, time.time()
-        self._pending += self._audit.new()
-        waiting, self._pending = self._pending, []
-        for at, user, name, uid in waiting:
-            uid = uid or self._uid_of(name, at)
-            if uid not in history.pods:
-                if now - at < EVENT_SECONDS:
-                    self._pending.append((at, user, name, uid))
-                continue
-            eviction = history.removed(uid, at, user, invariants.lag(history, at))
-            if eviction is not None and user == EXTENDER:
-                history.tell(at, f"{history.pods[uid].seen.name} is evicted by the extender")
-                self._unchecked.append(eviction)
-        self._check_evictions(now)
-        self._check_commitment(now)
-        extender = self._bed.extender
-        if extender.meant_to_run and not extender.alive:
-            extender.meant_to_run = False
-            tail = extender.process.tail(15) if extender.process else ""
-            self._violated(Problem("ended", "extender", f"the extender ended by itself:\n{tail}"))
-
-    def _uid_of(self, name: str, at: float) -> str:
-        """The pod that had a name when a request named it without its uid."""
-        return next(
-            (
-                uid
-                for uid, life in self._history.pods.items()
-                if life.seen.name == name
-                and life.created_at <= at + 1
-                and (not life.gone_at or life.gone_at >= at - 1)
-            ),
-            "",
-        )
-
-    def _check_evictions(self, now: float) -> None:
-        later = []
-        for eviction in self._unchecked:
-            life = self._history.pods[eviction.uid]
-            if not (life.deleting_at or life.gone_at) and now - eviction.at < EVENT_SECONDS:
-                later.append(eviction)
-                continue
-            if not life.disrupted:
-                self.run.notes["evictions without a condition that names the preemptor"] += 1
-            for problem in invariants.of_an_eviction(self._history, eviction):
-                self._violated(problem)
-        self._unchecked = later
-
-    def _check_commitment(self, now: float) -> None:
-        problems = {each.subject: each for each in invariants.over_commitment(self._history)}
-        self._over = {node: self._over.get(node, now) for node in problems}
-        for node, since in self._over.items():
-            if now - since < 3.0:
-                continue
-            last = max(self._history.on_node(node), key=lambda life: life.bound_at)
-            begin = last.bound_at - 20.0
-            if any(
-                fault.touches_scheduler and fault.overlaps(begin, now)
-                for fault in self._history.recent_faults()
-            ):
-                # kube-scheduler lost the answer to a binding: a kubelet would turn the pod away.
-                self.run.notes[OVER_BOUND] += 1
-                name = last.seen.name
-                self._history.disturb(now, f"turned away by its kubelet: {name}")
-                delete = functools.partial(self._bed.client.delete, "Pod", grace=0, missing_ok=True)
-                self._threads.submit(delete, name)
-                self._over[node] = now
-            else:
-                self._violated(problems[node])
 
     async def _measure(self) -> None:
         process = self._bed.extender.process
@@ -443,39 +269,8 @@ class Runner:
         if await self._thread(lambda: self._bed.extender.verb(body)):
             self.run.measures.good_verbs.append((began, time.time()))
 
-    async def _decisions(self) -> None:
-        """Add what the extender says of its decisions to the story."""
-        for decision in reversed(await self._thread(lambda: self._bed.extender.decisions(60))):
-            key = (decision["time"], decision["gang"], decision["outcome"])
-            if key in self._told or decision["time"] < self.run.began:
-                continue
-            self._told.add(key)
-            victims = ", ".join(victim["name"] for victim in decision["victims"])
-            seats = ", ".join(f"{s['name']} on {s['node']}" for s in decision["seats"])
-            self._history.tell(
-                decision["time"],
-                f"extender: {decision['gang']} {decision['outcome']} {decision.get('code', '')}: "
-                f"{decision['message']}"
-                + (f"; victims {victims}" if victims else "")
-                + (f"; seats {seats}" if seats else ""),
-            )
-        if len(self._told) > 5000:
-            self._told = set(sorted(self._told)[-2000:])
-
     async def _thread(self, what: Callable[[], Found]) -> Found:
         return await asyncio.get_running_loop().run_in_executor(self._threads, what)
-
-    def _violated(self, problem: Problem, since: float | None = None) -> None:
-        """Keep a violation with what led to it, from ``since`` on, and say so; once only."""
-        key = (problem.invariant, problem.subject)
-        if key in self._found:
-            return
-        self._found.add(key)
-        now = time.time()
-        self._history.tell(now, f"VIOLATION {problem.invariant}: {problem.text}")
-        story = story_of(self._history, problem, since or now - TOLD_SECONDS)
-        self.run.violations.append(Violation(now, problem, story))
-        self._say(f"VIOLATION {problem.invariant}: {problem.text}")
 
     def _read_log(self) -> None:
         log = self._bed.extender.log
@@ -485,33 +280,6 @@ class Runner:
                     self.run.notes["error lines in the extender's log"] += 1
                 if line.startswith("Traceback"):
                     self.run.notes["tracebacks in the extender's log"] += 1
-
-
-def story_of(history: History, problem: Problem, since: float) -> list[str]:
-    """What has happened since, as far as it is about the subject or a fault."""
-    names = {problem.subject.rpartition("/")[2], *GROUP_NAME.findall(problem.text)}
-    related = [
-        (at, text)
-        for at, text in sorted(history.story)
-        if at >= since
-        and (
-            any(_names(text, name) for name in names)
-            or text.startswith(("FAULT", "fault over", "REST", "VIOLATION"))
-        )
-    ]
-    began = history.story[0][0] if history.story else since
-    return [f"{at - began:8.2f} s  {text}" for at, text in related]
-
-
-def _names(text: str, name: str) -> bool:
-    """Whether a line is about a group, not about one whose name only begins alike."""
-    at = text.find(name)
-    while at >= 0:
-        after = text[at + len(name) : at + len(name) + 1]
-        if not after.isdigit() and not text[at - 1 : at].isalnum():
-            return True
-        at = text.find(name, at + 1)
-    return False
 
 
 def _short(held: Object) -> str:

@@ -13,8 +13,8 @@ from tests.chaos.history import Fault, History
 from tests.chaos.invariants import Problem
 from tests.chaos.measuring import Measures, Sample, percentile, resources, to_placement
 from tests.chaos.observing import AuditLog, node_room, pod_seen
+from tests.chaos.outcome import Run, Violation, story_of
 from tests.chaos.report import report_of, text_of
-from tests.chaos.runner import Run, Violation, story_of
 
 
 def removal(name: str = "a", code: int = 200, **more: Any) -> dict[str, Any]:

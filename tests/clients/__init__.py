@@ -1,1 +1,1 @@
-"""Real clients against a real control plane: ``./run test-clients``."""
+"""Real clients and controllers against a real control plane: ``./run test-clients``."""

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -160,6 +161,27 @@ def ensure_module(module: Module, root: Path, log: Log) -> Path:
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     return target
+
+
+def sources_of(module: Module, requirement: str) -> Path:
+    """Return the folder with the sources of a module that this one requires (``example.com/name``).
+
+    They are compared with go.sum, and downloaded when Go's own cache has none.
+    """
+    environment = {**os.environ, "GOWORK": "off"}
+    go = _find_go(module.required_go(), environment)
+    done = subprocess.run(
+        [go, "mod", "download", "-json", requirement],
+        cwd=module.path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"go mod download {requirement}: {done.stdout}{done.stderr}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def _compile(module: Module, out: Path, log: Log) -> None:

@@ -98,3 +98,11 @@ def view(
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ClusterView:
     return ClusterView.from_snapshot(snapshot(nodes, pods, namespaces))
+
+
+ZONED = [
+    node("a1", labels={"zone": "a"}),
+    node("a2", labels={"zone": "a"}),
+    node("b1", labels={"zone": "b"}),
+    node("c1"),
+]

@@ -3,8 +3,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
-from tests.gang.rig import Rig
+from extender.model.settings import EvictionSettings, SeatSettings
+from tests.gang.rig import FAST, Rig
+
+QUICK = replace(
+    FAST,
+    eviction=EvictionSettings(attempts=2),
+    seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=0.5),
+)
 
 
 @pytest.fixture
@@ -12,4 +20,13 @@ async def rig() -> AsyncIterator[Rig]:
     async with Rig() as rig:
         await rig.nodes(2)
         await rig.classes(low=1, high=100, top=1000)
+        yield rig
+
+
+@pytest.fixture
+async def wide() -> AsyncIterator[Rig]:
+    """Four nodes, and settings that give up soon."""
+    async with Rig(QUICK) as rig:
+        await rig.nodes(4)
+        await rig.classes(low=1, mid=20, high=100, top=1000)
         yield rig

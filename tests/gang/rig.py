@@ -39,6 +39,8 @@ FAST = Settings(
 )
 LOW = ("low-0", "low-1")
 HIGH = ("high-0", "high-1")
+REAL_DELETE = r"(?!.*dryRun)"
+"""The sandbox sees ?dryRun=All in the path of a rehearsal."""
 
 
 class Rig:
@@ -335,3 +337,10 @@ async def full_cluster(rig: Rig, *, grace: int = 0) -> None:
     await rig.gang("low", 2, "low", on="n", grace=grace)
     await rig.gang("high", 2, "high")
     await rig.until(lambda: len(rig.cache.store.pods.by_uid) == 4, "four pods")
+
+
+async def until_no_records(rig: Rig) -> None:
+    deadline = time.monotonic() + 60
+    while await rig.records():
+        assert time.monotonic() < deadline, "a plan record stays"
+        await asyncio.sleep(0.02)

@@ -3,95 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from extender.gang.act import refused_seats
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import State
 from extender.model.errors import UnknownPod
-from extender.model.settings import BindSettings, SeatSettings, Settings
+from extender.model.settings import BindSettings
 from extender.sandbox.faults import Fault
-from extender.wire.bind import BindArgs
-from tests.gang.rig import FAST, PODS, Rig
+from tests.gang.held_binds import (
+    BINDING,
+    GANG,
+    HELD,
+    args,
+    bind,
+    bound_to,
+    flight,
+    held,
+    holding,
+    nodes_of,
+    seated,
+    stay,
+)
+from tests.gang.rig import FAST, Rig
 
-HELD = replace(FAST, bind=BindSettings(enabled=True, hold_seconds=30.0, post_seconds=1.0))
 SHORT = replace(FAST, bind=BindSettings(enabled=True, hold_seconds=0.3, post_seconds=1.0))
-ROLLBACK = replace(
-    HELD, seats=SeatSettings(bind_seconds=30.0, victim_slack_seconds=1.0, rollback="delete")
-)
-ENDS = replace(
-    HELD, seats=SeatSettings(bind_seconds=2.5, victim_slack_seconds=1.0, rollback="delete")
-)
 FEW = replace(FAST, bind=BindSettings(enabled=True, max_held=1))
-GANG = ("g-0", "g-1", "g-2")
-BINDING = r"/pods/{}/binding"
-REAL = r"/pods/{}/binding$"
-"""Not the rehearsal, which has a query."""
 
 
 @pytest.fixture
 async def rig(request: pytest.FixtureRequest) -> AsyncIterator[Rig]:
-    settings: Settings = getattr(request, "param", HELD)
-    async with Rig(settings) as one:
-        await one.classes(low=1, high=1000)
-        await one.nodes(4)
+    async with holding(getattr(request, "param", HELD)) as one:
         yield one
-
-
-async def stay() -> None:
-    """A caller that does not leave."""
-    await asyncio.Event().wait()
-
-
-def args(rig: Rig, name: str, node: str) -> BindArgs:
-    return BindArgs(name, "default", rig.cached(name).uid, node)
-
-
-def bind(
-    rig: Rig, name: str, node: str, gone: Callable[[], Awaitable[None]] = stay
-) -> asyncio.Task[str]:
-    """Ask to bind as kube-scheduler does, in a binding cycle of its own."""
-
-    async def ask() -> str:
-        return (await rig.verbs.bind(args(rig, name, node), gone)).error
-
-    return asyncio.create_task(ask())
-
-
-async def seated(rig: Rig, count: int = 3) -> dict[str, str]:
-    """A gang with open seats, each member told its own: name -> node."""
-    await rig.gang("g", count, "high")
-    seats: dict[str, str] = {}
-    names = [f"n{i}" for i in range(4)]
-    for name in (f"g-{i}" for i in range(count)):
-        while name not in seats:
-            for node in (await rig.filter(name, *names)).node_names:
-                seats[name] = node
-            await asyncio.sleep(0.01)
-    return seats
-
-
-def flight(rig: Rig) -> Flight:
-    found = rig.coordinator.book.get(rig.resolver_key("g-0"))
-    assert found is not None
-    return found
-
-
-async def nodes_of(rig: Rig) -> dict[str, str]:
-    items = (await rig.client.get(PODS))["items"]
-    return {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in items}
-
-
-async def held(rig: Rig, count: int) -> None:
-    await rig.until(lambda: rig.coordinator.bindings.barrier.count == count, f"{count} held")
-
-
-def bound_to(seats: dict[str, str], *names: str) -> dict[str, str]:
-    return {name: node if name in names else "" for name, node in seats.items()}
 
 
 # -- all together ---------------------------------------------------------------------------
@@ -289,80 +235,7 @@ async def test_a_pod_made_anew_that_the_cache_has_not_seen_is_refused_by_the_api
     assert (await nodes_of(rig))["plain"] == ""
 
 
-# -- after the first post -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("drop", ["before", "after"])
-async def test_a_lost_answer_is_read_back(rig: Rig, drop: Any) -> None:
-    seats = await seated(rig)
-    fault = rig.server.faults.plan(
-        Fault(times=1, method="POST", path=REAL.format("g-1"), drop=drop)
-    )
-    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
-    assert fault.hits == 1
-    assert await nodes_of(rig) == seats
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_what_passes_is_tried_again(rig: Rig, status: int) -> None:
-    seats = await seated(rig)
-    fault = rig.server.faults.plan(
-        Fault(times=2, method="POST", path=REAL.format("g-1"), status=status)
-    )
-    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
-    assert fault.hits == 2
-
-
-async def test_a_lasting_refusal_is_told_and_those_bound_are_kept(rig: Rig) -> None:
-    seats = await seated(rig)
-    fault = rig.server.faults.plan(
-        Fault(times=100, method="POST", path=REAL.format("g-1"), status=403, reason="Forbidden")
-    )
-    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG])
-    assert errors[0] == errors[2] == ""
-    assert "Forbidden" in errors[1]
-    assert await nodes_of(rig) == bound_to(seats, "g-0", "g-2")
-    assert "in-part" in rig.outcomes("g")
-    assert "bound so far: g-0, g-2" in rig.messages("g")
-    # The gang sits in part: whoever comes now is not held.
-    fault.times = 0
-    assert await bind(rig, "g-1", seats["g-1"]) == ""
-    await rig.until(lambda: rig.outcomes("g")[-1] == "done", "the plan is done")
-
-
-@pytest.mark.parametrize("rig", [ROLLBACK], indirect=True)
-async def test_a_lasting_refusal_is_rolled_back_where_that_is_configured(rig: Rig) -> None:
-    seats = await seated(rig)
-    await rig.pod("other", cpu="1", on=seats["g-0"])
-    rig.server.faults.plan(
-        Fault(times=100, method="POST", path=REAL.format("g-1"), status=403, reason="Forbidden")
-    )
-    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG])
-    assert "Forbidden" in errors[1]
-    await rig.until_names("g-1", "other")
-    assert {"in-part", "gave-up"} <= set(rig.outcomes("g"))
-    assert rig.coordinator.partly_bound.counted["rolled-back"] == 2
-
-
-@pytest.mark.parametrize("rig", [ROLLBACK], indirect=True)
-async def test_a_gang_that_sits_whole_is_never_rolled_back(rig: Rig) -> None:
-    seats = await seated(rig)
-    assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
-    await rig.until(lambda: rig.outcomes("g")[-1] == "done", "the plan is done")
-    await rig.remove("g-1")
-    await rig.until_names("g-0", "g-2")
-    assert "in-part" not in rig.outcomes("g")
-
-
-async def test_two_clusters_of_callers_do_not_bind_twice(rig: Rig) -> None:
-    """Repeated calls while bindings are posted end the same way."""
-    seats = await seated(rig)
-    rig.server.faults.plan(Fault(times=1, method="POST", path=REAL.format("g-1"), delay=0.3))
-    first = [bind(rig, name, seats[name]) for name in GANG]
-    await rig.until(lambda: rig.coordinator.bindings.barriers["opened"] == 1, "opened")
-    second = [bind(rig, name, seats[name]) for name in GANG]
-    assert await asyncio.gather(*first, *second) == [""] * 6
-    assert await nodes_of(rig) == seats
+# -- while some are held ----------------------------------------------------------------------
 
 
 async def test_a_seat_that_was_refused_once_is_changed_while_others_are_held(
@@ -382,21 +255,6 @@ async def test_a_seat_that_was_refused_once_is_changed_while_others_are_held(
         lambda: flight(rig) is not old and flight(rig).state is State.OPEN, "another plan is open"
     )
     assert flight(rig).seats[rig.cached("g-2").uid] != seats["g-2"]
-
-
-@pytest.mark.parametrize("rig", [ENDS], indirect=True)
-async def test_a_plan_that_ends_in_part_is_rolled_back(rig: Rig) -> None:
-    """The API server does not take one binding, without ever saying no."""
-    seats = await seated(rig)
-    rig.server.faults.plan(
-        Fault(times=1000, method="POST", path=REAL.format("g-1"), status=503, reason="Unavailable")
-    )
-    errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG])
-    assert errors[0] == errors[2] == ""
-    assert "not accepted within 1 s" in errors[1]
-    assert "in-part" not in rig.outcomes("g")
-    await rig.until_names("g-1")
-    assert {"in-part", "gave-up"} <= set(rig.outcomes("g"))
 
 
 @pytest.mark.parametrize("rig", [FEW], indirect=True)

@@ -17,8 +17,8 @@ from extender.model.objects import DisruptionBudget, GangKey, LabelSelector, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from tests.gang.limited import tried
 from tests.gang.rig import FAST, Rig
-from tests.gang.test_limits import tried
 from tests.gang.world import evicted, gang_key, group, node, pod, snapshot
 
 BAD = "bad"

@@ -143,7 +143,7 @@ async def test_a_stale_cache_refuses_gangs_and_serves_other_pods(rig: Rig) -> No
     await full_cluster(rig)
     await rig.pod("plain", cpu="1")
     await rig.until(lambda: rig.cache.pod_named("default", "plain") is not None)
-    rig.coordinator._source = _Stale(rig)
+    rig.coordinator.readiness._source = _Stale(rig)
     answer = await rig.filter("high-0", "n0")
     assert "stale" in answer.error
     assert (await rig.filter("plain", "n0", "n1")).node_names == ["n0", "n1"]

@@ -83,8 +83,8 @@ async def test_nothing_is_written_where_that_is_off() -> None:
         await full_cluster(rig)
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until_names("high-0", "high-1")
-        rig.coordinator._conditions.round()
-        assert not rig.coordinator._conditions._known
+        rig.coordinator.telling.conditions.round()
+        assert not rig.coordinator.telling.conditions._known
         assert await condition(rig, "high") == {}
 
 

@@ -36,7 +36,7 @@ async def touched(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> tuple[Evictions,
     plan = next(iter(rig.coordinator.book)).plan
     evictions = flights.evictions
     monkeypatch.setattr(flights._check, "of_victim", lambda *args, **named: "")
-    monkeypatch.setattr(flights, "still_holds", lambda unit: True)
+    monkeypatch.setattr(flights.units, "still_holds", lambda unit: True)
     for name, uids in (("a", ("old-0", "old-1")), ("b", ("old-1", "new-2"))):
         evictions.begin(plan, name, map(victim, uids), frozenset(), "")
         if name == "a":

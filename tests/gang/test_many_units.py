@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import flights, nominations
+from extender.gang.act import flight_units, nominations
 from extender.gang.act.background import Background, each
 from extender.gang.act.book import Book, Flight, State
 from extender.gang.act.dispatch import Dispatch
@@ -70,7 +70,7 @@ class Turns:
 
 async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand once took 0.7 s, in which no verb was answered."""
-    monkeypatch.setattr(flights, "BEGIN_UNITS", 4)
+    monkeypatch.setattr(flight_units, "BEGIN_UNITS", 4)
     begin = Evictions.begin
     # A busy machine may stand still for longer than the second after which FAST gives up.
     patient = replace(FAST, seats=replace(FAST.seats, victim_slack_seconds=30.0))

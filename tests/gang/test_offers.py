@@ -22,6 +22,15 @@ def offers(blind: float = 0.0) -> tuple[Offers, Time]:
     return Offers(time, blind), time
 
 
+class Hidden:
+    """For how many seconds changes may have been missed."""
+
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 def taken(found: list[object]) -> list[tuple[str, str]]:
     return [(hold.uid, hold.node) for hold in found]  # type: ignore[attr-defined]
 
@@ -51,6 +60,38 @@ def test_an_offer_made_after_the_seats_were_held_is_judged_by_them() -> None:
     time.now += 1
     note(made, pod("late"))
     assert made.in_the_way(held, {"n0"}, 0) == []
+
+
+def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> None:
+    """A watch that is down shows no binding, however long it is waited for."""
+    time, hidden = Time(), Hidden()
+    made = Offers(time, 0.0, hidden)
+    note(made, pod("a"))
+    for _ in range(20):
+        time.now += 1
+        hidden.seconds += 1
+        made.look()
+    assert taken([*made.in_the_way(time.now, {"n1"}, 0)]) == [("uid-a", "n1")]
+    hidden.seconds = 0.0
+    note(made, pod("b"), nodes=("n0",))
+    time.now += OFFER_SECONDS - 1
+    assert taken([*made.in_the_way(time.now, {"n1"}, 0)]) == [("uid-a", "n1")]
+    time.now += 1.5
+    assert made.in_the_way(time.now, {"n1"}, 0) == []
+
+
+def test_an_offer_from_before_the_watch_went_down_keeps_the_time_it_had_left() -> None:
+    time, hidden = Time(), Hidden()
+    made = Offers(time, 0.0, hidden)
+    note(made, pod("a"))
+    time.now += 3
+    made.look()
+    time.now, hidden.seconds = time.now + 60, 60.0
+    made.look()
+    time.now, hidden.seconds = time.now + 0.5, 0.0
+    assert taken([*made.in_the_way(time.now, {"n1"}, 0)]) == [("uid-a", "n1")]
+    time.now += 1
+    assert made.in_the_way(time.now, {"n1"}, 0) == []
 
 
 def test_a_pod_that_is_asked_for_again_is_not_where_it_was_offered_before() -> None:

@@ -37,7 +37,7 @@ async def test_a_pod_that_hangs_takes_one_place_however_many_plans_named_it(
     await rig.until(lambda: len(rig.coordinator.book) == 1, "a plan is made")
     plan = next(iter(rig.coordinator.book)).plan
     monkeypatch.setattr(flights._check, "of_victim", lambda *args, **named: "")
-    monkeypatch.setattr(flights, "still_holds", lambda unit: True)
+    monkeypatch.setattr(flights.units, "still_holds", lambda unit: True)
     for name in ("a", "b", "c"):
         flights.evictions.begin(plan, name, [victim("hangs")], frozenset(), "")
     flights.evictions.begin(plan, "d", [victim("other")], frozenset(), "")

@@ -1,8 +1,10 @@
-"""A seat that was refused is remembered for a while, and asked for again after it."""
+"""A refused seat, or eviction, is remembered for a while, and asked for again after it."""
 
 from __future__ import annotations
 
 from extender.gang.act.evidence import REFUSED_SECONDS, Evidence
+from extender.gang.act.refusals import REFUSAL_SECONDS, REHEARSED_SECONDS, Refusals
+from extender.kube.errors import Forbidden
 from tests.gang.world import pod
 
 
@@ -28,3 +30,28 @@ def test_what_is_remembered_and_forgotten_makes_another_answer_possible() -> Non
     now[0] = 2 * REFUSED_SECONDS
     assert changed()
     assert not changed()
+
+
+def remembered(refusals: Refusals, now: list[float]) -> float:
+    """Return for how many more seconds a pod is left alone; ``now`` goes on by as much."""
+    began = now[0]
+    while refusals.unevictable():
+        now[0] += 1.0
+    return now[0] - began
+
+
+def test_a_rehearsal_that_is_refused_is_tried_again_soon_and_ever_later() -> None:
+    """An API server that has just started forbids for some seconds what it allows later."""
+    now = [0.0]
+    refusals = Refusals(lambda: now[0])
+    forbidden = Forbidden(403, "Forbidden", "DELETE pods/a: no rights yet")
+    waits = []
+    for _ in range(6):
+        refusals.note("a", "no", forbidden, budgeted=False, readable=True, rehearsed=True)
+        waits.append(remembered(refusals, now))
+    assert waits == [REHEARSED_SECONDS, 20.0, 40.0, 80.0, REFUSAL_SECONDS, REFUSAL_SECONDS]
+    refusals.forget("a")
+    refusals.note("a", "no", forbidden, budgeted=False, readable=True, rehearsed=True)
+    assert remembered(refusals, now) == REHEARSED_SECONDS
+    refusals.note("b", "no", forbidden, budgeted=False, readable=True)
+    assert remembered(refusals, now) == REFUSAL_SECONDS, "a real one takes from a gang each time"

@@ -102,12 +102,12 @@ async def test_a_podgroup_does_not_say_of_itself_that_it_does_not_exist(
         await refused_pod(rig)
         await rig.group("late", 3, "high")
         await rig.until(lambda: bool(rig.cache.snapshot().groups), "a PodGroup")
-        rig.coordinator._conditions.round()
+        rig.coordinator.telling.conditions.round()
         await rig.own.get("/api/v1/nodes")
         assert await condition(rig, "late") == {}
-        rig.coordinator._repaired.round()
+        rig.coordinator.telling.repaired.round()
         await rig.filter("late-0", "n0", "n1")
-        rig.coordinator._conditions.round()
+        rig.coordinator.telling.conditions.round()
         assert "1 of 3 exist" in (await until_said(rig, "late", "Incomplete"))["message"]
 
 

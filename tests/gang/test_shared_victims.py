@@ -35,7 +35,7 @@ async def test_a_request_under_way_is_no_accepted_one(
     first = next(iter(rig.coordinator.book))
     second = flights.draft(first.plan)
     second.state = State.EVICTING
-    await flights._begin_units(second)
+    await flights.units.begin(second)
     (unit,) = evictions.of_plan(second.id)
     assert Fate.ACCEPTED not in unit.fates.values()
     assert not second.sent
@@ -45,5 +45,5 @@ async def test_a_request_under_way_is_no_accepted_one(
     asked.fates[uid] = Fate.ACCEPTED
     third = flights.draft(first.plan)
     third.state = State.EVICTING
-    await flights._begin_units(third)
+    await flights.units.begin(third)
     assert third.sent == {uid}

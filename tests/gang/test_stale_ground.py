@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from extender.gang.act.book import State
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
 
@@ -23,6 +24,27 @@ async def test_no_unit_is_begun_while_the_cache_is_stale(
     monkeypatch.setattr(rig.cache, "stale_for", lambda: 11.0)
     await rig.until(lambda: "gave-up" in rig.outcomes("high"), "it gives up")
     assert await rig.names() == {*LOW, *HIGH}
+
+
+async def test_no_seats_open_while_the_cache_is_stale(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A seat's node may be closed or taken by now: who is answered then starts in part."""
+    await full_cluster(rig)
+    mark = rig.server.faults.plan(
+        Fault(times=2, method="DELETE", path=f"low-.{REAL_DELETE}", delay=0.5)
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: mark.hits > 0, "victims are being evicted")
+    monkeypatch.setattr(rig.cache, "stale_for", lambda: 11.0)
+    await rig.until_names(*HIGH)
+    flight = next(iter(rig.coordinator.book))
+    await rig.until(lambda: not flight.victims, "the victims are seen gone")
+    for _ in range(3):
+        await rig.coordinator.tick()
+    assert flight.state is not State.OPEN
+    monkeypatch.undo()
+    await rig.until(lambda: flight.state is State.OPEN, "they open once it is not")
 
 
 async def test_a_take_over_judges_no_record_by_an_old_picture(rig: Rig) -> None:

@@ -16,8 +16,7 @@ from extender.gang.plan.validity import whole_again
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
-from tests.gang.rig import FAST, HIGH, Rig, full_cluster
-from tests.gang.test_transaction import REAL_DELETE
+from tests.gang.rig import FAST, HIGH, REAL_DELETE, Rig, full_cluster
 from tests.gang.world import gang_key, pod
 
 

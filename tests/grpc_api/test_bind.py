@@ -11,8 +11,8 @@ import pytest
 
 from extender.model.settings import BindSettings, GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
+from tests.gang.held_binds import GANG, HELD, nodes_of, seated
 from tests.gang.rig import Rig
-from tests.gang.test_barrier import GANG, HELD, nodes_of, seated
 from tests.grpc_api.site import LOCAL, Callers, calling, serving, serving_rig
 from tests.server.doubles import Echo
 

@@ -1,4 +1,4 @@
-"""Plan and Explain: true answers, and nothing comes of asking.
+"""Plan: true answers, and nothing comes of asking.
 
 See docs/security.md, row 12.
 """
@@ -9,7 +9,6 @@ import asyncio
 import threading
 import time
 from array import array
-from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -20,34 +19,11 @@ from extender.gang.tell import what_ifs
 from extender.model.objects import GangKey
 from extender.model.plan import Code as RefusalCode
 from extender.model.plan import Refusal
-from extender.pb.podgroup.v1 import plan_pb2, types_pb2
-from tests.gang.rig import Rig
-from tests.grpc_api.site import Callers, Site, calling, serving_rig
+from extender.pb.podgroup.v1 import plan_pb2
+from tests.grpc_api.asking import MANIFEST, One
 from tests.grpc_api.test_calls import refused
 
-State = plan_pb2.ExplainResponse
 Code = grpc.StatusCode
-MANIFEST = """
-apiVersion: scheduling.k8s.io/v1beta1
-kind: PodGroup
-metadata: {name: new}
-spec:
-  schedulingPolicy: {gang: {minCount: 2}}
-  priorityClassName: high
----
-apiVersion: batch/v1
-kind: Job
-metadata: {name: train}
-spec:
-  parallelism: 2
-  completionMode: Indexed
-  template:
-    spec:
-      priorityClassName: high
-      schedulingGroup: {podGroupName: new}
-      containers: [{name: c, resources: {requests: {cpu: "3"}}}]
-"""
-
 JOB_SET = """
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -63,36 +39,6 @@ spec:
               priorityClassName: high
               containers: [{name: c, resources: {requests: {cpu: "3"}}}]
 """
-
-
-class One:
-    """A full cluster of two nodes with a gang low, its extender, and a caller."""
-
-    def __init__(self, rig: Rig, site: Site, callers: Callers) -> None:
-        self.rig = rig
-        self.site = site
-        self.callers = callers
-
-    def plan(self, gang: str, manifest: str = "", **more: Any) -> Any:
-        return self.callers.plan.Plan(plan_pb2.PlanRequest(gang=gang, manifest=manifest), **more)
-
-    async def explain_gang(self, gang: str) -> plan_pb2.ExplainResponse:
-        return await self.callers.plan.Explain(plan_pb2.ExplainRequest(gang=gang))
-
-    async def explain_pod(self, name: str, uid: str = "") -> plan_pb2.ExplainResponse:
-        pod = types_pb2.PodReference(namespace="default", name=name, uid=uid)
-        return await self.callers.plan.Explain(plan_pb2.ExplainRequest(pod=pod))
-
-
-@pytest.fixture
-async def one() -> AsyncIterator[One]:
-    async with Rig() as rig:
-        await rig.nodes(2)
-        await rig.classes(low=1, high=100)
-        await rig.gang("low", 2, "low", on="n")
-        async with serving_rig(rig) as site, calling(site.target) as callers:
-            rig.coordinator._decided = site.feed.add
-            yield One(rig, site, callers)
 
 
 async def test_a_plan_for_a_manifest_names_victims_and_touches_nothing(one: One) -> None:
@@ -155,7 +101,7 @@ async def test_what_would_change_a_refusal_is_told(one: One) -> None:
     await one.rig.gang("big", 3, "high")
     await one.rig.preempt("big-0")
     explained = await one.explain_gang("big")
-    assert explained.state == State.STATE_REFUSED
+    assert explained.state == plan_pb2.ExplainResponse.STATE_REFUSED
     assert any(way.min_count == 2 for way in explained.ways)
     assert list(explained.decisions[0].ways) == list(explained.ways)
 
@@ -319,83 +265,6 @@ async def test_questions_queue_up_to_a_bound(one: One, endless: type[Endless]) -
     request.search_time.FromMilliseconds(100)
     answer = await one.callers.plan.Plan(request, timeout=60)
     assert answer.refusal.message == "cut", "room again, as soon as the thread is through"
-
-
-async def test_explain_follows_a_gang_from_waiting_to_running(one: One) -> None:
-    rig = one.rig
-    found = await one.explain_gang("low")
-    assert (found.gang, found.state) == ("pod-group:default/low", State.STATE_RUNNING)
-    await rig.group("high", 2, "high")
-    await rig.pod("high-0", cls="high", group="high")
-    await rig.preempt("high-0", n0=["low-0"])
-    found = await one.explain_gang("high")
-    assert found.state == State.STATE_REFUSED
-    assert "1 of 2 exist" in found.reasons[0]
-    rig.server.faults.clear()
-    await rig.pod("high-1", cls="high", group="high")
-    await rig.preempt("high-1", n0=["low-0"])
-    await rig.until_names("high-0", "high-1")
-    found = await one.explain_gang("high")
-    assert found.state == State.STATE_IN_FLIGHT
-    assert {each.pod.name for each in found.flight.seats} == {"high-0", "high-1"}
-    assert found.decisions[0].outcome == "plan"
-    assert {each.pod.name for each in found.decisions[0].victims} == {"low-0", "low-1"}
-    member = await one.explain_pod("high-0")
-    assert member.gang == "pod-group:default/high"
-    assert member.reasons[0].startswith("its seat is on n")
-
-    gone = await one.explain_pod("low-0")
-    assert gone.state == State.STATE_GONE
-    assert [each.gang for each in gone.evicted_by] == ["pod-group:default/high"]
-    broken = await one.explain_gang("low")
-    assert broken.state == State.STATE_GONE
-    assert [each.gang for each in broken.evicted_by] == ["pod-group:default/high"]
-
-    for seat in found.flight.seats:
-        await rig.bind(seat.pod.name, seat.node_name)
-    await rig.until(lambda: not list(rig.coordinator.book), "seated")
-    found = await one.explain_gang("high")
-    assert found.state == State.STATE_RUNNING
-    assert (await one.explain_pod("high-0")).state == State.STATE_RUNNING
-
-
-async def test_explain_a_pod_of_no_gang(one: One) -> None:
-    rig = one.rig
-    await rig.pod("plain", cls="low", cpu="4")
-    await rig.until(lambda: rig.cache.pod_named("default", "plain") is not None)
-    found = await one.explain_pod("plain")
-    assert (found.gang, found.state) == ("", State.STATE_SCHEDULER)
-    assert "no held seat is in its way" in found.reasons[0]
-    await rig.gang("high", 2, "high")
-    await rig.preempt("high-0", n0=["low-0"])
-    found = await one.explain_pod("", uid=rig.cached("plain").uid)
-    assert found.state == State.STATE_SCHEDULER
-    assert "room is held for pod-group:default/high" in " ".join(found.reasons)
-
-
-async def test_explain_a_gang_nobody_has_asked_about(one: One) -> None:
-    rig = one.rig
-    rig.coordinator._pending_gangs.keys = lambda: []  # type: ignore[method-assign]
-    await rig.gang("high", 2, "high")
-    found = await one.explain_gang("high")
-    assert found.state == State.STATE_UNDECIDED
-    assert "2 of 2 members exist, 0 of them on nodes" in found.reasons[0]
-
-
-@pytest.mark.parametrize(
-    ("asked", "text"),
-    [
-        (plan_pb2.ExplainRequest(), "neither a pod nor a gang is given"),
-        (plan_pb2.ExplainRequest(gang="nobody"), "no gang is named"),
-        (plan_pb2.ExplainRequest(pod=types_pb2.PodReference(name="x")), "give the uid"),
-    ],
-)
-async def test_explain_says_what_is_wrong_with_a_question(
-    one: One, asked: plan_pb2.ExplainRequest, text: str
-) -> None:
-    code, found = await refused(one.callers.plan.Explain(asked))
-    assert code is Code.INVALID_ARGUMENT
-    assert text in found
 
 
 async def test_a_kept_planner_is_let_go_of(one: One, monkeypatch: pytest.MonkeyPatch) -> None:

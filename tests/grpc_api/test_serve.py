@@ -16,9 +16,9 @@ from extender.model.settings import GrpcSettings, LeadershipSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, types_pb2, watch_pb2
 from extender.sandbox.process import ExtenderProcess, write_kubeconfig
 from tests.gang.rig import FAST, Rig
+from tests.grpc_api.asking import MANIFEST
 from tests.grpc_api.site import Callers, calling
 from tests.grpc_api.test_decisions import read
-from tests.grpc_api.test_planning import MANIFEST
 from tests.grpc_api.test_seats import ended, next_of
 
 State = plan_pb2.ExplainResponse

@@ -59,6 +59,8 @@ ROOMS = (
         (
             "tests/fit/test_static.py",
             "tests/fit/test_node_resources_fit.py",
+            "tests/fit/test_inter_pod_affinity.py",
+            "tests/fit/test_pod_topology_spread.py",
             "tests/fit/test_view.py",
             "tests/fit/test_selectors.py",
             "tests/fit/test_selector_index.py",
@@ -66,7 +68,11 @@ ROOMS = (
             "tests/fit/test_differential.py",
         ),
     ),
-    Room("member rules", ("extender.fit.member_rules",), ("tests/fit/test_member_rules.py",)),
+    Room(
+        "member rules",
+        ("extender.fit.member_rules",),
+        ("tests/fit/test_member_rules.py", "tests/fit/test_member_rules_allow.py"),
+    ),
     Room(
         "verbs",
         (
@@ -83,6 +89,7 @@ ROOMS = (
             "tests/gang/test_sampled_lists.py",
             "tests/gang/test_beyond_quorum.py",
             "tests/gang/test_barrier.py",
+            "tests/gang/test_posted_bindings.py",
         ),
     ),
     Room(
@@ -134,6 +141,10 @@ ROOMS = (
             "extender.gang.plan.fair_turns",
             "extender.gang.plan.suspension",
         ),
-        ("tests/gang/test_fair_turns.py", "tests/gang/test_limits.py"),
+        (
+            "tests/gang/test_fair_turns.py",
+            "tests/gang/test_limits.py",
+            "tests/gang/test_endless_searches.py",
+        ),
     ),
 )

@@ -303,8 +303,8 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
     done = checkout.run("nightly", "--seed", "7")
     assert done.returncode == 0, done.stderr
     assert "the image, built and started" in done.stdout
-    build, kubectl, skypilot, chaos = checkout.asked("-m tests.")
-    assert kubectl == "-m tests.install.programs kubectl"
+    build, programs, skypilot, chaos = checkout.asked("-m tests.")
+    assert programs == "-m tests.install.programs kubectl jobset"
     assert skypilot == "-m tests.clients.installation"
     assert build == "-m tests.controlplane.build 1.34 1.35 1.36 1.37"
     assert chaos.startswith("-m tests.chaos --minor 1.36,1.37 --seconds 3600 --seed 2")

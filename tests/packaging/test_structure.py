@@ -47,24 +47,8 @@ SAME_NAME = {
 
 
 MOST_LINES = 400
-LONGER = {
-    "extender/gang/act/coordinator.py": "makes every part that acts and hands each what it needs",
-    "extender/gang/act/flights.py": "one transaction from plan to end; a step knows the next",
-    "tests/chaos/faults.py": "every fault, beside the others that it is drawn with",
-    "tests/chaos/runner.py": "one run from its start to its report",
-    "tests/cli/test_check_unsafe.py": "a table: every unsafe installation and its finding",
-    "tests/controlplane/test_harness.py": "what the harness promises, on one control plane",
-    "tests/fit/test_member_rules.py": "rules of members, by hand-made clusters",
-    "tests/fit/test_view.py": "one view, question by question",
-    "tests/gang/test_barrier.py": "the bind barrier, end by end",
-    "tests/gang/test_limits.py": "limits on one rig; docs/security.md names its tests",
-    "tests/gang/test_transaction.py": "the transaction, step by step",
-    "tests/grpc_api/test_planning.py": "what-if plans over one channel",
-    "tests/sandbox/test_apiserver.py": "one server, request by request",
-    "tests/server/test_limits.py": "limits of one listener; docs/security.md names its tests",
-    "tests/simulation/checks.py": "the rules that every seed has to keep",
-}
-"""Files of more than MOST_LINES, and what keeps each whole, or still does."""
+LONGER: dict[str, str] = {}
+"""Files of more than MOST_LINES, and what keeps each whole."""
 
 
 def basenames() -> dict[str, set[Path]]:

@@ -8,6 +8,8 @@ import pytest
 from extender.kube.client import KubeClient
 from extender.sandbox.apiserver import ApiServer
 
+PODS = "/api/v1/namespaces/default/pods"
+
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:

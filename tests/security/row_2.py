@@ -7,8 +7,8 @@ from tests.security.mutant import Mutant
 ROW = 2
 THREAD = "extender/gang/act/planner_thread.py"
 ADMISSION = "extender/gang/act/admission.py"
-TEST_LIMITS = "tests/gang/test_limits.py::"
-ENDLESS = f"{TEST_LIMITS}test_a_search_without_end_is_stopped_and_others_are_planned"
+TEST_SEARCHES = "tests/gang/test_endless_searches.py::"
+ENDLESS = f"{TEST_SEARCHES}test_a_search_without_end_is_stopped_and_others_are_planned"
 
 MUTANTS = (
     Mutant(
@@ -65,7 +65,7 @@ MUTANTS = (
         THREAD,
         'self._heartbeats.died(name, f"it did not end',
         'print(name, f"it did not end',
-        f"{TEST_LIMITS}test_a_thread_that_nothing_reaches_makes_the_process_unhealthy",
+        f"{TEST_SEARCHES}test_a_thread_that_nothing_reaches_makes_the_process_unhealthy",
     ),
     Mutant(
         ROW,
@@ -73,7 +73,7 @@ MUTANTS = (
         THREAD,
         "            if thread:\n                kill(thread[0])",
         "",
-        f"{TEST_LIMITS}test_a_search_without_end_does_not_outlive_the_coordinator",
+        f"{TEST_SEARCHES}test_a_search_without_end_does_not_outlive_the_coordinator",
     ),
     Mutant(
         ROW,
@@ -89,7 +89,7 @@ MUTANTS = (
         THREAD,
         "                done, _ = await asyncio.wait({running}, timeout=self._overrun / 2)\n",
         "",
-        f"{TEST_LIMITS}test_a_process_that_was_stopped_suspends_nobody",
+        f"{TEST_SEARCHES}test_a_process_that_was_stopped_suspends_nobody",
     ),
     Mutant(
         ROW,
@@ -106,6 +106,6 @@ MUTANTS = (
         "extender/gang/act/suspensions.py",
         "self._held = {e.gang: e for e in found if",
         "self._held = {e.gang: e for e in found if False and",
-        f"{TEST_LIMITS}test_a_restart_remembers_who_kept_the_planner",
+        f"{TEST_SEARCHES}test_a_restart_remembers_who_kept_the_planner",
     ),
 )

@@ -14,6 +14,7 @@ VERB_CALLS = "extender/server/verb_calls.py"
 GATE = "extender/kube/gate.py"
 GRPC = "extender/grpc_api/server.py"
 TEST = "tests/server/test_limits.py::"
+TEST_CONNECTIONS = "tests/server/test_connection_limits.py::"
 TEST_GATE = "tests/kube/test_gate.py::"
 TEST_GRPC = "tests/grpc_api/test_limits.py::"
 HALF_BODY = f"{TEST}TestBody::test_one_that_does_not_come"
@@ -33,7 +34,7 @@ MUTANTS = (
         PROTOCOL,
         "place.phase, place.since = Phase.IDLE, self.loop.time()\n\n    def _busy",
         "pass\n\n    def _busy",
-        f"{TEST}TestConnections::test_who_was_answered_and_stays_makes_room",
+        f"{TEST_CONNECTIONS}TestConnections::test_who_was_answered_and_stays_makes_room",
     ),
     Mutant(
         ROW,
@@ -145,7 +146,7 @@ MUTANTS = (
         CONNECTIONS,
         "if len(self._places) - len(self._holding) < self.limits.connections:",
         "if True:",
-        f"{TEST}TestConnections::test_who_is_being_answered_is_not_displaced",
+        f"{TEST_CONNECTIONS}TestConnections::test_who_is_being_answered_is_not_displaced",
     ),
     Mutant(
         ROW,
@@ -153,7 +154,7 @@ MUTANTS = (
         CONNECTIONS,
         "useless = [place for place in self._places if _useless(place)]",
         "useless: list[Place] = []",
-        f"{TEST}TestConnections::test_more_than_there_are_places",
+        f"{TEST_CONNECTIONS}TestConnections::test_more_than_there_are_places",
     ),
     Mutant(
         ROW,
@@ -161,7 +162,7 @@ MUTANTS = (
         CONNECTIONS,
         "return place.phase in (Phase.HANDSHAKE, Phase.HEAD, Phase.IDLE)",
         "return place.phase in (Phase.HEAD, Phase.IDLE)",
-        f"{TEST}TestConnections::test_a_crowd_of_handshakes",
+        f"{TEST_CONNECTIONS}TestConnections::test_a_crowd_of_handshakes",
     ),
     Mutant(
         ROW,
@@ -169,7 +170,7 @@ MUTANTS = (
         CONNECTIONS,
         "useless = [place for place in self._places if _useless(place)]",
         "useless = list(self._places)",
-        f"{TEST}TestConnections::test_who_is_being_answered_is_not_displaced",
+        f"{TEST_CONNECTIONS}TestConnections::test_who_is_being_answered_is_not_displaced",
     ),
     Mutant(
         ROW,
@@ -177,7 +178,7 @@ MUTANTS = (
         CONNECTIONS,
         "        self._places.pop(place, None)\n",
         "",
-        f"{TEST}TestConnections::test_places_come_back",
+        f"{TEST_CONNECTIONS}TestConnections::test_places_come_back",
     ),
     Mutant(
         ROW,
@@ -185,7 +186,7 @@ MUTANTS = (
         "extender/server/rules.py",
         "return _rules(settings, settings.health_host or settings.host, verbs=False)",
         "return _rules(settings, settings.health_host or settings.host, verbs=True)",
-        f"{TEST}TestHealthListener::test_it_has_health_and_no_verbs",
+        f"{TEST_CONNECTIONS}TestHealthListener::test_it_has_health_and_no_verbs",
     ),
     Mutant(
         ROW,
@@ -193,7 +194,7 @@ MUTANTS = (
         "extender/server/lifecycle.py",
         "servers.append(self._server(beside, rules, health_context, HEALTH_CONNECTIONS))",
         "servers.append(self._server(beside, rules, health_context, 0))",
-        f"{TEST}TestConnections::test_who_is_being_answered_is_not_displaced",
+        f"{TEST_CONNECTIONS}TestConnections::test_who_is_being_answered_is_not_displaced",
     ),
     Mutant(
         ROW,
@@ -210,7 +211,7 @@ MUTANTS = (
         "extender/server/lifecycle.py",
         "left = await self._drain()",
         "servers[-1].should_exit = True\n                left = await self._drain()",
-        f"{TEST}TestHealthListener::test_it_answers_until_the_last_call_is_done",
+        f"{TEST_CONNECTIONS}TestHealthListener::test_it_answers_until_the_last_call_is_done",
     ),
     Mutant(
         ROW,

@@ -18,8 +18,8 @@ from msgspec.structs import replace as replace_settings
 
 from extender.model.settings import ServerSettings
 from extender.server.tls import Certificates
+from tests.server.callers import refused
 from tests.server.doubles import running
-from tests.server.test_limits import refused
 from tests.server.test_tls import REFUSED, Files, status, trusting
 from tests.wire.documents import dump, filter_by_name
 

@@ -1,4 +1,4 @@
-"""What must hold after every step: checked when the extender evicts, and every second."""
+"""What must hold after every step: checked at each request of the extender, and every second."""
 
 from __future__ import annotations
 
@@ -9,36 +9,29 @@ from typing import Any
 from extender.gang.act.comparison import SPARING_REPLANS
 from extender.kube.errors import ApiError
 from extender.model.settings import Settings
-from extender.sandbox.resources import LEASES
 from extender.sandbox.storage import DELETED, Change, Storage
+from tests.simulation.binding_checks import BindingChecks
 from tests.simulation.broken import Unit, Violation
 from tests.simulation.client import Listener, Request
 from tests.simulation.could_run import CouldRun
 from tests.simulation.faults import Fate, Faults
 from tests.simulation.host import Host
-from tests.simulation.loop import OWNER
-from tests.simulation.objects import BUDGET_KEY, MAP_KEY, PROTECTED, Work
+from tests.simulation.lease_checks import LeaseChecks
+from tests.simulation.objects import MAP_KEY, PROTECTED, Work
 from tests.simulation.replicas import Replicas
+from tests.simulation.standing_checks import StandingChecks
 from tests.simulation.state import Seen, State
 from tests.simulation.story import Story
 
 GANG = "podgroup-extender.io/gang"
 PLAN = "podgroup-extender.io/plan"
-SLACK = 4.0
-"""Seconds a deadline may be late."""
-DOWN = 7.0
-"""Seconds after which a watch is open again where nothing keeps it from it."""
-PROMPT = 20.0
-"""Seconds in which a unit is finished while nothing keeps the extender from it ..."""
 AFTERWARDS = 75.0
-"""... and how long a request that fared badly may count: the client's 30 s without an answer, the
-30 s until what was refused is asked for again, and some."""
+"""How long a request that fared badly may excuse that a unit is not finished: the client's 30 s
+without an answer, the 30 s until what was refused is asked for again, and some."""
 NEWS = 2.0
 """What happened this long ago at the latest is known to us."""
 OFFERED = 10.0
 """Seconds for which a pod may still be on its way to a node it was offered."""
-MEMORY = 60.0
-"""Seconds for which failed requests may make a watch wait."""
 
 
 class Checks(Listener):
@@ -64,15 +57,11 @@ class Checks(Listener):
         """Uids of pods on which a Warning was recorded."""
         self.hands_off = True
         """Nobody has deleted plan records by hand."""
-        self.lease_dropped = -100.0
-        """When somebody deleted the lease."""
         self.offered: dict[str, tuple[float, set[str]]] = {}
         """Pod uid -> when it was last answered nodes, and which."""
         self.binds_fail = False
         self.sparing = False
         """Nodes are refused for reasons of kube-scheduler's own."""
-        self.shrunk: set[str] = set()
-        """Nodes that have become smaller under their pods."""
         self.ours: set[str] = set()
         """Uids that our requests have set going."""
         self.nominated: dict[str, str] = {}
@@ -86,9 +75,9 @@ class Checks(Listener):
         self._time = time
         self._could_run = CouldRun(state, lambda: host().cache)
         self._judged: set[int] = set()
+        """Ids of the plans whose first eviction was judged."""
         self._raced: set[str] = set()
         """Works of which a pod was taken by others while a request of ours for it was out."""
-        """Ids of the plans whose first eviction was judged."""
         self._plans: list[Any] = []
         self._granted: dict[str, int] = {}
         """Uid -> priority of the plan for which its eviction was rightly sent."""
@@ -99,11 +88,11 @@ class Checks(Listener):
         as one unit with it."""
         self._finished: dict[str, int] = {}
         """Uid -> priority of the plan that took it as one unit with a pod that went by our hand."""
-        self._hindered = 0.0
-        """Until when the API server's misbehaviour, or our being down, excuses half a unit."""
-        self._idle: dict[str, float] = {}
-        self._bound_of: set[str] = set()
-        """Ids of the plans of which a member was bound by us."""
+        self.lease = LeaseChecks(storage, self.broken, time)
+        self._bindings = BindingChecks(state, host, self.lease, self.broken)
+        self.standing = StandingChecks(
+            state, storage, host, faults, settings, self.units, self.broken, time
+        )
         storage.observe(self._see)
 
     def broken(self, rule: str, text: str) -> None:
@@ -121,11 +110,11 @@ class Checks(Listener):
     def sent(self, request: Request, fate: Fate) -> None:
         """See Listener."""
         if request.method == "GET":
-            self._hindered = max(self._hindered, self._time() + bool(fate.kind) * AFTERWARDS)
+            self.standing.hinder(self._time() + bool(fate.kind) * AFTERWARDS)
             return
         path, dry = request.path, request.dry
         if fate.kind:
-            self._hindered = max(self._hindered, self._time() + AFTERWARDS)
+            self.standing.hinder(self._time() + AFTERWARDS)
         if path.endswith("/events"):
             body = request.body
             if body.get("type") == "Warning":
@@ -135,15 +124,15 @@ class Checks(Listener):
         self._story.tell("sends", request.number, request.method, path, *_facts(request, fate))
         if "/configmaps" in path:
             self.moment("record" if request.method != "DELETE" else "drop")
-        elif _evicts(request):
+        elif request.evicts:
             if dry:
                 self.moment("rehearsed")
                 return
-            self._judge(_pod_name(path), _uid(request))
+            self._judge(request.pod_name, request.uid)
             self.moment("evict")
         elif path.endswith("/binding"):
             if not dry:
-                self._judge_binding(request)
+                self._bindings.judge(request)
         elif request.method == "PATCH" and not path.endswith("/status"):
             self.moment("wake")
 
@@ -152,11 +141,11 @@ class Checks(Listener):
         pods = "/pods/" in request.path
         if pods and request.method == "PATCH" and request.path.endswith("/status"):
             status = (request.body or {}).get("status") or {}
-            self.nominated[_pod_name(request.path)] = status.get("nominatedNodeName") or ""
-        if not _evicts(request) or request.dry:
+            self.nominated[request.pod_name] = status.get("nominatedNodeName") or ""
+        if not request.evicts or request.dry:
             return
-        pod = self._state.pods.get(_uid(request))
-        if pod is not None and not pod.going and pod.name == _pod_name(request.path):
+        pod = self._state.pods.get(request.uid)
+        if pod is not None and not pod.going and pod.name == request.pod_name:
             self.ours.add(pod.uid)
             priority, mates = self._mates.get(pod.uid, (0, set()))
             self._finished.update(dict.fromkeys(mates, priority))
@@ -171,15 +160,15 @@ class Checks(Listener):
             self._story.tell(
                 "does", request.number, result.status if isinstance(result, ApiError) else "ok"
             )
-        if _evicts(request) and not request.dry:
-            pod = self._state.pods.get(_uid(request))
+        if request.evicts and not request.dry:
+            pod = self._state.pods.get(request.uid)
             if pod is not None and not pod.going:
                 self.ours.discard(pod.uid)
             if failed and pod is not None and pod.going:
                 self._raced.add(pod.work.name)
             if failed:
                 for unit in self.units.values():
-                    unit.denied |= _uid(request) in unit.left
+                    unit.denied |= request.uid in unit.left
             else:
                 self.moment("evicted")
         elif "/configmaps" in request.path and not failed and request.method in ("POST", "PUT"):
@@ -262,7 +251,7 @@ class Checks(Listener):
         """Check one real eviction at the moment it is sent."""
         host = self._host()
         if isinstance(host, Replicas):
-            self._lease(host, name, uid)
+            self.lease.evicts(host, name, uid)
         cache = host.cache
         pod = self._state.pods.get(uid)
         known = cache.pod(uid) if cache is not None else None
@@ -314,61 +303,6 @@ class Checks(Listener):
                 if spares and self._could_run.needless(plan, others, offered):
                     self.broken("needless", f"{plan.gang} has room without evicting {name}")
 
-    def _judge_binding(self, request: Request) -> None:
-        """Check one real binding of ours at the moment it is sent: docs/barrier.md."""
-        name, uid = _pod_name(request.path), request.body["metadata"]["uid"]
-        node = request.body["target"]["name"]
-        host = self._host()
-        if isinstance(host, Replicas):
-            self._holds(host, name, "bound")
-        pod = self._state.pods.get(uid)
-        cache = host.cache
-        if pod is None or cache is None or not pod.work.quorum:
-            return
-        members = self._state.of_work(pod.work.name)
-        running = sum(each.runs for each in members)
-        if running >= pod.work.quorum and not pod.work.sizeless:
-            return
-        coordinator = host.coordinator
-        flights = () if coordinator is None else coordinator.book
-        mine = [f for f in flights if any(seat.uid == uid for seat in f.plan.seats)]
-        if not any(
-            # A seat that is seen taken was taken by a request before this one.
-            f.state.value == "open" and f.seats.get(uid, node) == node
-            for f in mine
-        ):
-            self.broken("unheld", f"{name} is bound to {node} without an open seat there")
-        for flight in mine:
-            if flight.id in self._bound_of:
-                continue
-            self._bound_of.add(flight.id)
-            known = {seat.uid: cache.pod(seat.uid) for seat in flight.plan.seats}
-            lost = [s.name for s in flight.plan.seats if (p := known[s.uid]) is None or p.deleting]
-            closed = {
-                node
-                for node in flight.seats.values()
-                if (held := cache.snapshot().nodes.get(node)) is None or held.unschedulable
-            }
-            if lost or closed:
-                why = ", ".join([*lost, *sorted(closed)])
-                self.broken("bound-in-part", f"{name} is bound first though {why} is lost")
-
-    def _lease(self, host: Replicas, name: str, uid: str) -> None:
-        """Only the holder of the lease evicts."""
-        doubled = host.doubled(OWNER.get(), uid)
-        if doubled:
-            self.broken("doubled", f"{name} is evicted, and {doubled}")
-        self._holds(host, name, "evicted")
-
-    def _holds(self, host: Replicas, name: str, what: str) -> None:
-        owner = OWNER.get()
-        leases = self._storage.all(LEASES.key)
-        if self._time() - self.lease_dropped < 6.0:
-            return  # who held it cannot know before it renews
-        holder = leases[0]["spec"].get("holderIdentity") if leases else ""
-        if holder != host.identity(owner):
-            self.broken("fenced", f"{name} is {what} while {holder or 'nobody'} holds the lease")
-
     def _owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
         coordinator = self._host().coordinator
         return coordinator is not None and any(
@@ -392,69 +326,12 @@ class Checks(Listener):
             if PLAN in (item["metadata"].get("labels") or {})
         ]
 
-    # -- every second -----------------------------------------------------------------------
+    # -- every second, and records ----------------------------------------------------------
 
     def look(self) -> None:
         """Check what time alone can break."""
         self._finish()
-        for node, free in self._state.free().items():
-            if free < 0 and node not in self.shrunk:
-                self.broken("overcommit", f"{node} has {-free} CPU more in use than it has")
-        host = self._host()
-        coordinator, cache = host.coordinator, host.cache
-        now = self._time()
-        down = cache.stale_for() if cache is not None and cache.synced else 0.0
-        if down > DOWN and not self._faults.reading_failed(now - MEMORY, now):
-            self.broken("stale", f"a watch is down for {down:.1f} s though the API is well")
-        if coordinator is None or cache is None or not coordinator.recovered:
-            self._idle.clear()
-            self._hindered = max(self._hindered, now)
-            return
-        if coordinator.leadership.acts and coordinator.stale() is None:
-            self._half_gone(now)
-        else:
-            self._hindered = max(self._hindered, now)
-        seats = self._settings.seats
-        if coordinator.stale() is not None or not coordinator.leadership.acts:
-            self._idle.clear()  # on an old picture, or without the lease, nothing is decided
-        idle = {}
-        for flight in coordinator.book:
-            key, state, since = str(flight.key), flight.state.value, flight.since
-            if state == "open":
-                if now > flight.deadline + SLACK:
-                    self.broken("deadline", f"the seats of {key} are held beyond their deadline")
-                continue
-            going = (*flight.plan.victims, *flight.plan.waits_for)
-            longest = max((victim.grace for victim in going), default=0)
-            waiting = since + longest + seats.victim_slack_seconds
-            if not flight.victims and not flight.waits:
-                waiting += seats.bind_seconds  # more urgent pods may be on their way to the room
-            if state == "waiting" and now > waiting + SLACK:
-                self.broken("deadline", f"{key} waits for victims beyond its deadline")
-            recorded = state != "planned"  # until its record is surely there a plan does nothing
-            if (
-                recorded
-                and not coordinator.flights.crowded(flight)
-                and flight.plan.victims
-                and not any(cache.pod(victim.uid) for victim in going)
-            ):
-                idle[key] = self._idle.get(key, now)
-                # Another plan is searched for up to three times, and a search may be slow.
-                if now - idle[key] > (4 * SLACK if state == "changing" else SLACK):
-                    self.broken("closed", f"{state}: the victims of {key} are gone")
-        self._idle = idle
-
-    def _half_gone(self, now: float) -> None:
-        """(a) No unit `all` stays half gone longer than something keeps the extender from it."""
-        for unit in self.units.values():
-            pods = [self._state.pods[uid] for uid in unit.left]
-            if unit.denied or any(pod.protected or self.denies(pod.name) for pod in pods):
-                continue
-            if self._storage.get(BUDGET_KEY, "default", unit.work.name) is not None:
-                continue
-            if now - max(unit.since, self._hindered) > PROMPT:
-                names = ", ".join(sorted(pod.name for pod in pods))
-                self.broken("half-gone", f"{unit.work.name} is half gone: {names} still there")
+        self.standing.look()
 
     def _see(self, change: Change) -> None:
         if change.resource != MAP_KEY or change.type != DELETED or not self.hands_off:
@@ -479,23 +356,6 @@ def _unit_of(plan: Any, uid: str) -> set[str]:
     """Return the uids that a plan takes as one unit with a victim."""
     unit = next((victim.unit for victim in plan.victims if victim.uid == uid), "")
     return {victim.uid for victim in plan.victims if unit and victim.unit == unit}
-
-
-def _evicts(request: Request) -> bool:
-    if "/pods/" not in request.path:
-        return False
-    return request.method == "DELETE" or request.path.endswith("/eviction")
-
-
-def _pod_name(path: str) -> str:
-    return path.split("/pods/")[1].split("/")[0]
-
-
-def _uid(request: Request) -> str:
-    body = request.body or {}
-    options = body.get("deleteOptions") or body
-    uid: str = (options.get("preconditions") or {}).get("uid", "")
-    return uid
 
 
 def _facts(request: Request, fate: Fate) -> list[str]:

@@ -46,6 +46,25 @@ class Request(Struct, frozen=True):
         """Whether it is a rehearsal."""
         return self.query.get("dryRun") == "All"
 
+    @property
+    def evicts(self) -> bool:
+        """Whether a pod would go by it."""
+        named = "/pods/" in self.path
+        return named and (self.method == "DELETE" or self.path.endswith("/eviction"))
+
+    @property
+    def pod_name(self) -> str:
+        """Of the pod in its path."""
+        return self.path.split("/pods/")[1].split("/")[0]
+
+    @property
+    def uid(self) -> str:
+        """Of the pod that it must meet, "" where it says nothing of that."""
+        body = self.body or {}
+        options = body.get("deleteOptions") or body
+        uid: str = (options.get("preconditions") or {}).get("uid", "")
+        return uid
+
 
 class Listener:
     """Is told of every request of one client. Does nothing itself."""

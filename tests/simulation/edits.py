@@ -200,7 +200,7 @@ class Edits:
         name = sim.doings.node(happening)
         if not name:
             return
-        sim.checks.shrunk.add(name)
+        sim.checks.standing.shrunk.add(name)
         sim.calm.disturbed.append((sim.loop.time(), ""))
         self._allocatable(name, 1)
         sim.loop.call_later(happening.number, self._allocatable, name, 4)
@@ -235,7 +235,7 @@ class Edits:
         """Somebody deletes the lease."""
         for item in list(self._sim.server.storage.all(LEASES.key)):
             meta = item["metadata"]
-            self._sim.checks.lease_dropped = self._sim.loop.time()
+            self._sim.checks.lease.dropped = self._sim.loop.time()
             self._api.delete(LEASES, meta["namespace"], meta["name"])
 
     def restart_scheduler(self, happening: Happening) -> None:

@@ -23,6 +23,7 @@ from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.driver import Driver
 from extender.gang.act.elector import Elector
 from extender.gang.act.evictions import Evictions
+from extender.gang.act.flight_units import FlightUnits
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
@@ -99,7 +100,7 @@ def _equal_priority_victims() -> list[tuple[Any, str, Any]]:
         (Evictions, "begin", lambda self, *args, sent=(), **named: begin(self, *args, **named)),
         (Evictions, "expected", asked_for),
         (Flights, "draft", with_waits),
-        (Flights, "still_holds", lambda self, unit: True),
+        (FlightUnits, "still_holds", lambda self, unit: True),
         (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
         (LastCheck, "of_unit", lambda self, victims, priority, shown: ""),
     ]
@@ -118,7 +119,7 @@ def _forgets_begun_units() -> list[tuple[Any, str, Any]]:
 
 def _silent_refusals() -> list[tuple[Any, str, Any]]:
     """A real eviction that is refused is tried again and told to nobody."""
-    return [(Flights, "eviction_refused", lambda self, unit, victim, why: None)]
+    return [(FlightUnits, "eviction_refused", lambda self, unit, victim, why: None)]
 
 
 def _resumes_blindly() -> list[tuple[Any, str, Any]]:
@@ -224,7 +225,7 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     async def run(self: Any, stop: asyncio.Event, period: float = 0.25) -> None:
         while not stop.is_set():
             await self.tick()
-            await self._plan_waiting()
+            await self._planning.round()
             await asyncio.sleep(period)
 
     return [(Turns, "plan", holding), (Coordinator, "run", run)]

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.booked_room import BookedRoom, Claim
 from extender.model.objects import GangKey, Pod, Requests
-from extender.model.plan import Hold, Plan, Seat, Victim
+from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
 
 
@@ -326,8 +326,8 @@ class Book:
             if hold.priority >= priority or self._flights[hold.gang].firm
         ]
 
-    def leaving_on(self, node: str) -> Iterable[tuple[str, Requests]]:
-        """Return (uid, requests) of pods on a node that a plan counts as gone."""
+    def leaving_on(self, node: str) -> Iterable[LeavingPod]:
+        """Return the pods on a node that a plan counts as gone."""
         return self._leaving.get(node, {}).items()
 
 

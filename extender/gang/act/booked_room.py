@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from extender.gang.plan.booking import may_pass
 from extender.model.objects import Pod, Requests
-from extender.model.plan import Hold
+from extender.model.plan import Hold, LeavingPod
 
 
 class Claim(Struct, frozen=True):
@@ -24,8 +24,8 @@ class Claim(Struct, frozen=True):
     """Wall clock time at which its gang starts; None: not known."""
     asked: Requests
     """What its seats there ask for, all of it kept once nobody is awaited any more."""
-    awaited: tuple[tuple[str, Requests], ...]
-    """(uid, what of its room) of the pods there that it counts on besides."""
+    awaited: tuple[LeavingPod, ...]
+    """The pods there that it counts on besides."""
 
 
 class BookedRoom:

@@ -1,20 +1,18 @@
-"""Takes gangs from a question to a plan in flight.
+"""One term of acting: its parts, what the cache reports to them, and their rounds.
 
-Verbs and the planning loop ask ``ensure``; ``turns.py`` searches, one gang after another,
+Verbs and the planning loop ask ``answering.py``; ``turns.py`` searches, one gang after another,
 ``changes.py`` does so for plans that do not hold any more. Deadlines have a loop of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
-import structlog
-
 from extender.gang.act.admission import Admission
+from extender.gang.act.answering import Answering
 from extender.gang.act.apart import Apart
 from extender.gang.act.background import Background
 from extender.gang.act.binder import Binder
@@ -23,12 +21,12 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.bookings import Bookings
 from extender.gang.act.changes import Changes
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.decision_telling import DecisionTelling
 from extender.gang.act.evicted_store import EvictedStore
 from extender.gang.act.eviction_history import EvictionHistory
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.flights import Flights
-from extender.gang.act.group_conditions import GroupConditions
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs
@@ -37,12 +35,13 @@ from extender.gang.act.notices import Notices
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.offers import Offers
 from extender.gang.act.partial import PartlyBound
-from extender.gang.act.pending_gangs import PendingGangs, ready
+from extender.gang.act.pending_gangs import PendingGangs
 from extender.gang.act.planner_thread import PLANNER, Masks, PlannerThread
+from extender.gang.act.planning_rounds import PlanningRounds
+from extender.gang.act.readiness import Readiness
 from extender.gang.act.records import Records
 from extender.gang.act.recovery import Recovery
 from extender.gang.act.refused_seats import RefusedSeats
-from extender.gang.act.repaired_gangs import RepairedGangs
 from extender.gang.act.rounds import run_rounds
 from extender.gang.act.source import Source
 from extender.gang.act.suspensions import Suspensions, SuspensionStore
@@ -50,35 +49,20 @@ from extender.gang.act.sweeper import Sweeper
 from extender.gang.act.turns import Turns
 from extender.gang.act.waiting import Waiting
 from extender.gang.incremental.victims import leaves_in_time
-from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.single import SINGLE, single_gang
-from extender.gang.tell.decisions import (
-    Decision,
-    Decisions,
-    Outcome,
-    Verb,
-    of_refusal,
-)
+from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError
-from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
-log = structlog.get_logger("gang")
-
-RECORDED_SECONDS = 1.0
-"""How long an answer waits for the plan's record to be written."""
 FRESH_SECONDS = 0.1
 """How often it is looked whether all watches are up again, before records are judged."""
 TICK, PLANNING, SWEEP, RECOVERY = "tick", "planning", "sweep", "recovery"
-ROUND_SECONDS = 1.0
-"""After so long the planning loop looks again who waits: new gangs have their turn too."""
 LOOPS = (TICK, PLANNING, SWEEP, PLANNER)
 """What has to show life while this process acts."""
 
@@ -110,16 +94,14 @@ class Coordinator:
         """``evicted``: where it is written who was evicted before; ``conditions``: where those of
         PodGroups are; None: nowhere. ``failed`` is told of each that was not."""
         self.book = Book()
-        self.decisions = Decisions()
         self.resolver = resolver
         self.leadership = leadership
         self._heartbeats = heartbeats
-        self.recovered = False
+        self.readiness = Readiness(source, leadership, settings.cache.stale_seconds)
+        self.stale, self.require_ready = self.readiness.stale, self.readiness.require
         self.monotonic = clocks.monotonic
         self._source = source
-        self._settings = settings
         self._clocks = clocks
-        self._decided = decided
         self._planner_thread = PlannerThread(
             lambda: Planner(settings, resolver),
             settings.plan.seconds,
@@ -128,7 +110,7 @@ class Coordinator:
             heartbeats,
         )
         self.evidence = Evidence(clocks.monotonic)
-        self.offers = Offers(clocks.monotonic, blind_seconds)
+        self.offers = Offers(clocks.monotonic, blind_seconds, lambda: source.stale_for())
         self._pending_gangs = PendingGangs(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
             clocks.monotonic,
@@ -148,22 +130,19 @@ class Coordinator:
             nominate=settings.seats.nominate,
         )
         self._apart = Apart(self.notices, clocks.monotonic)
-        self._repaired = RepairedGangs(
-            clocks.monotonic,
-            self._snapshot,
-            self._gangs.resolve,
-            self._waiting.repaired,
-            self.notices.repaired,
-        )
-        self._conditions = GroupConditions(
+        self.telling = DecisionTelling(
             conditions,
             self._snapshot,
             self._gangs.resolve,
+            self.notices,
+            self._waiting.repaired,
             clocks,
             leadership,
             self._background,
+            decided,
             failed,
         )
+        self.decisions, self._decide = self.telling.decisions, self.telling.decide
         self.records = records
         records.told = lambda aside: self.notices.record_aside(records.namespace, aside)
         self._keeper = RecordKeeper(records, leadership, self._background)
@@ -174,7 +153,7 @@ class Coordinator:
             self.evidence,
             Suspensions(suspended, leadership, self._background, clocks.wall),
             self._present_gang,
-            self._waiting_turns,
+            lambda: self._planning.waiting_turns(),
             self.notices.warn,
         )
         self.flights = Flights(
@@ -206,7 +185,7 @@ class Coordinator:
             clocks.wall,
             self._gangs.unit_key,
         )
-        self.flights.taken, self.flights.sent = before.taken, before.sent
+        self.flights.units.taken, self.flights.units.sent = before.taken, before.sent
         self.flights.comparison.spared = before.spared
         self._turns = Turns(
             self.book,
@@ -231,12 +210,41 @@ class Coordinator:
             self._waiting.last,
             self._turns.supposing,
             self.notices.wake_held_back,
-            partial(self._note, verb=Verb.LOOP, seconds=0.0),
+            partial(self.telling.note, verb=Verb.LOOP, seconds=0.0),
             self._apart.failed,
             partial(self._heartbeats.beat, PLANNING),
             lambda namespace: self.admission.acts_for(namespace, self._snapshot()),
         )
         self._turns.booked = self.bookings.holds_against
+        answering = Answering(
+            self.readiness,
+            self.book,
+            self._waiting,
+            self.admission,
+            self._turns,
+            self._snapshot,
+            self.flights.shown,
+            self._present_gang,
+            self.telling.note,
+        )
+        self.known, self.ensure, self.ask = answering.known, answering.ensure, answering.ask
+        self._planning = PlanningRounds(
+            self._pending_gangs,
+            self.readiness,
+            leadership,
+            self.book,
+            self._snapshot,
+            self._gangs,
+            self._waiting,
+            self.admission,
+            self._turns,
+            self._planner_thread,
+            answering,
+            self.bookings,
+            self._apart,
+            clocks.monotonic,
+            partial(heartbeats.beat, PLANNING),
+        )
         self._refused_seats = refused = RefusedSeats(
             self.book,
             clocks.monotonic,
@@ -284,6 +292,11 @@ class Coordinator:
         self.seat_given = refused.seat_given
         self.crowded = self.flights.crowded
 
+    @property
+    def recovered(self) -> bool:
+        """Whether the records of a life before are taken in."""
+        return self.readiness.recovered
+
     def _snapshot(self) -> Snapshot:
         return self._source.snapshot()
 
@@ -295,113 +308,7 @@ class Coordinator:
             return single_gang(pods[0]) if pods else Gang(key=key, members=(), min_count=1)
         return self._gangs.resolve(key, self._snapshot())
 
-    def _waiting_turns(self) -> Iterator[Turn]:
-        """Yield whose gangs want to be planned and have no standing answer; by namespace only."""
-        yield from self._turns.lock.waiters()
-        version = self._turns.version()
-        for key in self._pending_keys():
-            if self.book.get(key) is None and self._waiting.kept(key, version) is None:
-                yield Turn(key.namespace, 0, 0.0, str(key))
-
-    def _pending_keys(self) -> list[GangKey]:
-        """Return the gangs that kube-scheduler has no room for, and that are acted for."""
-        keys = self._pending_gangs.keys()
-        if not self.admission.chooses:
-            return keys
-        snapshot = self._snapshot()
-        return [key for key in keys if self.admission.acts_for(key.namespace, snapshot)]
-
-    # -- asking -------------------------------------------------------------------------
-
-    def gang_of(self, pod: Pod, snapshot: Snapshot) -> Gang | None:
-        """Return the pod's gang as resolved, None for a pod of no gang."""
-        key = self.resolver.member_key(pod)
-        return None if key is None else self.resolver.resolve(key, snapshot)
-
-    def require_ready(self) -> None:
-        """Raise NotReady until caches are synced, plans recovered and the lease is ours."""
-        if not self._source.synced:
-            raise NotReady("caches are not synced yet")
-        if not self.leadership.acts:
-            raise NotReady("another replica leads")
-        if not self.recovered:
-            raise NotReady("plan records are not read yet")
-
-    def stale(self) -> str | None:
-        """Return why gangs cannot be decided now: the cache may be behind the cluster."""
-        age = self._source.stale_for()
-        if age > self._settings.cache.stale_seconds:
-            return "the cache is stale: a watch is down and has brought nothing for too long"
-        return None
-
-    async def ensure(
-        self,
-        key: GangKey,
-        verb: Verb,
-        offered: Masks | None = None,
-        single: Gang | None = None,
-        masks: Masks | None = None,
-    ) -> Flight | Refusal:
-        """Return the gang's plan in flight, making one if that can be; else why not.
-
-        ``offered`` tells, per member uid, which nodes kube-scheduler accepts for
-        it at this moment. ``single`` is a gang of one made for a pod of no gang,
-        with the nodes it must not use in ``masks``. Raises NotReady before
-        recovery is over, and while another replica leads.
-        """
-        self.require_ready()
-        known = self.known(key)
-        if known is not None:
-            return known
-        stale = self.stale()
-        if stale is not None:
-            return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
-        async with self._turns.lock.turn(
-            lambda: self.admission.turn_of(single or self._present_gang(key))
-        ):
-            flight = self.book.get(key)
-            if flight is not None:
-                return flight
-            answer = await self._turns.plan(key, verb, offered, single, masks or {})
-        if isinstance(answer, Flight) and not answer.victims and not answer.waits:
-            # Its seats are free: a moment more, and the asker can be given one.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(answer.acting.wait(), RECORDED_SECONDS)
-        return answer
-
-    def known(self, key: GangKey) -> Flight | Refusal | None:
-        """Return the gang's plan in flight or a refusal that still stands; no search."""
-        flight = self.book.get(key)
-        if flight is not None or self.stale() is not None:
-            return flight
-        if self.admission.chooses and not self.admission.acts_for(key.namespace, self._snapshot()):
-            return None  # whatever it was told before: its namespace is not chosen any more
-        return self._waiting.kept(key, self._turns.version())
-
-    async def ask(self, gang: Gang, masks: Masks) -> Plan | Refusal:
-        """Return what would be planned, without acting on it."""
-        async with self._turns.lock.turn(lambda: self.admission.turn_of(gang)):
-            waits = self.admission.must_wait(gang)
-            if waits is not None:
-                return waits
-            return await self._turns.search(gang, self.flights.shown(), masks, None)
-
     # -- deciding -----------------------------------------------------------------------
-
-    def _note(self, refusal: Refusal, verb: Verb, seconds: float) -> Refusal:
-        self._decide(of_refusal(refusal, time=self._clocks.wall(), verb=verb, seconds=seconds))
-        return refusal
-
-    def _decide(self, decision: Decision) -> None:
-        if decision.outcome is Outcome.REFUSAL:
-            self.notices.refused(decision)
-            self._repaired.refused(decision)
-        self._conditions.decided(decision)
-        if self.decisions.add(decision):
-            try:
-                self._decided(decision)
-            except Exception:  # telling must never stand in the way of acting
-                log.exception("decision not told", gang=decision.gang)
 
     def _flight_ended(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:
         self.admission.ended(flight, done=done, why=why, seen=self.stale() is None)
@@ -434,53 +341,22 @@ class Coordinator:
 
     async def run(self, stop: asyncio.Event, period: float = 0.25) -> None:
         """Look after flights and waiting gangs until ``stop`` is set."""
-        rounds = {TICK: self.tick, PLANNING: self._plan_waiting, SWEEP: self._sweep}
+        rounds = {TICK: self.tick, PLANNING: self._planning.round, SWEEP: self._sweep}
         await run_rounds(rounds, stop, period, self._heartbeats)
 
     async def tick(self) -> None:
         """Look at deadlines; waits for nothing."""
-        if self.recovered and self._source.synced:
+        if self.readiness.begun:
+            self.offers.look()
             self.bindings.tick()
             self.flights.tick()
             self.bookings.tick()
 
     async def _sweep(self) -> None:
         """Do what nothing waits for."""
-        if self.recovered and self._source.synced and not self.flights.evictions.waiting:
-            self._repaired.round()
-            self.notices.round()
-            self._conditions.round()
+        if self.readiness.begun and not self.flights.evictions.waiting:
+            self.telling.round()
         await self._sweeper.round()
-
-    async def _plan_waiting(self) -> None:
-        """Plan gangs that wait and that nobody has asked about, by turns."""
-        if not self.recovered or not self._source.synced:
-            return
-        await self._planner_thread.show(self._snapshot)
-        self._apart.tell(self._planner_thread.planner.take_aside())
-        if self.stale() is not None or not self.leadership.acts:
-            return
-        unknown = self._apart.each(
-            self._pending_keys(), lambda key: key if self.known(key) is None else None
-        )
-        gangs = {g.key: g for g in ready(unknown, self._gangs, self._snapshot(), self._apart)}
-        left = dict(
-            self._apart.each(gangs, lambda key: (self.admission.turn_of(gangs[key]), gangs[key]))
-        )
-        began = self._clocks.monotonic()
-        while left and self._clocks.monotonic() - began < ROUND_SECONDS:
-            # Anew each time: whoever was just served stands further behind.
-            turn = self.admission.order(list(left))[0]
-            self._heartbeats.beat(PLANNING)
-            key = left.pop(turn).key
-            try:
-                await self.ensure(key, Verb.LOOP)
-            except NotReady:
-                raise
-            except Exception as error:  # one bad gang must not keep the others from their turn
-                self._apart.failed(key, error)
-                began = self._clocks.monotonic()
-        await self.bookings.round(self._pending_keys())
 
     # -- restart ------------------------------------------------------------------------
 
@@ -503,7 +379,7 @@ class Coordinator:
         )
         await recovery.run()
         # Verbs need not wait for the first look at all pods; a gang's question queues behind it.
-        self.recovered = True
+        self.readiness.recovered = True
         self.offers.begin()
         self._sweeper.begin()
         await self._planner_thread.show(self._snapshot)

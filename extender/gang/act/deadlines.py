@@ -66,7 +66,7 @@ def _unopened(flight: Flight, now: float, settings: SeatSettings) -> str | None:
         return None
     return (
         f"its room is there, and for {settings.bind_seconds:g} s more urgent pods have been on "
-        "their way to it: the seats go back"
+        "their way to it, or the cache was stale: the seats go back"
     )
 
 

@@ -5,7 +5,7 @@ Steps
 2. Rehearse: every eviction as a dry run. A no ends the plan with nobody lost.
 3. Record: written, and read back where the answer is unclear, before anybody goes.
 4. Compare with the newest state; a plan that does not hold any more is changed or dropped.
-5. Evict, unit by unit (extender.gang.act.evictions).
+5. Evict, unit by unit (extender.gang.act.flight_units).
 6. Wait until the last victim is gone.
 7. Compare again, then open the seats.
 8. End: done, or given up. Units that have gone in part are finished all the same, and the
@@ -18,7 +18,7 @@ runs in a task of its own, deadlines are looked at by ``tick`` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
 from random import Random
 
@@ -27,25 +27,22 @@ import structlog
 from extender.gang.act.background import Background
 from extender.gang.act.book import Book, Flight, State
 from extender.gang.act.clocks import Clocks
-from extender.gang.act.comparison import Comparison, units_of
 from extender.gang.act.crowding import Crowding
 from extender.gang.act.deadlines import late
-from extender.gang.act.evictions import Evictions
 from extender.gang.act.evictor import EvictionRefused, Evictor
+from extender.gang.act.flight_units import FlightUnits
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.lifetimes import Ending, Lifetimes
 from extender.gang.act.notices import Notices
 from extender.gang.act.offers import Offers
-from extender.gang.act.record import Record
 from extender.gang.act.sightings import Sightings
-from extender.gang.act.unit import Unit
 from extender.gang.plan.validity import present
-from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.gang.tell.decisions import Decision, Outcome
 from extender.kube.errors import ApiError
 from extender.model.objects import Pod
-from extender.model.plan import Code, Plan, Victim
+from extender.model.plan import Code, Plan
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 
@@ -54,8 +51,6 @@ log = structlog.get_logger("gang")
 
 ANSWER_SECONDS = 10.0
 """After how long a member that was told its seat and is not bound is not on its way any more."""
-BEGIN_UNITS = 128
-"""How many units are begun in one turn of the event loop."""
 LOOK_SECONDS = 0.1
 LOOK_AFTER_SECONDS = 5.0
 """How often it is made sure that every eviction is worked on."""
@@ -97,7 +92,6 @@ class Flights:
         self._notices = notices
         self._clocks = clocks
         self._random = random
-        self._decide = decide
         self._replan = replan
         self._stale = stale
         self._spawn = background.spawn
@@ -106,28 +100,26 @@ class Flights:
         self._looks_after = 0.0
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
-        self.evictions = Evictions(
-            evictor,
-            check,
-            leadership,
-            clocks.monotonic,
-            background.spawn,
-            self,
-            settings.seats.victim_slack_seconds,
-        )
-        self.taken: Callable[[Iterable[Pod]], None] = lambda pods: None
-        """Told of pods that are about to be evicted ..."""
-        self.sent: Callable[[Unit, Victim], None] = lambda unit, victim: None
-        """... and of each eviction that the API server has accepted."""
-        self.comparison = self._comparison = Comparison(
+        self.units = FlightUnits(
             book,
+            settings,
             snapshot,
             gangs,
             check,
-            self.evictions,
+            keeper,
+            evictor,
+            notices,
+            clocks,
+            leadership,
+            background,
             offers,
-            settings.eviction.longest_grace_seconds,
+            decide,
+            self._advance,
+            replan,
+            stale,
         )
+        self.evictions = self.units.evictions
+        self.comparison = self._comparison = self.units.comparison
         self.shown = self._comparison.shown
         self.problem = self._comparison.problem
         self.crowded = self._comparison.crowded
@@ -209,28 +201,6 @@ class Flights:
         await asyncio.sleep(PRESUMED_SECONDS)
         self.book.not_coming(flight, flight.presumed)
 
-    def finish(self, record: Record, left: list[Victim], sent: list[str], size: int) -> None:
-        """Evict what is left of a unit of ``size`` that has gone in part in a life before."""
-        plan = record.plan
-        message = (
-            f"preempted by {plan.gang} (priority {plan.priority}) in a plan made before a "
-            "restart, which has evicted a part of its gang"
-        )
-        budgeted = self._check.budgeted(left, plan.priority)
-        self.evictions.begin(
-            plan, record.id, left, budgeted, message, touched=True, sent=sent, size=size
-        )
-
-    def watch(self, record: Record, unit: list[Victim], size: int) -> None:
-        """Watch a unit that a request of a life before was lost sight of, and that is unharmed.
-
-        To be released with its plan: only if a pod of it goes soon, the rest does.
-        """
-        plan = record.plan
-        message = f"preempted by {plan.gang} (priority {plan.priority}) in a plan before a restart"
-        budgeted = self._check.budgeted(unit, plan.priority)
-        self.evictions.begin(plan, record.id, unit, budgeted, message, doubtful=True, size=size)
-
     def change(self, flight: Flight, why: str = "it is changed") -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
         flight.enter(State.CHANGING, self._clocks.monotonic())
@@ -250,7 +220,12 @@ class Flights:
             uid, error = refused.victim.uid, refused.error
             # Else the next plan names it again, and the gang never comes to others.
             self.evictions.refusals.note(
-                uid, str(error), error, budgeted=uid in budgeted, readable=refused.readable
+                uid,
+                str(error),
+                error,
+                budgeted=uid in budgeted,
+                readable=refused.readable,
+                rehearsed=True,
             )
             if flight.state is State.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
@@ -281,7 +256,7 @@ class Flights:
         flight.enter(State.EVICTING, self._clocks.monotonic())
         flight.nodes = self._snapshot().nodes
         hints = self._settings.seats.nominate and bool(flight.victims or flight.waits)
-        await self._begin_units(flight)
+        await self.units.begin(flight)
         if flight.state is State.EVICTING:
             self._advance(flight)
         if hints:
@@ -294,129 +269,6 @@ class Flights:
         if flight.state in (State.EVICTING, State.WAITING, State.OPEN):
             await self._notices.nominations.write(flight)
 
-    # -- 5: evict -------------------------------------------------------------------------
-
-    async def _begin_units(self, flight: Flight) -> None:
-        """Begin units, BEGIN_UNITS a turn: verbs and events are answered in between."""
-        plan = flight.plan
-        message = (
-            f"preempted by {plan.gang} (priority {plan.priority}), which runs as a whole "
-            f"once {len(plan.victims)} pods are gone"
-        )
-        begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
-        left = [each for each in units_of(flight.victims.values()).items() if each[0] not in begun]
-        for start in range(0, len(left), BEGIN_UNITS):
-            if start:
-                await asyncio.sleep(0)
-            snapshot = self._snapshot()
-            for _, victims in left[start : start + BEGIN_UNITS]:
-                if flight.state not in (State.EVICTING, State.WAITING):
-                    return
-                self._begin_unit(flight, victims, message, snapshot)
-
-    def _begin_unit(
-        self, flight: Flight, victims: list[Victim], message: str, snapshot: Snapshot
-    ) -> None:
-        there = [victim for victim in victims if victim.uid in flight.victims]
-        if not there:
-            return  # gone while others were begun
-        # Some may go already, by another plan's hand or somebody else's. Whom another plan has only
-        # asked for may stay, so it is asked for here as well.
-        pods = [present(victim, snapshot) for victim in there]
-        sent = [
-            pod.uid
-            for pod in pods
-            if pod is not None
-            and (self.leaves(pod, snapshot.now) or self.evictions.accepted(pod.uid))
-        ]
-        flight.sent.update(sent)
-        self.taken(pod for pod in pods if pod is not None)
-        self.evictions.begin(
-            flight.plan,
-            flight.id,
-            there,
-            self._check.budgeted(there, flight.plan.priority),
-            message,
-            doubtful=flight.resumed,
-            sent=sent,
-        )
-
-    def still_holds(self, unit: Unit) -> bool:
-        """Whether a plan still holds right before it takes from an untouched unit."""
-        flight = self._flight_of(unit)
-        if flight is None or flight.state is not State.EVICTING or self._stale() is not None:
-            return False
-        nodes = self._snapshot().nodes
-        if flight.doubted or nodes is not flight.nodes:
-            flight.doubted, flight.nodes = False, nodes
-            why = self.problem(flight)
-            if why:
-                self._replan(flight, why)
-                return False
-        why = self._comparison.grown(unit)
-        if not why and flight.seen is not None:
-            why = self._spares(flight)
-        if why:
-            self._replan(flight, why)
-        return not why
-
-    def _spares(self, flight: Flight) -> str:
-        """Return why nobody may have to go after all, as long as no request has left."""
-        if self.evictions.begun(flight.id):
-            # From here on room comes by our own hand.
-            flight.seen, flight.seen_holds, flight.spared_at = None, (), None
-        elif flight.spared_at is not self._snapshot():
-            flight.spared_at = self._snapshot()
-            return self._comparison.spares(flight)
-        return ""
-
-    def eviction_sent(self, unit: Unit, victim: Victim) -> None:
-        """Take note that the API server has accepted one eviction."""
-        self.sent(unit, victim)
-        flight = self._flight_of(unit)
-        self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
-        if flight is not None:
-            flight.sent.add(victim.uid)
-            flight.progress_at = self._clocks.monotonic()
-            flight.told = True
-            self._advance(flight)
-        self.keeper.settle(unit.plan_id, self.evictions.of_plan)
-
-    def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
-        """Take note that a victim cannot be evicted: others are tried."""
-        flight = self._flight_of(unit)
-        told = f"{victim.namespace}/{victim.name} cannot be evicted: {why}"
-        if victim.uid in unit.must_go and unit.whole:
-            self._notices.broken(unit, victim, why, flight)
-            self._decide(
-                Decision(
-                    time=self._clocks.wall(),
-                    gang=str(unit.preemptor),
-                    verb=Verb.LOOP,
-                    outcome=Outcome.BROKEN,
-                    message=f"{unit.name} is evicted in part: {told}",
-                    victims=tuple(unit.victims.values()),
-                )
-            )
-        if flight is not None:
-            if flight.state is not State.CHANGING:
-                flight.stayed[victim.uid] = victim
-            self._replan(flight, told)
-
-    def whole_again(self, unit: Unit) -> None:
-        """Search for another plan: what is left of the unit would break its gang once more."""
-        flight = self._flight_of(unit)
-        if flight is not None:
-            self._replan(flight, f"{unit.name} went in part and is whole again by others")
-
-    def unit_ended(self, unit: Unit) -> None:
-        """Take note that a unit is gone, or let go of."""
-        self.keeper.settle(unit.plan_id, self.evictions.of_plan)
-
-    def _flight_of(self, unit: Unit) -> Flight | None:
-        flight = self.book.get(unit.preemptor)
-        return flight if flight is not None and flight.id == unit.plan_id else None
-
     # -- 6, 7: wait, open -----------------------------------------------------------------
 
     def _advance(self, flight: Flight) -> None:
@@ -427,6 +279,8 @@ class Flights:
             if flight.state is State.EVICTING and flight.victims.keys() <= flight.sent:
                 flight.enter(State.WAITING, self._clocks.monotonic())
             return
+        if self._stale() is not None:
+            return  # what it would be compared with is old; tick comes back to it
         why = self.problem(flight)
         if why:
             self._replan(flight, why)

@@ -190,8 +190,7 @@ class GroupConditions:
         """Whether what is wanted is untrue by now: its object came after its first pod, say."""
         if known.wanted is None or known.wanted.reason != REASONS[Code.CONFLICT]:
             return False
-        gang = self._resolve(key, self._snapshot())
-        return not (gang.problems or gang.unplanned)
+        return self._resolve(key, self._snapshot()).in_order
 
     def _is_being_made(self, known: _Known, now: float) -> bool:
         """Whether members are missing that may only not be there yet."""

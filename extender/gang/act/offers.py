@@ -3,7 +3,7 @@
 kube-scheduler assumes a pod on its node long before the binding shows in our cache. A plan that
 is made in between counts the room twice, and its gang would start in part. Whoever is offered a
 node after the seats are held is judged by them (verbs.spare); who was offered it before has to be
-waited for.
+waited for. A binding that is shown settles it; time does only while bindings are shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold
 
 OFFER_SECONDS = 4.0
-"""How long a node that was offered to a pod counts as possibly taken by it."""
+"""How long a node that was offered to a pod counts as possibly taken by it, of the time in which a
+binding would have been seen."""
 FORGOTTEN = 128
 MOST_NAMES = 500_000
 """Names of nodes that are kept, of all offers together: a hundred bytes each at most. How many pods
@@ -39,16 +40,28 @@ class Offer(Struct, frozen=True):
     nodes: Sequence[str] | None
     """None: anywhere, for all that is kept. Seats open OFFER_SECONDS later at most for that."""
     time: float
+    shown: float
+    """For how long, of all time until then, changes had been shown."""
 
 
 class Offers:
-    """Unsettled offers by pod, oldest first. ``monotonic`` gives seconds."""
+    """Unsettled offers by pod, oldest first.
+
+    ``monotonic`` gives seconds, ``stale_for`` for how many of them changes may have been missed.
+    """
 
     def __init__(
-        self, monotonic: Callable[[], float], blind_seconds: float, most_names: int = MOST_NAMES
+        self,
+        monotonic: Callable[[], float],
+        blind_seconds: float,
+        stale_for: Callable[[], float] = lambda: 0.0,
+        most_names: int = MOST_NAMES,
     ) -> None:
         self._now = monotonic
         self._blind_seconds = blind_seconds
+        self._stale_for = stale_for
+        self._looked = monotonic()
+        self._shown = 0.0
         self._most_names = most_names
         self._made: dict[str, Offer] = {}
         self._named: dict[str, int] = {}
@@ -61,17 +74,24 @@ class Offers:
         """The process begins to answer: what was offered before is not known."""
         self._seeing = self._now() + self._blind_seconds
 
+    def look(self) -> None:
+        """Take note of whether changes are shown; to be called often."""
+        now = self._now()
+        passed = now - self._looked
+        self._looked = now
+        self._shown += max(0.0, passed - self._stale_for())
+
     def note(self, pod: Pod, nodes: Sequence[str] | None) -> None:
         """A pod may be on one of these nodes from now on, on any for None; its earlier offer is
         void."""
-        now = self._now()
+        self.look()
         self._drop(pod.uid)
-        self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, now)
+        self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, self._now(), self._shown)
         if nodes is not None:
             self._named[pod.uid] = len(nodes)
             self._names += len(nodes)
         for oldest in list(islice(self._made, FORGOTTEN)):
-            if now - self._made[oldest].time <= OFFER_SECONDS:
+            if self._counts(self._made[oldest]):
                 break
             self._drop(oldest)
         while self._names > self._most_names:
@@ -82,6 +102,9 @@ class Offers:
     def settled(self, uid: str) -> Offer | None:
         """The pod is bound, gone or asked about again; return what it was offered last."""
         return self._drop(uid)
+
+    def _counts(self, offer: Offer) -> bool:
+        return self._shown - offer.shown <= OFFER_SECONDS
 
     def _drop(self, uid: str) -> Offer | None:
         self._names -= self._named.pop(uid, 0)
@@ -99,11 +122,12 @@ class Offers:
         Those that were offered one before ``since``, when the seats came to be held, and those
         above ``priority``, which the seats have not kept away before ``until``.
         """
-        now, wanted = self._now(), frozenset(nodes)
+        self.look()
+        wanted = frozenset(nodes)
         found = []
         for uid, offer in self._made.items():
             first = offer.time < since or offer.priority > priority
-            if first and offer.time < until and now - offer.time <= OFFER_SECONDS:
+            if first and offer.time < until and self._counts(offer):
                 found += [
                     Hold(NOBODY, 0, uid, name, offer.requests)
                     for name in sorted(

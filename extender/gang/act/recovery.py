@@ -131,7 +131,7 @@ class Recovery:
                     continue
                 priority = priority_of(record, snapshot, self._gangs, signed=self._keeper.signed)
                 record = replace(record, plan=replace(record.plan, priority=priority))
-                self._flights.finish(record, left, going, len(unit))
+                self._flights.units.finish(record, left, going, len(unit))
 
     def _watch_unharmed(self, record: Record, snapshot: Snapshot) -> None:
         """Watch units that nobody has gone of: a request of the life before may still arrive.
@@ -142,7 +142,7 @@ class Recovery:
         for unit in whole_units(record):
             left = [v for v in unit if owed is None or v.uid in owed]
             if left and not self._begun(unit, snapshot):
-                self._flights.watch(record, left, len(unit))
+                self._flights.units.watch(record, left, len(unit))
 
     def _begun(self, unit: list[Victim], snapshot: Snapshot) -> bool:
         """Whether a pod of a unit has gone, or is about to."""

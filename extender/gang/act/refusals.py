@@ -11,6 +11,10 @@ from extender.model.snapshot import EMPTY
 
 REFUSAL_SECONDS = 120.0
 """For how long other victims are taken after a right, a webhook or a rule said no ..."""
+REHEARSED_SECONDS = 10.0
+"""... at first, where that was a rehearsal: nobody has gone, and to ask again takes from nobody.
+An API server that has just started forbids for some seconds what it allows later. It doubles with
+each refusal of the pod."""
 BUDGET_SECONDS = 60.0
 """... and after a disruption budget did, which may change its mind at any moment."""
 STAYED = "it did not go in time"
@@ -23,6 +27,8 @@ class Refusals:
         self._now = monotonic
         self._refused: dict[str, tuple[str, float]] = {}
         """uid -> why its eviction was refused, and until when that is remembered."""
+        self._rehearsed: dict[str, int] = {}
+        """uid -> how many rehearsals in a row were refused."""
         self._shown: Mapping[str, str] = EMPTY
         self.version = 0
         """Grows when what ``unevictable`` returns changes."""
@@ -43,17 +49,30 @@ class Refusals:
             self.version += 1
         return self._shown
 
-    def note(self, uid: str, why: str, error: ApiError, *, budgeted: bool, readable: bool) -> None:
+    def note(
+        self,
+        uid: str,
+        why: str,
+        error: ApiError,
+        *,
+        budgeted: bool,
+        readable: bool,
+        rehearsed: bool = False,
+    ) -> None:
         """Remember what the API server said at last, all tries over.
 
-        ``budgeted``: the Eviction API was asked, so a 429 is a budget's no. ``readable``: the
-        pod itself could be read after that. Else an unclear answer says nothing of the pod: it
-        is the API server that does not answer. A webhook that is down is known by that: it
-        fails the DELETE of the pods that it guards with 500, and no GET.
+        ``budgeted``: the Eviction API was asked, so a 429 is a budget's no. ``rehearsed``: it was
+        a dry run. ``readable``: the pod itself could be read after that. Else an unclear answer
+        says nothing of the pod: it is the API server that does not answer. A webhook that is down
+        is known by that: it fails the DELETE of the pods that it guards with 500, and no GET.
         """
         if unclear(error) and not readable:
             return
         seconds = BUDGET_SECONDS if passing(error) else REFUSAL_SECONDS
+        if rehearsed and not passing(error):
+            times = self._rehearsed.get(uid, 0)
+            seconds = min(REFUSAL_SECONDS, REHEARSED_SECONDS * 2.0 ** min(times, 8))
+            self._rehearsed[uid] = times + 1
         budget = budgeted and passing(error) and not unclear(error)
         told = f"{BUDGET_REFUSED}{why}" if budget else why
         self._refused[uid] = (told, self._now() + seconds)
@@ -65,3 +84,4 @@ class Refusals:
     def forget(self, uid: str) -> None:
         """The pod goes after all, or is gone."""
         self._refused.pop(uid, None)
+        self._rehearsed.pop(uid, None)

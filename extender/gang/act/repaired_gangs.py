@@ -60,7 +60,7 @@ class RepairedGangs:
         snapshot = self._snapshot()
         for name in list(self._refused):
             gang = self._resolve(GangKey.read(name), snapshot)
-            if gang.members and (gang.problems or gang.unplanned):
+            if gang.members and not gang.in_order:
                 continue
             self._forget(gang.key)
             if name in self._woken:

@@ -19,7 +19,7 @@ from extender.fit.static import static_mask
 from extender.gang.plan.ends import End, limit_of
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Node, Pod, Requests
-from extender.model.plan import Hold, Plan
+from extender.model.plan import Hold, LeavingPod, Plan
 from extender.model.snapshot import Snapshot
 
 SLACK_SECONDS = 30.0
@@ -202,7 +202,7 @@ def claims(
     pods: Sequence[Pod],
     ends: Callable[[Pod], End | None],
     promised: Container[str],
-) -> Iterator[tuple[Booking, Amounts, tuple[tuple[str, Requests], ...]]]:
+) -> Iterator[tuple[Booking, Amounts, tuple[LeavingPod, ...]]]:
     """Yield for each booking what it keeps of the node's free room now, only what is above
     nothing, and whom it waits for there with what of their room it counts on.
 
@@ -212,7 +212,7 @@ def claims(
     left: dict[str, Amounts] = {}
     for booking in sorted(bookings, key=lambda each: (-each.priority, each.made, each.gang)):
         wants = dict(booking.asked.get(node, {}))
-        awaited: list[tuple[str, Requests]] = []
+        awaited: list[LeavingPod] = []
         for pod in waited_for(booking, pods, ends):
             if pod.uid not in left:
                 left[pod.uid] = {} if pod.uid in promised else dict(pod.requests)

@@ -1,4 +1,5 @@
-"""Helm, promtool, kind and kubectl, built from pinned Go modules into the control plane's cache.
+"""Helm, promtool, kind, kubectl and JobSet's manager, built from pinned Go modules into the control
+plane's cache.
 
 ``python -m tests.install.programs`` builds them, or those named, and prints where they are.
 """
@@ -34,6 +35,8 @@ KUBECTL = Module(
     sources=(HERE / "kubectl",),
 )
 
+JOBSET = Module("jobset", HERE / "jobset", (("jobset", "sigs.k8s.io/jobset"),), "-s -w")
+
 
 def ensure(module: Module, cache: Path | None = None, log: Log | None = None) -> Path:
     """Return the path of a module's one program, building it when the cache has none."""
@@ -44,7 +47,7 @@ def ensure(module: Module, cache: Path | None = None, log: Log | None = None) ->
 def main() -> int:
     """Build all, or those that are named."""
     try:
-        for module in (HELM, PROMTOOL, KIND, KUBECTL):
+        for module in (HELM, PROMTOOL, KIND, KUBECTL, JOBSET):
             if sys.argv[1:] and module.name not in sys.argv[1:]:
                 continue
             print(ensure(module, log=lambda line: print(line, flush=True)))

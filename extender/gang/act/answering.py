@@ -1,0 +1,106 @@
+"""What a gang is answered: its plan in flight, a refusal that stands, or what is found now."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from extender.gang.act.admission import Admission
+from extender.gang.act.book import Book, Flight
+from extender.gang.act.planner_thread import Masks
+from extender.gang.act.readiness import Readiness
+from extender.gang.act.turns import Turns
+from extender.gang.act.waiting import Waiting
+from extender.gang.tell.decisions import Verb
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
+from extender.model.plan import Code, Plan, Refusal
+from extender.model.snapshot import Snapshot
+
+RECORDED_SECONDS = 1.0
+"""How long an answer waits for the plan's record to be written."""
+
+
+class Answering:
+    """Asked by verbs and by the planning loop. One event loop only.
+
+    ``snapshot`` gives the cluster as it is, ``shown`` as planning sees it; ``present_gang(key)``
+    the gang as it is now. ``note(refusal, verb, seconds)`` keeps and tells a refusal.
+    """
+
+    def __init__(
+        self,
+        readiness: Readiness,
+        book: Book,
+        waiting: Waiting,
+        admission: Admission,
+        turns: Turns,
+        snapshot: Callable[[], Snapshot],
+        shown: Callable[[], Snapshot],
+        present_gang: Callable[[GangKey], Gang],
+        note: Callable[[Refusal, Verb, float], Refusal],
+    ) -> None:
+        self._readiness = readiness
+        self._book = book
+        self._waiting = waiting
+        self._admission = admission
+        self._turns = turns
+        self._snapshot = snapshot
+        self._shown = shown
+        self._present_gang = present_gang
+        self._note = note
+
+    async def ensure(
+        self,
+        key: GangKey,
+        verb: Verb,
+        offered: Masks | None = None,
+        single: Gang | None = None,
+        masks: Masks | None = None,
+    ) -> Flight | Refusal:
+        """Return the gang's plan in flight, making one if that can be; else why not.
+
+        ``offered`` tells, per member uid, which nodes kube-scheduler accepts for
+        it at this moment. ``single`` is a gang of one made for a pod of no gang,
+        with the nodes it must not use in ``masks``. Raises NotReady before
+        recovery is over, and while another replica leads.
+        """
+        self._readiness.require()
+        known = self.known(key)
+        if known is not None:
+            return known
+        stale = self._readiness.stale()
+        if stale is not None:
+            return self._note(Refusal(gang=key, code=Code.STALE, message=stale), verb, 0.0)
+        async with self._turns.lock.turn(
+            lambda: self._admission.turn_of(single or self._present_gang(key))
+        ):
+            flight = self._book.get(key)
+            if flight is not None:
+                return flight
+            answer = await self._turns.plan(key, verb, offered, single, masks or {})
+        if isinstance(answer, Flight) and not answer.victims and not answer.waits:
+            # Its seats are free: a moment more, and the asker can be given one.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(answer.acting.wait(), RECORDED_SECONDS)
+        return answer
+
+    def known(self, key: GangKey) -> Flight | Refusal | None:
+        """Return the gang's plan in flight or a refusal that still stands; no search."""
+        flight = self._book.get(key)
+        if flight is not None or self._readiness.stale() is not None:
+            return flight
+        if self._admission.chooses and not self._admission.acts_for(
+            key.namespace, self._snapshot()
+        ):
+            return None  # whatever it was told before: its namespace is not chosen any more
+        return self._waiting.kept(key, self._turns.version())
+
+    async def ask(self, gang: Gang, masks: Masks) -> Plan | Refusal:
+        """Return what would be planned, without acting on it."""
+        async with self._turns.lock.turn(lambda: self._admission.turn_of(gang)):
+            waits = self._admission.must_wait(gang)
+            if waits is not None:
+                return waits
+            return await self._turns.search(gang, self._shown(), masks, None)

@@ -1,0 +1,242 @@
+"""Units of plans in flight: begun, looked at before each request, and what comes of each.
+
+Step 5 of extender.gang.act.flights. How a unit is evicted is in evictions.py, which asks and tells
+here; what is owed from a life before is begun here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from extender.gang.act.background import Background
+from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.clocks import Clocks
+from extender.gang.act.comparison import Comparison, units_of
+from extender.gang.act.evictions import Evictions
+from extender.gang.act.evictor import Evictor
+from extender.gang.act.keeper import RecordKeeper
+from extender.gang.act.last_check import KeptGangs, LastCheck
+from extender.gang.act.leadership import Leadership
+from extender.gang.act.notices import Notices
+from extender.gang.act.offers import Offers
+from extender.gang.act.record import Record
+from extender.gang.act.unit import Unit
+from extender.gang.plan.validity import present
+from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.model.objects import Pod
+from extender.model.plan import Victim
+from extender.model.settings import Settings
+from extender.model.snapshot import Snapshot
+
+BEGIN_UNITS = 128
+"""How many units are begun in one turn of the event loop."""
+
+
+class FlightUnits:
+    """Begins units for the plans in ``book``, and listens to what becomes of them.
+
+    ``advance(flight)`` is asked to look at what a flight still waits for, ``replan(flight, why)``
+    for another plan when one does not hold any more. ``stale()`` says why nothing can be decided
+    now. ``evictions`` are those under way; ``comparison`` says whether a plan still holds beside
+    them.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        settings: Settings,
+        snapshot: Callable[[], Snapshot],
+        gangs: KeptGangs,
+        check: LastCheck,
+        keeper: RecordKeeper,
+        evictor: Evictor,
+        notices: Notices,
+        clocks: Clocks,
+        leadership: Leadership,
+        background: Background,
+        offers: Offers,
+        decide: Callable[[Decision], None],
+        advance: Callable[[Flight], None],
+        replan: Callable[[Flight, str], None],
+        stale: Callable[[], str | None],
+    ) -> None:
+        self._book = book
+        self._snapshot = snapshot
+        self._check = check
+        self._keeper = keeper
+        self._notices = notices
+        self._clocks = clocks
+        self._decide = decide
+        self._advance = advance
+        self._replan = replan
+        self._stale = stale
+        self.evictions = Evictions(
+            evictor,
+            check,
+            leadership,
+            clocks.monotonic,
+            background.spawn,
+            self,
+            settings.seats.victim_slack_seconds,
+        )
+        self.comparison = Comparison(
+            book,
+            snapshot,
+            gangs,
+            check,
+            self.evictions,
+            offers,
+            settings.eviction.longest_grace_seconds,
+        )
+        self.taken: Callable[[Iterable[Pod]], None] = lambda pods: None
+        """Told of pods that are about to be evicted ..."""
+        self.sent: Callable[[Unit, Victim], None] = lambda unit, victim: None
+        """... and of each eviction that the API server has accepted."""
+
+    # -- begun ----------------------------------------------------------------------------
+
+    async def begin(self, flight: Flight) -> None:
+        """Begin units, BEGIN_UNITS a turn: verbs and events are answered in between."""
+        plan = flight.plan
+        message = (
+            f"preempted by {plan.gang} (priority {plan.priority}), which runs as a whole "
+            f"once {len(plan.victims)} pods are gone"
+        )
+        begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
+        left = [each for each in units_of(flight.victims.values()).items() if each[0] not in begun]
+        for start in range(0, len(left), BEGIN_UNITS):
+            if start:
+                await asyncio.sleep(0)
+            snapshot = self._snapshot()
+            for _, victims in left[start : start + BEGIN_UNITS]:
+                if flight.state not in (State.EVICTING, State.WAITING):
+                    return
+                self._begin_unit(flight, victims, message, snapshot)
+
+    def _begin_unit(
+        self, flight: Flight, victims: list[Victim], message: str, snapshot: Snapshot
+    ) -> None:
+        there = [victim for victim in victims if victim.uid in flight.victims]
+        if not there:
+            return  # gone while others were begun
+        # Some may go already, by another plan's hand or somebody else's. Whom another plan has only
+        # asked for may stay, so it is asked for here as well.
+        pods = [present(victim, snapshot) for victim in there]
+        sent = [
+            pod.uid
+            for pod in pods
+            if pod is not None
+            and (self._check.leaves(pod, snapshot.now) or self.evictions.accepted(pod.uid))
+        ]
+        flight.sent.update(sent)
+        self.taken(pod for pod in pods if pod is not None)
+        self.evictions.begin(
+            flight.plan,
+            flight.id,
+            there,
+            self._check.budgeted(there, flight.plan.priority),
+            message,
+            doubtful=flight.resumed,
+            sent=sent,
+        )
+
+    def finish(self, record: Record, left: list[Victim], sent: list[str], size: int) -> None:
+        """Evict what is left of a unit of ``size`` that has gone in part in a life before."""
+        plan = record.plan
+        message = (
+            f"preempted by {plan.gang} (priority {plan.priority}) in a plan made before a "
+            "restart, which has evicted a part of its gang"
+        )
+        budgeted = self._check.budgeted(left, plan.priority)
+        self.evictions.begin(
+            plan, record.id, left, budgeted, message, touched=True, sent=sent, size=size
+        )
+
+    def watch(self, record: Record, unit: list[Victim], size: int) -> None:
+        """Watch a unit that a request of a life before was lost sight of, and that is unharmed.
+
+        To be released with its plan: only if a pod of it goes soon, the rest does.
+        """
+        plan = record.plan
+        message = f"preempted by {plan.gang} (priority {plan.priority}) in a plan before a restart"
+        budgeted = self._check.budgeted(unit, plan.priority)
+        self.evictions.begin(plan, record.id, unit, budgeted, message, doubtful=True, size=size)
+
+    # -- asked and told by evictions ---------------------------------------------------------
+
+    def still_holds(self, unit: Unit) -> bool:
+        """Whether a plan still holds right before it takes from an untouched unit."""
+        flight = self._flight_of(unit)
+        if flight is None or flight.state is not State.EVICTING or self._stale() is not None:
+            return False
+        nodes = self._snapshot().nodes
+        if flight.doubted or nodes is not flight.nodes:
+            flight.doubted, flight.nodes = False, nodes
+            why = self.comparison.problem(flight)
+            if why:
+                self._replan(flight, why)
+                return False
+        why = self.comparison.grown(unit)
+        if not why and flight.seen is not None:
+            why = self._spares(flight)
+        if why:
+            self._replan(flight, why)
+        return not why
+
+    def _spares(self, flight: Flight) -> str:
+        """Return why nobody may have to go after all, as long as no request has left."""
+        if self.evictions.begun(flight.id):
+            # From here on room comes by our own hand.
+            flight.seen, flight.seen_holds, flight.spared_at = None, (), None
+        elif flight.spared_at is not self._snapshot():
+            flight.spared_at = self._snapshot()
+            return self.comparison.spares(flight)
+        return ""
+
+    def eviction_sent(self, unit: Unit, victim: Victim) -> None:
+        """Take note that the API server has accepted one eviction."""
+        self.sent(unit, victim)
+        flight = self._flight_of(unit)
+        self._notices.evicted(unit, victim, flight, first=flight is not None and not flight.told)
+        if flight is not None:
+            flight.sent.add(victim.uid)
+            flight.progress_at = self._clocks.monotonic()
+            flight.told = True
+            self._advance(flight)
+        self._keeper.settle(unit.plan_id, self.evictions.of_plan)
+
+    def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
+        """Take note that a victim cannot be evicted: others are tried."""
+        flight = self._flight_of(unit)
+        told = f"{victim.namespace}/{victim.name} cannot be evicted: {why}"
+        if victim.uid in unit.must_go and unit.whole:
+            self._notices.broken(unit, victim, why, flight)
+            self._decide(
+                Decision(
+                    time=self._clocks.wall(),
+                    gang=str(unit.preemptor),
+                    verb=Verb.LOOP,
+                    outcome=Outcome.BROKEN,
+                    message=f"{unit.name} is evicted in part: {told}",
+                    victims=tuple(unit.victims.values()),
+                )
+            )
+        if flight is not None:
+            if flight.state is not State.CHANGING:
+                flight.stayed[victim.uid] = victim
+            self._replan(flight, told)
+
+    def whole_again(self, unit: Unit) -> None:
+        """Search for another plan: what is left of the unit would break its gang once more."""
+        flight = self._flight_of(unit)
+        if flight is not None:
+            self._replan(flight, f"{unit.name} went in part and is whole again by others")
+
+    def unit_ended(self, unit: Unit) -> None:
+        """Take note that a unit is gone, or let go of."""
+        self._keeper.settle(unit.plan_id, self.evictions.of_plan)
+
+    def _flight_of(self, unit: Unit) -> Flight | None:
+        flight = self._book.get(unit.preemptor)
+        return flight if flight is not None and flight.id == unit.plan_id else None

@@ -1,0 +1,200 @@
+"""What happens during a search, or before a request leaves or seats open, is seen in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from extender.gang.act.book import State
+from extender.gang.act.unit import Unit
+from extender.gang.tell.decisions import Verb
+from extender.model.plan import Refusal
+from extender.model.settings import EvictionSettings
+from extender.sandbox.faults import Fault
+from tests.gang.rig import FAST, HIGH, LOW, PODS, REAL_DELETE, Rig, full_cluster, held_back, let_go
+
+
+async def cordon(rig: Rig, node: str) -> None:
+    await rig.client.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    await rig.until(lambda: rig.cache.snapshot().nodes[node].unschedulable, "the cordon is seen")
+
+
+async def _while_searching(rig: Rig, happens: str) -> None:
+    """Let a pod go while the search is under way, and the cache learn of it."""
+    thread = rig.coordinator._planner_thread
+    search = thread.plan
+    done: list[str] = []
+
+    async def plan(*args: object, **more: object) -> object:
+        answer = await search(*args, **more)  # type: ignore[arg-type]
+        if not done:
+            done.append(happens)
+            await rig.remove(happens)
+            await rig.until(lambda: rig.cache.pod_named("default", happens) is None)
+        return answer
+
+    thread.plan = plan  # type: ignore[method-assign, assignment]
+
+
+async def test_nobody_goes_for_a_gang_that_became_incomplete_during_the_search(rig: Rig) -> None:
+    await full_cluster(rig)
+    await _while_searching(rig, "high-1")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.rounds()
+    assert await rig.names() == {*LOW, "high-0"}
+    assert not len(rig.coordinator.book)
+
+
+async def test_a_victim_that_left_during_the_search_is_not_waited_for(rig: Rig) -> None:
+    await full_cluster(rig)
+    await _while_searching(rig, "low-0")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: any(f.state.value == "open" for f in rig.coordinator.book), "open")
+
+
+async def test_a_pod_waited_for_that_left_during_the_search_is_not_waited_for(rig: Rig) -> None:
+    await full_cluster(rig, grace=30)
+    for name in LOW:
+        await rig.client.delete(f"{PODS}/{name}")
+    await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "both terminate")
+    await _while_searching(rig, "low-0")
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: len(rig.coordinator.book) == 1, "there is a plan")
+    await rig.remove("low-1")
+    await rig.until(lambda: any(f.state.value == "open" for f in rig.coordinator.book), "open")
+
+
+@pytest.mark.parametrize("delete", [False, True])
+async def test_seats_do_not_open_on_a_node_that_was_closed_meanwhile(
+    rig: Rig, *, delete: bool
+) -> None:
+    await full_cluster(rig, grace=30)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "victims terminate")
+    if delete:
+        await rig.client.delete("/api/v1/nodes/n1")
+        await rig.until(lambda: "n1" not in rig.cache.snapshot().nodes, "the node is gone")
+    else:
+        await cordon(rig, "n1")
+    for name in LOW:
+        await rig.remove(name)
+    await rig.rounds()
+    for name in HIGH:
+        assert (await rig.filter(name, "n0")).node_names == []
+    assert all(flight.state.value != "open" for flight in rig.coordinator.book)
+
+
+async def test_a_protected_pod_is_spared_at_the_last_moment(rig: Rig) -> None:
+    """Protection that came after the plan counts: each eviction is checked on present objects."""
+    await full_cluster(rig)
+    mark = held_back(rig, "PATCH", "low-./status", times=2)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: mark.hits > 0, "the victims are being marked")
+    before = {name: rig.cached(name) for name in LOW}
+    for name in LOW:
+        await rig.client.patch(
+            f"{PODS}/{name}",
+            {"metadata": {"annotations": {"podgroup-extender.io/protected": "true"}}},
+        )
+    await rig.until(lambda: all(rig.cached(name) != before[name] for name in LOW), "protected")
+    let_go(mark)
+    await rig.until(lambda: not len(rig.coordinator.book), "the plan is over")
+    await rig.rounds()
+    assert await rig.names() == {*LOW, *HIGH}
+    assert not len(rig.coordinator.book)
+
+
+async def test_a_node_that_closes_between_record_and_eviction_spares_the_victims(rig: Rig) -> None:
+    await full_cluster(rig)
+    mark = held_back(rig, "PATCH", "low-./status", times=2)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: mark.hits > 0, "the victims are being marked")
+    await cordon(rig, "n1")
+    let_go(mark)
+    await rig.rounds()
+    assert await rig.names() == {*LOW, *HIGH}
+
+
+async def test_a_plan_that_is_being_changed_evicts_nobody_when_its_rehearsal_ends(
+    rig: Rig,
+) -> None:
+    await full_cluster(rig)
+    slow = held_back(rig, "DELETE", "dryRun", times=2)
+    await rig.preempt("high-0", n0=["low-0"])
+    flight = next(iter(rig.coordinator.book))
+    await rig.until(lambda: slow.hits > 0, "it is rehearsed")
+    rig.coordinator.flights.change(flight)
+    let_go(slow)
+    await rig.rounds()
+    assert flight.state is State.CHANGING
+    assert set(LOW) <= await rig.names()
+
+
+async def test_a_victim_that_goes_by_itself_is_not_asked_to_go_sooner() -> None:
+    """Its owner's longer grace period was cut short while our request waited its turn."""
+    async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1))) as rig:
+        await rig.nodes(3)
+        await rig.classes(low=1, high=100)
+        for i in range(3):
+            await rig.pod(f"low-{i}", cls="low", on=f"n{i}", grace=30)
+        await rig.gang("high", 3, "high")
+        slow = held_back(rig, "DELETE", f"low-{REAL_DELETE}")
+        await rig.preempt("high-0", n0=["low-0"])
+        await rig.until(lambda: slow.hits == 1, "the first eviction is on its way")
+        evictions = rig.coordinator.flights.evictions
+        later, _ = [u.name for u in evictions.unfinished() if "waiting" in fates_of(u)]
+        name = next(p.name for p in rig.cache.store.pods.by_uid.values() if p.uid == later)
+        await rig.client.delete(f"{PODS}/{name}", grace=60)
+        await rig.until(lambda: rig.cached(name).deleting > 0, "it goes by itself")
+        counted = rig.server.faults.plan(
+            Fault(times=10, method="DELETE", path=f"{name}{REAL_DELETE}", delay=0.01)
+        )
+        let_go(slow)
+        await rig.rounds()
+        assert counted.hits == 0
+
+
+async def test_nothing_is_planned_on_a_cache_that_went_stale_in_the_queue(rig: Rig) -> None:
+    """A search waits its turn for seconds; what it begins with must be fresh then."""
+    await full_cluster(rig)
+    turns = rig.coordinator._turns
+    async with turns.lock.turn(None):
+        asked = asyncio.create_task(rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP))
+        await asyncio.sleep(0.05)
+        rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
+    answer = await asked
+    assert isinstance(answer, Refusal)
+    assert answer.code == "stale"
+    assert not len(rig.coordinator.book)
+
+
+async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: Rig) -> None:
+    await full_cluster(rig, grace=30)
+    await rig.preempt("high-0", n0=["low-0"])
+    flight = next(iter(rig.coordinator.book))
+    await rig.until(lambda: flight.state is State.WAITING, "evictions are sent")
+    searches: list[bool] = []
+    thread, fresh = rig.coordinator._planner_thread, rig.cache.stale_for
+    search = thread.plan
+
+    async def plan(*args: object, **more: object) -> object:
+        searches.append(rig.coordinator.stale() is None)
+        return await search(*args, **more)  # type: ignore[arg-type]
+
+    thread.plan = plan  # type: ignore[method-assign, assignment]
+    async with rig.coordinator._turns.lock.turn(None):
+        rig.coordinator._replan(flight, "for a test")
+        await asyncio.sleep(0.05)
+        rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
+    await rig.rounds()
+    assert searches == []
+    assert flight.state is State.CHANGING
+    rig.cache.stale_for = fresh  # type: ignore[method-assign]
+    await rig.until(lambda: flight.over, "another plan takes its place")
+    assert searches == [True]
+
+
+def fates_of(unit: Unit) -> set[str]:
+    return {fate.value for fate in unit.fates.values()}

@@ -1,0 +1,117 @@
+"""What time alone can break: looked at every second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from extender.model.settings import Settings
+from extender.sandbox.storage import Storage
+from tests.simulation.broken import Unit
+from tests.simulation.faults import Faults
+from tests.simulation.host import Host
+from tests.simulation.objects import BUDGET_KEY
+from tests.simulation.replicas import Replicas
+from tests.simulation.state import State
+
+SLACK = 4.0
+"""Seconds a deadline may be late."""
+DOWN = 7.0
+"""Seconds after which a watch is open again where nothing keeps it from it."""
+PROMPT = 20.0
+"""Seconds in which a unit is finished while nothing keeps the extender from it."""
+MEMORY = 60.0
+"""Seconds for which failed requests may make a watch wait."""
+
+
+class StandingChecks:
+    """Deadlines, watches, room and half gone units. ``units``: those that our hand has begun."""
+
+    def __init__(
+        self,
+        state: State,
+        storage: Storage,
+        host: Callable[[], Host | Replicas],
+        faults: Faults,
+        settings: Settings,
+        units: Mapping[str, Unit],
+        broken: Callable[[str, str], None],
+        time: Callable[[], float],
+    ) -> None:
+        self.shrunk: set[str] = set()
+        """Nodes that have become smaller under their pods."""
+        self._state = state
+        self._storage = storage
+        self._host = host
+        self._faults = faults
+        self._settings = settings
+        self._units = units
+        self._broken = broken
+        self._time = time
+        self._hindered = 0.0
+        """Until when the API server's misbehaviour, or our being down, excuses half a unit."""
+        self._idle: dict[str, float] = {}
+
+    def hinder(self, until: float) -> None:
+        """Excuse half a unit until then, at least."""
+        self._hindered = max(self._hindered, until)
+
+    def look(self) -> None:
+        """Check what time alone can break."""
+        for node, free in self._state.free().items():
+            if free < 0 and node not in self.shrunk:
+                self._broken("overcommit", f"{node} has {-free} CPU more in use than it has")
+        host = self._host()
+        coordinator, cache = host.coordinator, host.cache
+        now = self._time()
+        down = cache.stale_for() if cache is not None and cache.synced else 0.0
+        if down > DOWN and not self._faults.reading_failed(now - MEMORY, now):
+            self._broken("stale", f"a watch is down for {down:.1f} s though the API is well")
+        if coordinator is None or cache is None or not coordinator.recovered:
+            self._idle.clear()
+            self.hinder(now)
+            return
+        if coordinator.leadership.acts and coordinator.stale() is None:
+            self._half_gone(now)
+        else:
+            self.hinder(now)
+        seats = self._settings.seats
+        if coordinator.stale() is not None or not coordinator.leadership.acts:
+            self._idle.clear()  # on an old picture, or without the lease, nothing is decided
+        idle = {}
+        for flight in coordinator.book:
+            key, state, since = str(flight.key), flight.state.value, flight.since
+            if state == "open":
+                if now > flight.deadline + SLACK:
+                    self._broken("deadline", f"the seats of {key} are held beyond their deadline")
+                continue
+            going = (*flight.plan.victims, *flight.plan.waits_for)
+            longest = max((victim.grace for victim in going), default=0)
+            waiting = since + longest + seats.victim_slack_seconds
+            if not flight.victims and not flight.waits:
+                waiting += seats.bind_seconds  # more urgent pods may be on their way to the room
+            if state == "waiting" and now > waiting + SLACK:
+                self._broken("deadline", f"{key} waits for victims beyond its deadline")
+            recorded = state != "planned"  # until its record is surely there a plan does nothing
+            if (
+                recorded
+                and not coordinator.flights.crowded(flight)
+                and flight.plan.victims
+                and not any(cache.pod(victim.uid) for victim in going)
+            ):
+                idle[key] = self._idle.get(key, now)
+                # Another plan is searched for up to three times, and a search may be slow.
+                if now - idle[key] > (4 * SLACK if state == "changing" else SLACK):
+                    self._broken("closed", f"{state}: the victims of {key} are gone")
+        self._idle = idle
+
+    def _half_gone(self, now: float) -> None:
+        """(a) No unit `all` stays half gone longer than something keeps the extender from it."""
+        for unit in self._units.values():
+            pods = [self._state.pods[uid] for uid in unit.left]
+            if unit.denied or any(pod.protected or self._faults.denies(pod.name) for pod in pods):
+                continue
+            if self._storage.get(BUDGET_KEY, "default", unit.work.name) is not None:
+                continue
+            if now - max(unit.since, self._hindered) > PROMPT:
+                names = ", ".join(sorted(pod.name for pod in pods))
+                self._broken("half-gone", f"{unit.work.name} is half gone: {names} still there")
