@@ -43,7 +43,7 @@ from extender.cli.scheduler_rules import (
     gate_findings,
 )
 from extender.cli.serve_rules import as_served, serve_findings
-from extender.cli.status_rules import status_findings
+from extender.cli.written_rules import written_findings
 from extender.model.errors import InvalidInput
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
@@ -171,7 +171,7 @@ def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterat
     if not observes:  # it keeps no record, and nothing waits for it when its node is drained
         yield from budget_findings(objects)
         yield from record_findings(objects, settings)
-        yield from status_findings(objects, settings)
+        yield from written_findings(objects, settings)
     yield from shield_findings(objects, settings)
 
 

@@ -24,6 +24,7 @@ from extender.model.settings_rules import validate
 T = TypeVar("T", bound=Struct)
 
 _PLACE = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_CHOICE = re.compile(r"Invalid enum value (?P<value>.*)$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
@@ -77,6 +78,8 @@ def typed(document: Document, shape: type[T]) -> T:
         what = _PLACE.sub("", text)
         if unknown := _UNKNOWN.match(what):
             what = _describe_unknown(unknown.group("key"), path, shape)
+        elif choice := _CHOICE.match(what):
+            what = _describe_choice(choice.group("value"), path, shape)
         where = f"{document.source}: {path}" if path else document.source
         raise InvalidInput(f"{where}: {what}") from problem
 
@@ -89,8 +92,22 @@ def _describe_unknown(key: str, path: str, shape: type[Struct]) -> str:
     return f"unknown key {key!r}" + (hint if known else "")
 
 
+def _describe_choice(value: str, path: str, shape: type[Struct]) -> str:
+    """Name what may be there instead."""
+    known = getattr(_node_at(shape, path), "values", ())
+    return f"{value} is none of {', '.join(sorted(map(str, known)))}"
+
+
 def _keys_at(shape: type[Struct], path: str) -> list[str]:
     """The keys that the struct nested at ``a.b[0].c`` knows; none when there is no struct."""
+    node = _node_at(shape, path)
+    if isinstance(node, msgspec.inspect.StructType):
+        return [field.encode_name for field in node.fields]
+    return []
+
+
+def _node_at(shape: type[Struct], path: str) -> Any:
+    """What is known of the type at ``a.b[0].c``; None for nothing."""
     node: Any = msgspec.inspect.type_info(shape)
     for step in re.findall(r"[^.\[\]]+|\[", path):
         if step == "[":
@@ -99,6 +116,4 @@ def _keys_at(shape: type[Struct], path: str) -> list[str]:
             node = next((f.type for f in node.fields if f.encode_name == step), None)
         if isinstance(node, msgspec.inspect.UnionType):
             node = next((t for t in node.types if isinstance(t, msgspec.inspect.StructType)), None)
-    if isinstance(node, msgspec.inspect.StructType):
-        return [field.encode_name for field in node.fields]
-    return []
+    return node

@@ -22,6 +22,8 @@ MOST_VALUES = 100_000
 """Of a stranger's text, keys among them: a megabyte of pods written out has fewer."""
 MOST_DEPTH = 64
 """Of a stranger's text; a pod has some fifteen."""
+MOST_WORDS = 300
+"""Characters of what is wrong with a text: a tag or a key that is quoted may be a megabyte."""
 MOST_SCALAR = 128
 """Characters of a number, a time or a truth value."""
 
@@ -141,10 +143,10 @@ def parse(text: str, source: str, *, aliases: bool = True) -> list[Document]:
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
-        what = problem.problem or problem.context
+        what = (problem.problem or problem.context or "")[:MOST_WORDS]
         raise InvalidInput(f"{place}: not valid YAML: {what}") from problem
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        raise InvalidInput(f"{source}: not valid YAML: {problem}") from problem
+        raise InvalidInput(f"{source}: not valid YAML: {str(problem)[:MOST_WORDS]}") from problem
     return [Document(source, value) for value in values if value is not None]
 
 

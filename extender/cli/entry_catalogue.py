@@ -105,6 +105,12 @@ ENTRY_RULES = {
         "that is right only with a Service or proxy in between that maps the port",
         "use port {port} when kube-scheduler calls directly",
     ),
+    "url-port-loopback": Rule(
+        "error",
+        "nothing maps ports on loopback: no call arrives, and an entry that fails closed places "
+        "nothing",
+        "use port {port} in urlPrefix, or that port in server.port",
+    ),
     "url-host": Rule(
         "error",
         "a server on the loopback address is not reachable from another pod or host",

@@ -140,7 +140,9 @@ def _address(entry: ExtenderEntry, place: str, settings: Settings) -> Iterator[F
     yield from _tls(entry, place, url.scheme, settings)
     if server.port and port != server.port:
         problem = f"goes to port {port}, while server.port is {server.port}"
-        yield broken("url-port", where, problem, port=server.port)
+        direct = _is_loopback(server.host) and _is_loopback(url.hostname)
+        rule = "url-port-loopback" if direct else "url-port"
+        yield broken(rule, where, problem, port=server.port)
     if _is_loopback(server.host) and not _is_loopback(url.hostname):
         problem = f"goes to {url.hostname}, while server.host is {server.host}"
         yield broken("url-host", where, problem)

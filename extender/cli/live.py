@@ -286,6 +286,10 @@ class Server:
             self._access = await asyncio.to_thread(
                 find_access, target.kubeconfig, target.context, None
             )
+        except InvalidInput as problem:
+            other = "without one the server is named by --url http://HOST:PORT"
+            raise InvalidInput(f"{problem}; {other}") from problem
+        try:
             if self._pod:
                 return
             async with KubeClient(self._access) as client:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from extender.cli import documents
+from extender.cli.documents import Document
 from extender.cli.dump_files import STDIN
 from extender.gang.plan import manifest
 from extender.gang.plan.manifest import Manifest
@@ -19,9 +20,21 @@ def read(path: Path, known: Mapping[str, PriorityClass]) -> Manifest:
 
     The path - is standard input. Raises InvalidInput that names the file, the object and the field.
     """
-    source = "standard input" if path == STDIN else str(path)
-    found = documents.parse(sys.stdin.read(), source) if path == STDIN else documents.read(path)
+    return added_by(path, written(path), known)
+
+
+def written(path: Path) -> list[Document]:
+    """Return the documents of a file, or of standard input for -. Raises InvalidInput."""
+    return documents.parse(sys.stdin.read(), _name(path)) if path == STDIN else documents.read(path)
+
+
+def added_by(path: Path, found: Sequence[Document], known: Mapping[str, PriorityClass]) -> Manifest:
+    """Return what the documents of a file add, as ``read`` does."""
     try:
         return manifest.read((document.value for document in found), known)
     except InvalidInput as problem:
-        raise InvalidInput(f"{source}: {problem}") from problem
+        raise InvalidInput(f"{_name(path)}: {problem}") from problem
+
+
+def _name(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)

@@ -174,6 +174,18 @@ RIGHTS_RULES = {
         "leave status.namespace alone, or let the account get, create and update ConfigMaps there; "
         'write status.name: "" where none is wanted',
     ),
+    "record-right": Rule(
+        "error",
+        "no plan can be recorded, and nothing is evicted whose plan is not: every plan is given up",
+        "leave seats.recordNamespace alone, or give the account the Role of manifests/rbac.yaml "
+        "there",
+    ),
+    "lease-right": Rule(
+        "error",
+        "it never leads, so no verb is answered and nothing is placed",
+        "leave leadership.namespace and leadership.name alone, or give the account the Role of "
+        "manifests/rbac.yaml there, with that name",
+    ),
     "rights-for-all": Rule(
         "error",
         "everybody in that group may then delete pods in every namespace",

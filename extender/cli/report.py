@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from extender.model.errors import InvalidInput
 from extender.observe.file import MOST_BYTES
 from extender.observe.markdown import markdown
 from extender.observe.page import page
-from extender.observe.weekly import choose, read, weekly
+from extender.observe.weekly import choose, read, start_of, weekly
 
 FORMATS = ("markdown", "html", "json")
 ENFORCES = (
@@ -57,6 +58,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and return the exit status."""
+    try:
+        start_of(args.week, time.time())  # before a server is asked
+    except InvalidInput as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return BAD_INPUT
     if args.source is None:
 
         async def work(server: Server) -> int:

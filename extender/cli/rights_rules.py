@@ -47,9 +47,10 @@ OPTIONAL_RIGHTS: Rights = {
 BIND_RIGHTS = _rights(("", "pods/binding", "create"))
 """In every namespace, where the bind verb is served."""
 
+LEASES = ("coordination.k8s.io", "leases")
 OWN_RIGHTS = _rights(
     ("", "configmaps", "get list create update delete"),
-    ("coordination.k8s.io", "leases", "create get watch update"),
+    (*LEASES, "create get watch update"),
 )
 """In the namespace of the plan records."""
 
@@ -118,7 +119,11 @@ def rights_findings(
         if found is not None and id(found) not in done:
             done.add(id(found))
             yield from _rules(
-                found, everywhere=kind == "ClusterRoleBinding", binds=binds, observes=observes
+                found,
+                everywhere=kind == "ClusterRoleBinding",
+                binds=binds,
+                observes=observes,
+                beside=beside,
             )
     granted = [each for each in documents if id(each) in done and kind_of(each) == "ClusterRole"]
     if granted and not observes and not any(_grants(each, EVICTING) for each in granted):
@@ -166,9 +171,12 @@ def _grants(document: Document, wanted: Rights) -> bool:
 
 
 def _rules(
-    document: Document, *, everywhere: bool, binds: bool, observes: bool
+    document: Document, *, everywhere: bool, binds: bool, observes: bool, beside: bool
 ) -> Iterator[Finding]:
-    """A role grants nothing that is not used."""
+    """A role grants nothing that is not used.
+
+    ``beside``: kube-scheduler is in the same pod, and its lease is with this account's rights.
+    """
     place = f"{document.source}: {kind_of(document)} {name_of(document.value)}"
     used = {**CLUSTER_RIGHTS, **OPTIONAL_RIGHTS} if everywhere else OWN_RIGHTS
     if everywhere and binds:
@@ -187,6 +195,8 @@ def _rules(
                 of, known = (str(group), str(resource)), frozenset[str]()
                 if observes:
                     known = OBSERVE_RIGHTS.get(of) or OPTIONAL_RIGHTS.get(of) or known
+                    if beside and of == LEASES:
+                        known = OWN_RIGHTS[LEASES]
                     if unused := (verbs & used.get(of, frozenset())) - known:
                         problem = f"grants {', '.join(sorted(unused))} on {resource}"
                         yield broken("observe-rights", where, problem)

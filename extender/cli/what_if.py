@@ -63,18 +63,23 @@ def run(args: argparse.Namespace) -> int:
     asked: list[Question] = []
 
     async def work(server: Server) -> int:
-        if args.gang is None and args.manifest is None:
-            raise InvalidInput("give a manifest with -f, or a gang with --gang")
         asked.append(await _question(server))
         return OK
 
+    try:  # What is wrong here is told before a server is asked.
+        if args.gang is None and args.manifest is None:
+            raise InvalidInput("give a manifest with -f, or a gang with --gang")
+        written = [] if args.manifest is None else manifest.written(args.manifest)
+    except InvalidInput as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return BAD_INPUT
     status = answered(args, work)
     if not asked:
         return status
     try:
         question = asked[0]
         if args.manifest is not None:
-            added = manifest.read(args.manifest, question.snapshot.priority_classes)
+            added = manifest.added_by(args.manifest, written, question.snapshot.priority_classes)
             for what in added.unread:
                 note(f"{args.manifest}: {what} is not read, it decides nothing here")
             question = with_manifest(question, added)

@@ -68,8 +68,15 @@ class Worker:
             async with self._turn:
                 # Nobody else spends meanwhile: after the pause there is something in hand.
                 await asyncio.sleep(self.pace.wait())
-                loop = asyncio.get_running_loop()
-                result, seconds = await loop.run_in_executor(self._pool, _timed, work)
+                if self.closed:
+                    raise Crowded("the process stops")
+                running = self._pool.submit(_timed, work)
+                try:
+                    result, seconds = await asyncio.wrap_future(running)
+                except asyncio.CancelledError:
+                    if self.closed and running.cancelled():  # not begun yet, and nobody has left
+                        raise Crowded("the process stops") from None
+                    raise
                 self.pace.spend(seconds)
                 return result
         finally:

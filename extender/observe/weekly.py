@@ -75,21 +75,23 @@ def read(data: bytes) -> tuple[Report, list[Told]]:
     return report, msgspec.json.decode(data, type=Answer).open
 
 
+def start_of(wanted: str, now: float) -> float:
+    """Return when the week wanted begins; ``now`` is within this one. Raises InvalidInput."""
+    if wanted in ("this", "last"):
+        return week_of(now if wanted == "this" else now - WEEK)
+    try:
+        return week_of(datetime.strptime(wanted, "%Y-%m-%d").replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        raise InvalidInput(f"--week {wanted!r} is none of this, last, YYYY-MM-DD") from None
+
+
 def choose(report: Report, wanted: str) -> Week:
     """Return the week wanted: "this" (the newest), "last", or one with a day YYYY-MM-DD.
 
     Raises InvalidInput that says which there are.
     """
     weeks = sorted(report.weeks, key=lambda week: week.start)
-    if wanted == "this":
-        start = week_of(report.written)
-    elif wanted == "last":
-        start = week_of(report.written - WEEK)
-    else:
-        try:
-            start = week_of(datetime.strptime(wanted, "%Y-%m-%d").replace(tzinfo=UTC).timestamp())
-        except ValueError:
-            raise InvalidInput(f"--week {wanted!r} is none of this, last, YYYY-MM-DD") from None
+    start = start_of(wanted, report.written)
     for week in weeks:
         if week.start == start:
             return week

@@ -116,7 +116,17 @@ CASES = [
         ours(urlPrefix="http://127.0.0.1:99999"),
         f"error url {ENTRY}.urlPrefix",
     ),
-    case("other port", ours(urlPrefix="http://127.0.0.1:80"), f"hint url-port {ENTRY}.urlPrefix"),
+    case(
+        "other port",
+        ours(urlPrefix="http://127.0.0.1:80"),
+        f"error url-port-loopback {ENTRY}.urlPrefix",
+    ),
+    case(
+        "a Service's port",
+        ours(urlPrefix="http://10.0.0.9:80"),
+        f"hint url-port {ENTRY}.urlPrefix",
+        settings="server: {host: 0.0.0.0}",
+    ),
     case(
         "server on loopback, caller elsewhere",
         ours(urlPrefix="http://10.0.0.9:8888"),

@@ -54,6 +54,16 @@ def test_strangers_get_no_more_values_than_are_read_in_time(
     parse(text, "given")  # one's own files may have as many as they like
 
 
+@pytest.mark.parametrize(
+    "text", ["!" + "a" * 100_000 + " b", ("? " + "k" * 100_000 + "\n: 1\n") * 2]
+)
+def test_what_is_wrong_is_told_in_few_words(text: str) -> None:
+    """It is shown on a page, in a log and in a gRPC status."""
+    with pytest.raises(InvalidInput) as problem:
+        parse(text, "f", aliases=False)
+    assert len(str(problem.value)) < 400
+
+
 def test_strangers_get_no_depth() -> None:
     with pytest.raises(InvalidInput, match=r"given:1:65: .*in one another"):
         parse("[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1), "given", aliases=False)

@@ -28,6 +28,35 @@ async def live(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncItera
         yield made
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "--week", "soon"], "--week 'soon' is none of this, last, YYYY-MM-DD"),
+        (["report", "--week", "2026-13-01"], "is none of this, last, YYYY-MM-DD"),
+        (["what-if"], "give a manifest with -f, or a gang with --gang"),
+        (["what-if", "-f", "/nowhere"], "/nowhere: cannot be read: No such file or directory"),
+        (["what-if", "-f", __file__], "not valid YAML"),
+    ],
+)
+def test_what_is_wrong_here_is_told_before_a_server_is_asked(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--url", "http://127.0.0.1:1"]) == BAD
+    assert said in capsys.readouterr().err
+
+
+def test_without_a_kubeconfig_the_other_way_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "PODGROUP_EXTENDER_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["gangs"]) == BAD
+    error = capsys.readouterr().err
+    assert "no such file" in error
+    assert "--url http://HOST:PORT" in error
+
+
 async def test_what_a_server_answers(live: Live, tmp_path: Path) -> None:
     none = tmp_path / "none.yaml"
     none.write_text(GANG % ("low", "low", "3"))

@@ -33,6 +33,24 @@ TENANTS = [
         "warning status-right",
     ),
     *case(
+        "records where nothing may be written",
+        EVERY,
+        on_settings("seats", recordNamespace="gang-records"),
+        "error record-right",
+    ),
+    *case(
+        "a lease that nobody may hold",
+        EVERY,
+        on_settings("leadership", namespace="leases"),
+        "error lease-right",
+    ),
+    *case(
+        "a lease of another name than the Role's",
+        EVERY,
+        on_settings("leadership", name="another"),
+        "error lease-right",
+    ),
+    *case(
         "all but some opt out",
         EVERY,
         on_settings("policy", optOut={"volcano.sh/preemptable": {"namespaces": UNLABELLED}}),

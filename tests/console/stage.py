@@ -143,11 +143,9 @@ class Stage:
         gang = self.resolver.resolve(key, snapshot)
         plan = Planner(SETTINGS, self.resolver).plan(GangQuestion(gang, snapshot, self.holds))
         if isinstance(plan, Refusal):
-            self.decisions.insert(
-                0, of_refusal(plan, time=NOW - ago, verb=Verb.LOOP, seconds=0.004)
-            )
+            self._told(of_refusal(plan, time=NOW - ago, verb=Verb.LOOP, seconds=0.004))
             raise LookupError(plan.message)
-        self.decisions.insert(0, of_plan(plan, time=NOW - ago, verb=Verb.PREEMPT, seconds=0.0123))
+        self._told(of_plan(plan, time=NOW - ago, verb=Verb.PREEMPT, seconds=0.0123))
         if state:
             self._fly(plan, state, ago, gone)
         return plan
@@ -191,7 +189,7 @@ class Stage:
         ]
 
     def tell(self, gang: str, outcome: Outcome, message: str, ago: float, **more: object) -> None:
-        self.decisions.append(
+        self._told(
             Decision(
                 time=NOW - ago,
                 gang=gang,
@@ -201,6 +199,26 @@ class Stage:
                 **more,  # type: ignore[arg-type]
             )
         )
+
+    def _told(self, decision: Decision) -> None:
+        """Keep it and count it, as ``serve`` does."""
+        self.decisions.append(decision)
+        self.days.add(decision)
+
+    def month(self) -> None:
+        """What was decided on the days before this one, of which only the numbers are kept."""
+        for back in range(12, 0, -1):
+            for outcome, count in ((Outcome.PLAN, 5), (Outcome.DONE, 4), (Outcome.REFUSAL, 7)):
+                for _ in range(count * (13 - back) % 9):
+                    self.days.add(
+                        Decision(
+                            time=NOW - back * SECONDS,
+                            gang="pod-group:a/b",
+                            verb=Verb.LOOP,
+                            outcome=outcome,
+                            message="",
+                        )
+                    )
 
     def capture(self) -> Capture:
         self.decisions.sort(key=lambda decision: -decision.time)
@@ -279,16 +297,5 @@ def training_cluster() -> Stage:
     stage.gang("late-joiners", (), size=3, least=6, namespace="speech", priority=1000, age=400)
     stage.gang("nightly-distill", (), size=2, namespace="vision", priority=1000, age=200)
     stage.refuse(GangKey("pod-group", "vision", "nightly-distill"), ago=190)
-    for back in range(12, -1, -1):
-        for outcome, count in ((Outcome.PLAN, 5), (Outcome.DONE, 4), (Outcome.REFUSAL, 7)):
-            for _ in range(count * (13 - back) % 9):
-                stage.days.add(
-                    Decision(
-                        time=NOW - back * SECONDS,
-                        gang="pod-group:a/b",
-                        verb=Verb.LOOP,
-                        outcome=outcome,
-                        message="",
-                    )
-                )
+    stage.month()
     return stage

@@ -58,6 +58,20 @@ async def test_who_would_wait_too_long_is_sent_away() -> None:
         await one.run(lambda: 7)
 
 
+async def test_who_waits_when_the_process_stops_is_sent_away() -> None:
+    one = Worker()
+    gate = threading.Event()
+    running = asyncio.create_task(one.run(gate.wait))
+    waiting = asyncio.create_task(one.run(gate.wait))
+    while not one._pool._threads:
+        await asyncio.sleep(0.01)
+    one.close()
+    gate.set()
+    assert await running
+    with pytest.raises(Crowded):
+        await waiting
+
+
 async def test_everybody_gets_the_same_rendering() -> None:
     pages = Renderings(Worker())
     made: list[int] = []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 
 import aiohttp
 import pytest
 
+from extender.console.words import OUTCOMES
 from tests.console.reading import Read
 from tests.console.site import Site
 from tests.console.stage import NOW
@@ -153,7 +156,13 @@ async def test_a_month_of_decisions_says_since_when_it_counts(
     today = time.strftime("%Y-%m-%d", time.gmtime(NOW))
     assert f"by day (UTC), counted since {since}" in text
     assert "of the days before nothing is known (grey)" in text
-    assert f"{today}: 2 plan made, 7 seated, 1 refused" in text
+    # What is listed as decided today is what is counted.
+    told = [d for d in site.stage.decisions if d.time // 86_400 == NOW // 86_400]
+    counts = Counter(OUTCOMES[decision.outcome] for decision in told)
+    (day,) = re.findall(rf"{today}: (\d[^:]*?) (?=\d{{4}}-\d\d-\d\d)", text)
+    assert {part.partition(" ")[::2] for part in day.split(", ")} == {
+        (str(count), word) for word, count in counts.items()
+    }
     before = time.strftime("%Y-%m-%d", time.gmtime(NOW - 20 * 86_400))
     assert f"{before}: not counted, before this process started" in text
     raw = await (await web.get(site.url(page))).text()

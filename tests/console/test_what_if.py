@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import aiohttp
 import pytest
 
 from extender.console import asking
-from extender.gang.tell.what_ifs import TooManyAsked
+from extender.gang.tell.what_ifs import TooManyAsked, WhatIfs
 from extender.model.cost_order import ORDERS
+from extender.model.errors import InvalidInput
 from tests.console.reading import Read
 from tests.console.site import Site, serving
 from tests.console.stage import Stage
@@ -164,6 +166,31 @@ async def test_who_leaves_ends_the_search(
         asked.cancel()
         await ended.wait()
         await site.server.app.idle()
+
+
+async def test_questions_that_wait_when_the_process_stops_are_answered(
+    site: Site, web: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def endless(self: object, question: object, cancel: object) -> None:
+        begun.set()
+        gate.wait(60)
+        raise InvalidInput("nobody waits for the answer any more")
+
+    monkeypatch.setattr(WhatIfs, "_answer", endless)
+    form = {"gang": "nightly-distill"}
+    asked = [asyncio.create_task(web.post(site.url("what-if"), data=form)) for _ in range(3)]
+    assert await asyncio.to_thread(begun.wait, 60)
+    async with asyncio.timeout(60):
+        while len(site.console._asking._what_ifs._flags) < 3:  # type: ignore[union-attr]
+            await asyncio.sleep(0.01)
+        site.console.stopping()
+        gate.set()
+        answers = await asyncio.gather(*asked)
+    assert {answer.status for answer in answers} == {503}
+    for answer in answers:
+        answer.close()
 
 
 async def test_following_a_link_asks_nothing(site: Site, web: aiohttp.ClientSession) -> None:

@@ -9,10 +9,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from extender import __version__
+from extender.model.settings import Settings
 from tests.install.charts import (
     CHART,
     DIGEST,
@@ -24,7 +26,7 @@ from tests.install.charts import (
     lay_out,
     named,
 )
-from tools import manifests
+from tools import manifests, values_schema
 
 PINNED = {
     "image": {"digest": DIGEST},
@@ -168,12 +170,46 @@ def test_a_changed_manifest_is_noticed(
         ({"config": {"leadership": {"enabled": False}}}, "leadership.enabled"),
         ({"config": {"plan": {"seconds": 5}}}, "httpTimeoutSeconds"),
         ({"config": {"server": {"host": "0.0.0.0"}}}, "config.server.host"),
+        ({"config": {"server": {"port": 9000}}}, "config.server.port"),
+        ({"config": {"server": {"healthPort": 9001}}}, "config.server.healthPort"),
+        ({"config": {"server": {"healthPort": None}}}, "config.server.healthPort"),
+        # What the program would refuse at its start, when the old pods are about to go.
+        ({"config": {"plan": {"secnods": 2}}}, "secnods"),
+        ({"config": {"enforce": {"namespace": {}}}}, "'namespace' not allowed"),
+        ({"config": {"mode": "observ"}}, "'enforce', 'observe'"),
+        ({"config": {"plan": 3}}, "/config/plan': got number, want object"),
+        ({"config": {"plan": {"seconds": "2.5"}}}, "/config/plan/seconds': got string"),
+        ({"config": {"leadership": True}}, "/config/leadership': got boolean"),
+        ({"config": {"observe": {"file": "/x"}}}, "config.observe.file"),
     ],
 )
 def test_values_that_cannot_work_are_refused(helm: Helm, values: dict[str, Any], said: str) -> None:
     done = helm.template(values)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+def test_the_schema_of_config_is_the_programs() -> None:
+    assert values_schema.main(["--check"]) == 0
+
+
+def test_a_changed_setting_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = tmp_path / "values.schema.json"
+    stale.write_text(values_schema.SCHEMA.read_text().replace('"costOrder"', '"costOrdr"'))
+    monkeypatch.setattr(values_schema, "SCHEMA", stale)
+    assert values_schema.main(["--check"]) == 1
+
+
+def test_every_documented_setting_passes_the_schema(helm: Helm) -> None:
+    """The defaults of all keys, and what documents show that is no default."""
+    settings = msgspec.to_builtins(Settings())
+    for key in ("server", "leadership", "observe"):
+        del settings[key]  # The modes' own, which the chart lays down.
+    rules = {"default": {"namespaces": None}, "DaemonSet": {"preemptorsBelow": 2_000_000}}
+    enforce = {"namespaces": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}
+    values = {"config": {**settings, "policy": {"optOut": rules}, "enforce": enforce}}
+    done = helm.template(values)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_value_is_described_by_the_schema_and_used(helm: Helm) -> None:

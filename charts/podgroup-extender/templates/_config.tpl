@@ -33,6 +33,10 @@ server:
   allowedNames: {{ toJson .Values.tls.allowedNames }}
   # Probes and metrics, also over TLS: metrics for a token that the API server allows.
   healthPort: 8889
+  {{- if include "extender.observes" . }}
+  # To review a token is a write. The NetworkPolicy podgroup-extender keeps others away.
+  openMetrics: true
+  {{- end }}
 {{- else -}}
 schedulerNames: [default-scheduler]
 server:
@@ -79,6 +83,11 @@ seats:
 grpc:
   listen: {{ . }}
 {{- end }}
+{{- if include "extender.observes" . }}
+observe:
+  # Outlives the container, not the pod.
+  file: /var/lib/podgroup-extender/observe.json
+{{- else }}
 leadership:
 {{- if eq .Values.mode "second-scheduler" }}
   # Several replicas: the one that its kube-scheduler asks acts.
@@ -90,6 +99,7 @@ leadership:
 {{- else }}
   # One extender on each control plane node; the one that is asked acts.
   enabled: true
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -142,7 +152,7 @@ extenders:
     {{- include "scheduler.tls" . | nindent 4 }}
     preemptVerb: preempt
     nodeCacheCapable: true
-    ignorable: false
+    ignorable: {{ include "scheduler.ignorable" . }}
     httpTimeout: {{ .Values.scheduler.httpTimeoutSeconds }}s
   - urlPrefix: https://{{ include "extender.address" . }}:8888
     {{- include "scheduler.tls" . | nindent 4 }}
@@ -156,8 +166,12 @@ extenders:
     preemptVerb: preempt
     # Names only: the extender has its own cache of nodes and pods.
     nodeCacheCapable: true
+    {{- if include "extender.observes" . }}
+    # It only observes: nothing is held that failing closed would protect.
+    {{- else }}
     # Fail closed: without an answer nothing is placed and nothing is evicted.
-    ignorable: false
+    {{- end }}
+    ignorable: {{ include "scheduler.ignorable" . }}
     httpTimeout: {{ .Values.scheduler.httpTimeoutSeconds }}s
 {{- if .Values.bindBarrier.enabled }}
   # The bind barrier: a second entry for the same extender, asked for nothing but bindings.
@@ -180,6 +194,11 @@ extenders:
     httpTimeout: {{ .Values.bindBarrier.httpTimeoutSeconds }}s
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Whether kube-scheduler goes on without an answer of the entry that guards preemption. */}}
+{{- define "scheduler.ignorable" -}}
+{{ eq (include "extender.observes" .) "true" }}
 {{- end }}
 
 {{- define "scheduler.sampling" }}

@@ -38,6 +38,16 @@
 {{ if or .Values.recordKey.existingSecret .Values.recordKey.generate }}true{{ end }}
 {{- end }}
 
+{{/* Whether it only observes: docs/observe.md. */}}
+{{- define "extender.observes" -}}
+{{ if eq (dig "mode" "" .Values.config) "observe" }}true{{ end }}
+{{- end }}
+
+{{/* Two that observe would count everything twice. */}}
+{{- define "extender.replicas" -}}
+{{ ternary 1 (int .Values.replicas) (eq (include "extender.observes" .) "true") }}
+{{- end }}
+
 {{/* Where kube-scheduler finds the extender of mode deployment. */}}
 {{- define "extender.address" -}}
 {{- $service := lookup "v1" "Service" .Release.Namespace "podgroup-extender" | default dict -}}
@@ -57,8 +67,23 @@
 {{- if and (eq .Values.mode "static-pod") (include "extender.signs" .) }}
 {{- fail "recordKey: a static pod mounts no Secret; put the key on the host and set staticPod.recordKeyFile" }}
 {{- end }}
-{{- if not (dig "leadership" "enabled" false $config) }}
+{{- if include "extender.observes" . }}
+{{- if .Values.bindBarrier.enabled }}
+{{- fail "bindBarrier.enabled: a binding is a write, and with config.mode observe nothing is written" }}
+{{- end }}
+{{- if .Values.grpc.listen }}
+{{- fail "grpc.listen: observe mode (config.mode) serves HTTP only" }}
+{{- end }}
+{{- else if dig "observe" "file" "" .Values.config }}
+{{- fail "config.observe.file needs config.mode observe; nothing is written to it otherwise" }}
+{{- else if not (dig "leadership" "enabled" false $config) }}
 {{- fail "config.leadership.enabled is false: with several replicas, or during a roll-out, two extenders would promise the same room" }}
+{{- end }}
+{{- if ne (int (dig "server" "port" 8888 $config)) 8888 }}
+{{- fail "config.server.port: kube-scheduler's configuration, probes and policies of this chart say 8888" }}
+{{- end }}
+{{- if and (ne .Values.mode "static-pod") (ne (int (dig "server" "healthPort" 8889 $config | default 0)) 8889) }}
+{{- fail "config.server.healthPort: probes, policies and the PodMonitor of this chart say 8889" }}
 {{- end }}
 {{- if ne .Values.mode "deployment" }}
 {{- if not (regexMatch "^(127\\.|localhost$|::1$)" (dig "server" "host" "127.0.0.1" $config)) }}

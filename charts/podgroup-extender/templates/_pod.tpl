@@ -57,6 +57,9 @@ securityContext:
 - {name: record-key, mountPath: /etc/podgroup-extender-records, readOnly: true}
 - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 - {name: tmp, mountPath: /tmp}
+{{- if include "extender.observes" . }}
+- {name: observed, mountPath: /var/lib/podgroup-extender}
+{{- end }}
 {{- if hasPrefix "unix:" .Values.grpc.listen }}
 - {name: grpc, mountPath: {{ .Values.grpc.listen | trimPrefix "unix:" | dir }}}
 {{- end }}
@@ -77,6 +80,11 @@ securityContext:
   secret: {secretName: {{ include "extender.recordSecret" . }}, optional: {{ include "extender.signs" . | empty }}}
 - name: tmp
   emptyDir: {medium: Memory, sizeLimit: 16Mi}
+{{- if include "extender.observes" . }}
+# observe.file in the extender's configuration.
+- name: observed
+  emptyDir: {sizeLimit: 256Mi}
+{{- end }}
 {{- if hasPrefix "unix:" .Values.grpc.listen }}
 - name: grpc
   emptyDir: {medium: Memory, sizeLimit: 1Mi}
@@ -136,7 +144,7 @@ egress:
 
 {{/* A drained node takes one replica after the other, and is never held up by a single one. */}}
 {{- define "budget.limit" -}}
-{{- if gt (int .Values.replicas) 1 -}}
+{{- if gt (int (include "extender.replicas" .)) 1 -}}
 # Standbys are ready too, so the leader's node can be drained: it hands over.
 minAvailable: 1
 {{- else -}}

@@ -48,6 +48,9 @@ spec:
       volumeMounts:
         - {name: extender, mountPath: /etc/podgroup-extender, readOnly: true}
         - {name: tmp, mountPath: /tmp}
+        {{- if include "extender.observes" . }}
+        - {name: observed, mountPath: /var/lib/podgroup-extender}
+        {{- end }}
   containers:
     - name: kube-scheduler
       image: {{ include "scheduler.image" . }}
@@ -89,4 +92,9 @@ spec:
       hostPath: {path: /etc/podgroup-extender, type: Directory}
     - name: tmp
       emptyDir: {medium: Memory, sizeLimit: 16Mi}
+    {{- if include "extender.observes" . }}
+    # observe.file in the extender's configuration.
+    - name: observed
+      emptyDir: {sizeLimit: 256Mi}
+    {{- end }}
 {{- end }}

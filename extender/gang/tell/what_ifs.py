@@ -23,7 +23,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.what_if import added_gangs, find_gang, only_gang, with_added
 from extender.groups.resolver import Resolver
-from extender.model.errors import InvalidInput
+from extender.model.errors import InvalidInput, NotReady
 from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import Settings
@@ -39,6 +39,7 @@ READ_SECONDS = 10.0
 """For what a manifest says to be made into pods."""
 THREAD = "search-what-if"
 """The end of the process waits a moment, and no longer, for threads of searches: by this name."""
+STOPPING = "stopping"
 MANIFEST = "manifest"
 """What errors call it."""
 
@@ -92,8 +93,10 @@ class WhatIfs:
         """Return the answer; cancelled, the search ends as well.
 
         Raises InvalidInput for a gang or a manifest that is not understood, TooManyAsked when too
-        many wait already.
+        many wait already, NotReady when the process stops before it has begun.
         """
+        if self._closed:
+            raise NotReady(STOPPING)
         if self._asked > MOST_WAITING:
             raise TooManyAsked(f"{self._asked} questions wait already")
         cancel = array("b", [0])
@@ -110,6 +113,8 @@ class WhatIfs:
         except asyncio.CancelledError:
             # The thread looks at it all the time; one that has not begun was taken back.
             cancel[0] = 1
+            if self._closed and work.cancelled():
+                raise NotReady(STOPPING) from None
             raise
 
     def _answer(self, question: WhatIf, cancel: array[int]) -> Plan | Refusal:
