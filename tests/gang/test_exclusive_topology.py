@@ -24,7 +24,8 @@ from extender.model.plan import Plan, Proof, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from tests.gang.world import evicted, group, node, pod, seats, snapshot
-from tests.groups.owners import jobset, jobset_pod, replicated
+from tests.groups.owners import document, jobset, jobset_pod, replicated
+from tests.groups.owners import template as owners_template
 
 SETTINGS = Settings()
 RESOLVER = Resolver(SETTINGS.groups)
@@ -112,3 +113,48 @@ def test_free_room_is_given_as_before() -> None:
     assert isinstance(plan, Plan)
     assert evicted(plan) == set()
     assert plan.proof is Proof.OPTIMAL
+
+
+def test_a_job_without_the_rule_sits_beside_any_other() -> None:
+    """Two racks, two Jobs with one each, and a driver that may be in either."""
+    nodes = racks(n0="a", n1="a", n2="a", n3="b", n4="b")
+    workers = replicated("w", 2, 2)
+    workers["template"]["metadata"] = {"annotations": EXCLUSIVE}
+    made = jobset(replicated("driver"), workers, name="high")
+    made["metadata"]["namespace"] = "default"
+    meta = jobset_pod(0, "driver", "high")
+    del meta["labels"]["batch.kubernetes.io/job-name"]  # the others' rule does not name it
+    driver = pod("high-driver-0-0", priority=100, **meta)
+    pods = [*low(nodes), driver, first(0), first(1)]
+    plan = asked(snapshot(nodes, pods, [group("low", 5), decode_group("jobset", made)]))
+    assert isinstance(plan, Plan)
+    assert len(evicted(plan)) == 5
+    assert len(seats(plan)) == 3
+
+
+def test_a_leader_has_room_for_its_workers_in_its_own_rack() -> None:
+    """As LeaderWorkerSet's exclusive topology has it: one leader, workers where it is."""
+    size = {"leaderworkerset.sigs.k8s.io/size": "3"}
+    key = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}
+    labels = {
+        "leaderworkerset.sigs.k8s.io/name": "high",
+        "leaderworkerset.sigs.k8s.io/group-index": "0",
+        "leaderworkerset.sigs.k8s.io/worker-index": "0",
+    }
+    leader = pod("high-0", priority=100, labels=labels, annotations={**size, **key})
+    template = {"size": 3, "workerTemplate": owners_template()}
+    owner_of = document("leader-worker-set", "high", {"leaderWorkerTemplate": template})
+    owner_of["metadata"]["namespace"] = "default"
+    group_of = GangKey("leader-worker-set", "default", "high-0")
+    for racks_of, fits in (("aab", False), ("aabbb", True)):
+        nodes = racks(**{f"n{i}": rack for i, rack in enumerate(racks_of)})
+        state = snapshot(
+            nodes,
+            [*low(nodes), leader],
+            [group("low", len(nodes)), decode_group("leader-worker-set", owner_of)],
+        )
+        question = GangQuestion(RESOLVER.resolve(group_of, state), state)
+        plan = Planner(SETTINGS, RESOLVER).plan(question)
+        assert isinstance(plan, Plan) is fits
+        if isinstance(plan, Plan):
+            assert seats(plan)["high-0"] in {"n2", "n3", "n4"}

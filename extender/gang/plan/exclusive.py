@@ -47,7 +47,7 @@ class Job(Struct, frozen=True):
 
 def topology_key(gang: Gang) -> str:
     """Return the node label that tells the domains apart, "" where Jobs may share one."""
-    found = (pod.annotations.get(key, "") for pod in gang.members for key in KEYS)
+    found = (_key(pod) for pod in gang.members)
     return next((value for value in found if value), "") if gang.followers else ""
 
 
@@ -58,7 +58,7 @@ def jobs_of(gang: Gang) -> list[Job]:
         followers.setdefault(pod.labels.get(FORESEEN, ""), []).append(pod)
     firsts: dict[str, list[Pod]] = {}
     for pod in gang.members:
-        if not pod.deleting:
+        if not pod.deleting and _key(pod):
             # A LeaderWorkerSet's leader has no such label, and there is one.
             firsts.setdefault(pod.labels.get(PART, "worker"), []).append(pod)
     jobs = []
@@ -130,6 +130,10 @@ def unproved(plan: Plan) -> Plan:
     if all(cost.value == 0 for cost in costs):
         return plan  # nobody goes, and less than nothing there is not
     return replace(plan, costs=costs, proof=type(plan.proof).BOUNDED)
+
+
+def _key(pod: Pod) -> str:
+    return next((value for key in KEYS if (value := pod.annotations.get(key, ""))), "")
 
 
 def _domain(node: str, key: str, snapshot: Snapshot) -> str:
