@@ -29,6 +29,9 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
+INITIALIZING_TRIES = 50
+INITIALIZING_SECONDS = 0.2
+
 
 class ApiError(RuntimeError):
     """The API server refused; ``status`` is the HTTP code, ``body`` its Status object."""
@@ -121,7 +124,12 @@ class Client:
         headers = self.headers(Accept=accept)
         if data is not None:
             headers["Content-Type"] = content_type
-        status, raw = self._exchange(verb, path, data, headers)
+        for _ in range(INITIALIZING_TRIES):
+            status, raw = self._exchange(verb, path, data, headers)
+            # A custom resource whose definition was just made or removed (1.34).
+            if status != 429 or b"storage is (re)initializing" not in raw:
+                break
+            time.sleep(INITIALIZING_SECONDS)
         try:
             answer = json.loads(raw)
         except ValueError:

@@ -48,13 +48,14 @@ class Cluster:
             self.client.create(make_node(name, cpu, **more))
         return made
 
-    def pod_group(self, name: str, min_count: int | None, **more: Any) -> Object:
-        """Make a PodGroup in this release's dialect (see ``make_pod_group``).
-
-        Where there are none the test is skipped: it is about them.
-        """
+    def needs_pod_groups(self) -> None:
+        """Skip the test, which is about PodGroups, where there are none."""
         if not self.release.pod_groups:
             pytest.skip(f"Kubernetes {self.release.minor} has no PodGroup of scheduling.k8s.io")
+
+    def pod_group(self, name: str, min_count: int | None, **more: Any) -> Object:
+        """Make a PodGroup in this release's dialect (see ``make_pod_group``)."""
+        self.needs_pod_groups()
         return self.client.create(make_pod_group(self.release, name, min_count, **more))
 
     def priority_classes(self, **values: int) -> None:

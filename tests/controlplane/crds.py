@@ -54,7 +54,8 @@ def install(client: Client) -> None:
                 condition["type"] == "Established" and condition["status"] == "True"
                 for condition in client.get("CustomResourceDefinition", name)
                 .get("status", {})
-                .get("conditions", ())
+                .get("conditions")
+                or ()
             )
             for name in names
         )

@@ -57,6 +57,7 @@ async def test_a_podgroup_that_comes_after_its_pods(told: Cluster) -> None:
 
 def _late(cluster: Cluster) -> dict[str, Any]:
     """Return what the PodGroup says once its pods run."""
+    cluster.needs_pod_groups()
     client = cluster.client
     names = members(cluster, "late", 2)
     client.wait_for(
