@@ -105,9 +105,9 @@ class PartlyBound:
         self._told.add(flight.id)
         self.counted["told"] += 1
         sitting = self._sitting(flight)
-        pods = sorted(
-            (flight.pods[uid] for uid in sitting if uid in flight.pods), key=lambda pod: pod.key
-        )
+        # Of members that were bound in a life before the plan has no record.
+        known = {pod.uid: pod for pod in self._gang_of(flight.key).members} | flight.pods
+        pods = sorted((known[uid] for uid in sitting if uid in known), key=lambda pod: pod.key)
         names = ", ".join(pod.name for pod in pods)
         note = f"{flight.key} runs in part: {why}; bound so far: {names or len(sitting)}"
         log.error("a gang is bound in part", gang=str(flight.key), why=why, bound=names)
