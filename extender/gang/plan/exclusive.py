@@ -16,26 +16,22 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.gang.plan.question import Masks
+from extender.groups.jobset import REPLICATED_JOB
+from extender.groups.leader_worker_set import EXCLUSIVE as OF_LEADER_WORKER_SETS
+from extender.groups.owned import FORESEEN
 from extender.model.gang import Gang
 from extender.model.objects import Pod
-from extender.model.plan import Plan
+from extender.model.owners import EXCLUSIVE as OF_JOBSETS
+from extender.model.plan import Plan, Proof
 from extender.model.snapshot import Snapshot
 
-KEYS = (
-    "alpha.jobset.sigs.k8s.io/exclusive-topology",
-    "leaderworkerset.sigs.k8s.io/exclusive-topology",
-)
+KEYS = (OF_JOBSETS, OF_LEADER_WORKER_SETS)
 """Annotations of pods; the value is the node label whose values are the domains."""
-PART = "jobset.sigs.k8s.io/replicatedjob-name"
-FORESEEN = "podgroup-extender.io/foreseen"
-"""Label of pods that do not exist yet: the part they are of."""
 DOMAIN = "podgroup-extender.io/domain"
 """Label that makes the pods of one domain a class of their own; no rule can name it."""
 MOST_JOBS = 16
 """More are not tried: each adds two classes to the search."""
-
-Masks = dict[str, frozenset[str]]
-"""Uid -> names of nodes that the pod may not have."""
 
 
 class Job(Struct, frozen=True):
@@ -60,7 +56,7 @@ def jobs_of(gang: Gang) -> list[Job]:
     for pod in gang.members:
         if not pod.deleting and _key(pod):
             # A LeaderWorkerSet's leader has no such label, and there is one.
-            firsts.setdefault(pod.labels.get(PART, "worker"), []).append(pod)
+            firsts.setdefault(pod.labels.get(REPLICATED_JOB, "worker"), []).append(pod)
     jobs = []
     for part, here in firsts.items():
         rest = followers.pop(part, [])
@@ -105,7 +101,7 @@ def apart(
         names.setdefault(node.labels.get(key, ""), set()).add(name)
     everywhere = frozenset(snapshot.nodes)
     marked: dict[str, Pod] = {}
-    masks: Masks = {}
+    masks: dict[str, frozenset[str]] = {}
     for job, domain in zip(jobs, domains, strict=True):
         outside = everywhere - names[domain]
         for pod in (job.first, *job.followers):
@@ -129,7 +125,7 @@ def unproved(plan: Plan) -> Plan:
     costs = tuple(replace(cost, bound=0) for cost in plan.costs)
     if all(cost.value == 0 for cost in costs):
         return plan  # nobody goes, and less than nothing there is not
-    return replace(plan, costs=costs, proof=type(plan.proof).BOUNDED)
+    return replace(plan, costs=costs, proof=Proof.BOUNDED)
 
 
 def _key(pod: Pod) -> str:
