@@ -23,10 +23,10 @@ OFFER_SECONDS = 4.0
 """How long a node that was offered to a pod counts as possibly taken by it, of the time in which a
 binding would have been seen."""
 FORGOTTEN = 128
+"""How many old offers are forgotten with each new one, at most."""
 MOST_NAMES = 500_000
 """Names of nodes that are kept, of all offers together: a hundred bytes each at most. How many pods
 are asked about within OFFER_SECONDS is for whoever makes pods to choose."""
-"""How many old offers are forgotten with each new one, at most."""
 BLIND_SECONDS = 2.0
 """For how long after the start it is not known what a life before has offered."""
 NOBODY = GangKey("offer", "", "")
@@ -86,7 +86,7 @@ class Offers:
         void."""
         self.look()
         self._drop(pod.uid)
-        self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, self._now(), self._shown)
+        self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, self._looked, self._shown)
         if nodes is not None:
             self._named[pod.uid] = len(nodes)
             self._names += len(nodes)
