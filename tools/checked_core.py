@@ -77,7 +77,7 @@ def sources(root: Path) -> Iterator[Path]:
 def compile_in(tree: Path, build: str) -> None:
     """Compile the core and the tests' doors in ``tree``; their output only if that fails."""
     done = subprocess.run(
-        [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--parallel", "2"],
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
         cwd=tree,
         env={**os.environ, "PODGROUP_BUILD": build},
         stdout=subprocess.PIPE,
