@@ -9,8 +9,10 @@ says so. PODGROUP_BUILD names another build, for tests (tools/checked_core.py):
                 view or an array; None where an object is wanted
 ``sanitized``   all that, what else UBSan knows, and every access through a pointer, by
                 AddressSanitizer, which has to be loaded before Python is
+``plain``       nothing is compiled, as where there is no compiler
 
-Both also build tests/search/core/doors, by which tests reach parts that only C can call.
+The checked and sanitized ones also build tests/search/core/doors, by which tests reach parts that
+only C can call.
 """
 
 import os
@@ -73,6 +75,8 @@ DOORS = Path("tests/search/core/doors")
 
 def extensions() -> list[Extension]:
     """The extension modules, translated by Cython (a build requirement)."""
+    if BUILD == "plain":
+        return []
     from Cython.Build import cythonize
 
     flags = BUILDS[BUILD]

@@ -291,6 +291,13 @@ class Doings:
     def _expire(self, happening: Happening) -> None:
         self._sim.server.expire()
 
+    def _lose_storage(self, happening: Happening) -> None:
+        now = self._loop.time()
+        self._sim.server.lose_storage(happening.number)
+        self._sim.faults.storage_lost(now, now + happening.number)
+        # What happens in the meantime is news only then.
+        self._sim.calm.disturbed.append((now + happening.number, ""))
+
     def _silent(self, happening: Happening) -> None:
         until = self._loop.time() + happening.number
         for stream in self._sim.server.streams:

@@ -94,9 +94,16 @@ class Faults:
         self._chance = chance
         self._faults = sorted(faults, key=lambda fault: (fault.at, fault.until))
         self._latency = latency
+        self._storage_lost: list[tuple[float, float]] = []
+
+    def storage_lost(self, at: float, until: float) -> None:
+        """Note that the server's storage was away."""
+        self._storage_lost.append((at, until))
 
     def reading_failed(self, start: float, end: float) -> bool:
         """Return whether reads may have failed in this time."""
+        if any(at < end and until > start for at, until in self._storage_lost):
+            return True
         return any(
             fault.at < end and fault.until > start and fault.target in (READS, ALL)
             for fault in self._faults

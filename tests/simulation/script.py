@@ -270,7 +270,9 @@ class _Writer:
                 kind = "stop" if chance.hit("crash-stop", 0.25) else "crash"
                 found.append(Happening(kind=kind, number=steps, **when))  # type: ignore[arg-type]
         if chance.hit("watches", 0.3):
-            kind = chance.pick("watch", ("cut", "break", "expire", "silent", "flap"))
+            kind = chance.pick(
+                "watch", ("cut", "break", "expire", "silent", "flap", "lose-storage")
+            )
             resource = chance.pick("watch-of", ("pods", "nodes", ""))
             when = self._when("watch-at")
             if kind == "flap":

@@ -8,7 +8,7 @@ from typing import Any
 from extender.sandbox.api import Api
 from extender.sandbox.requests import Requests, Route
 from extender.sandbox.resources import served
-from extender.sandbox.status import Obj, StatusError
+from extender.sandbox.status import Obj, StatusError, expired
 from extender.sandbox.storage import Change, Storage
 from tests.simulation.chance import Chance
 from tests.simulation.loop import SimLoop
@@ -17,6 +17,9 @@ from tests.simulation.watches import Stream
 MINOR = "1.37"
 EPOCH = 1_800_000_000.0
 """Wall clock at the start."""
+
+
+NO_LEADER = StatusError(500, "InternalError", "etcdserver: no leader")
 
 
 class QuietApi(Api):
@@ -43,6 +46,7 @@ class Server:
         )
         self.requests = Requests(self.api, MINOR, token=lambda: str(self._next()))
         self.streams: list[Stream] = []
+        self._unreadable_until = 0.0
         self._routes: dict[str, Route] = {}
         self.storage.observe(self._tell)
 
@@ -71,12 +75,20 @@ class Server:
         if path.endswith("/events"):
             return {}  # told to who listens to the client, and kept nowhere
         if method == "GET":
+            if self.loop.time() < self._unreadable_until:
+                raise NO_LEADER
             return self.requests.read(path.strip("/").split("/"), query)
         return self.requests.write(method, self.route(path), query, body or {}, kind)[0]
 
     def open(self, path: str, query: dict[str, str], lag: Callable[[], float]) -> Stream:
         """Open a watch. Raises StatusError."""
+        away = self.loop.time() < self._unreadable_until
+        if away and not query.get("resourceVersion"):
+            raise NO_LEADER
         stream = Stream(self.loop, self.storage, self.route(path), query, lag)
+        if away:
+            stream.end(expired("the storage is away").document)
+            return stream
         self.streams.append(stream)
         return stream
 
@@ -88,6 +100,13 @@ class Server:
         for stream in self.streams:
             stream.end(gone.document)
         self.streams.clear()
+
+    def lose_storage(self, seconds: float) -> None:
+        """Lose what reads need for a while: a watch is accepted, and told that it is too old."""
+        self._unreadable_until = self.loop.time() + seconds
+        self.storage.compact()
+        self.requests.forget_pages()
+        self.cut(broken=True)
 
     def cut(self, resource: str = "", *, broken: bool = False) -> None:
         """End the watches of one resource ("" = all), in good order or by a lost connection."""

@@ -11,7 +11,7 @@ import msgspec
 
 from extender.sandbox.requests import Route
 from extender.sandbox.selectors import Match, parse
-from extender.sandbox.status import Obj
+from extender.sandbox.status import Obj, StatusError
 from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Change, Storage
 from tests.simulation.loop import SimLoop
 
@@ -25,7 +25,11 @@ class Broken(Exception):  # noqa: N818 - reads as what has happened
 
 
 class Stream:
-    """One open watch. ``lag`` says how many seconds the next change takes to the watcher."""
+    """One open watch. ``lag`` says how many seconds the next change takes to the watcher.
+
+    It is accepted whatever version it goes on from: that one is too old is told afterwards, by an
+    event, as kube-apiserver does.
+    """
 
     def __init__(
         self,
@@ -61,8 +65,17 @@ class Stream:
             if query.get("sendInitialEvents") == "true":
                 self._send_bookmark({"k8s.io/initial-events-end": "true"})
         else:
-            for change in storage.since(self.key, int(version)):
-                self.change(change)
+            self._go_on(int(version))
+
+    def _go_on(self, version: int) -> None:
+        """Send what came after ``version``, or that it is too old."""
+        try:
+            changes = self._storage.since(self.key, version)
+        except StatusError as error:
+            self.end(error.document)
+            return
+        for change in changes:
+            self.change(change)
 
     # -- the server's side ------------------------------------------------------------------
 
