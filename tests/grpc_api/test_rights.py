@@ -125,11 +125,21 @@ async def test_reflection_needs_what_the_debug_index_needs(
 ) -> None:
     caller = "kube-scheduler.local"
     async with shared(tmp_path, monkeypatch, debug=True) as one, one.caller(caller) as callers:
-        assert (await refused(_reflect(callers)))[0] is Code.UNAUTHENTICATED
-        assert (await refused(_reflect(callers, "scraper")))[0] is Code.PERMISSION_DENIED
+        assert await _not_reflected(callers) is Code.UNAUTHENTICATED
+        assert await _not_reflected(callers, "scraper") is Code.PERMISSION_DENIED
         assert await _reflect(callers, "admin")
     async with shared(tmp_path, monkeypatch, debug=None) as one, one.caller(caller) as callers:
-        assert (await refused(_reflect(callers, "admin")))[0] is Code.UNIMPLEMENTED
+        assert await _not_reflected(callers, "admin") is Code.UNIMPLEMENTED
+
+
+async def _not_reflected(callers: Callers, token: str = "") -> grpc.StatusCode:
+    """Ask until grpc's client has the answer: "internal" is its own word where that was there
+    before its question had left."""
+    for _ in range(50):
+        code, text = await refused(_reflect(callers, token))
+        if text != "internal":
+            break
+    return code
 
 
 async def _reflect(callers: Callers, token: str = "") -> list[Any]:

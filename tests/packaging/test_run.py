@@ -25,6 +25,7 @@ SHELL_TOOLS = (
     "tr",
 )
 
+AT_ONCE = "-n auto --dist worksteal"
 DECLARATIONS = ("pyproject.toml", "setup.py", "requirements/runtime.txt")
 
 FAKE_PYTHON = """\
@@ -179,7 +180,7 @@ def test_extras_are_installed_when_they_are_needed(checkout: Checkout) -> None:
     # What is compiled already is not compiled again.
     (pip,) = checkout.asked("pip install")
     assert pip.endswith("-r requirements/runtime.txt -r requirements/test.txt")
-    assert checkout.asked("-m pytest") == ["-m pytest -m not real and not browser -k x"]
+    assert checkout.asked("-m pytest") == [f"-m pytest {AT_ONCE} -m not real and not browser -k x"]
     checkout.run("sandbox")
     assert checkout.asked("pip install") == []
 
@@ -205,7 +206,9 @@ def test_what_is_installed_can_be_told_audited_and_locked(
 
 def test_coverage_is_recorded_on_request(checkout: Checkout) -> None:
     checkout.run("test", COVERAGE="1")
-    assert checkout.asked("-m pytest") == ["-m coverage run -m pytest -m not real and not browser"]
+    assert checkout.asked("-m pytest") == [
+        f"-m coverage run -m pytest {AT_ONCE} -m not real and not browser"
+    ]
 
 
 def test_failed_installation_shows_all_and_is_tried_again(checkout: Checkout) -> None:
@@ -286,12 +289,14 @@ def for_night(checkout: Checkout, user: int) -> None:
     """What a night needs: Go, a package manager, a user, and the image's own script."""
     programs = checkout.home.parent / "bin"
     image = checkout.base / "tools" / "image" / "build"
+    wheel = checkout.base / "tools" / "install-wheel"
     image.parent.mkdir(parents=True)
     texts = {
         programs / "go": "",
         programs / "apt-get": "",
         programs / "id": f"echo {user}\n",
         image: "echo the image, built and started\n",
+        wheel: "",
     }
     for path, text in texts.items():
         path.write_text(f"#!/bin/sh\n{text}")
