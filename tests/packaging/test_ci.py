@@ -1,0 +1,180 @@
+""".ci/run with commands that only say that they were called: all is asked, no failure is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+RUN = """\
+#!/bin/sh
+echo "$*" >> called
+if [ -e hangs ]; then
+    case "$*" in *tests.simulation*) sleep 300 & echo $! > hanging; wait ;; esac
+fi
+case "$*" in $FAILS) while [ -e hangs ] && [ ! -s hanging ]; do sleep 0.05; done ;; esac
+case "$*" in $FAILS) echo "this one fails"; exit 3 ;; esac
+echo "ran: $*"
+"""
+PYTHON = """\
+#!/bin/sh
+echo "python $*" >> called
+case "python $*" in $FAILS) exit 3 ;; esac
+if [ -e slow ]; then sleep 300 & echo $! > hanging; wait; fi
+"""
+WHEEL = """\
+#!/bin/sh
+mkdir -p "$1/bin"
+printf '#!/bin/sh\\necho "$*" >> "%s/called"\\n' "$PWD" > "$1/bin/podgroup-extender"
+chmod +x "$1/bin/podgroup-extender"
+"""
+
+
+class Ci:
+    """A directory with .ci/run and stand-ins for what it calls."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        for path, text in {
+            "run": RUN,
+            ".venv/bin/python": PYTHON,
+            "tools/install-wheel": WHEEL,
+        }.items():
+            (base / path).parent.mkdir(parents=True, exist_ok=True)
+            (base / path).write_text(text)
+            (base / path).chmod(0o755)
+        shutil.copytree(ROOT / ".ci", base / ".ci")
+        self.called = base / "called"
+
+    def run(self, *sections: str, fails: str = "nothing") -> subprocess.CompletedProcess[str]:
+        self.called.write_text("")
+        # Programs that the sections would otherwise install.
+        programs = self.base / "programs"
+        programs.mkdir(exist_ok=True)
+        for name in ("chromium", "socat", "nc", "rsync", "ssh", "go"):
+            (programs / name).write_text("#!/bin/sh\n")
+            (programs / name).chmod(0o755)
+        return subprocess.run(
+            ["bash", ".ci/run", *sections],
+            cwd=self.base,
+            env={"PATH": f"{programs}:{os.environ['PATH']}", "FAILS": fails},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+
+@pytest.fixture
+def ci(tmp_path: Path) -> Ci:
+    return Ci(tmp_path)
+
+
+SECTIONS = sorted(
+    set(re.findall(r"^section_(\w+)\(", (ROOT / ".ci" / "run").read_text(), re.MULTILINE))
+    - {"everything"}
+)
+
+
+def calls_of(ci: Ci, *sections: str) -> set[str]:
+    done = ci.run(*sections)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = ci.called.read_text().splitlines()
+    return {re.sub(r"/\S*/(?=sbom)", "", each) for each in found}
+
+
+def test_all_of_it_is_every_section_and_what_they_printed_is_shown(ci: Ci) -> None:
+    everything = calls_of(ci)
+    one_by_one = calls_of(ci, *SECTIONS)
+    seeds = re.compile(r" --jobs \d$")
+    assert {seeds.sub("", each) for each in one_by_one} <= {
+        seeds.sub("", each) for each in everything
+    }
+    shown = ci.run().stdout
+    for call in ("test-real tests/chaos", "lint", "test-browser", "plugin", "test-checked"):
+        assert f"ran: {call}" in shown
+    assert re.search(r"^all passed in \d+ s$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        "setup",
+        "test --durations=*",
+        "test-real --version",
+        "python -m tests.install.programs",
+        "lint",
+        "docs",
+        "audit",
+        "python -m bench.load *",
+        "python -m tests.fuzz.wire *",
+        "test-checked",
+        "python -m tests.simulation *",
+        "test-real tests/chaos",
+        "test-install *",
+        "test-clients *",
+        "test-browser",
+        "test-real --kube=1.36 *",
+        "test-real --ignore=tests/chaos *",
+        "test-real --kube=1.34 *",
+        "python -m tests.controlplane.build 1.34",
+    ],
+)
+def test_whatever_fails_fails_all_of_it(ci: Ci, fails: str) -> None:
+    done = ci.run(fails=fails)
+    assert done.returncode not in (0, 2), done.stdout
+    assert "all passed" not in done.stdout
+
+
+def test_a_lane_that_fails_keeps_no_other_from_being_told(ci: Ci) -> None:
+    done = ci.run(fails="test-real tests/chaos")
+    assert "this one fails" in done.stdout
+    assert "=== acting: FAILED (3) ===" in done.stdout
+    assert "ran: test-checked" in done.stdout
+
+
+def test_no_advisories_to_be_had_are_no_failure(ci: Ci) -> None:
+    (ci.base / "run").write_text(RUN.replace("exit 3", "exit 75"))
+    assert ci.run(fails="audit").returncode == 0
+
+
+def test_the_oldest_is_not_waited_for_and_that_is_said(ci: Ci) -> None:
+    """On a new machine its control plane is not built yet when all the rest has been played."""
+    (ci.base / "slow").touch()
+    done = ci.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NOT PLAYED: Kubernetes 1.34" in done.stdout
+    assert "test-real --kube=1.34 " not in ci.called.read_text()
+
+    assert_gone(ci)
+
+
+def test_nothing_outlives_a_failure(ci: Ci) -> None:
+    (ci.base / "hangs").touch()
+    done = ci.run(fails="test-real --version")
+    assert done.returncode == 3
+    assert_gone(ci)
+
+
+def assert_gone(ci: Ci) -> None:
+    process = int((ci.base / "hanging").read_text())
+    for _ in range(100):
+        state = Path(f"/proc/{process}/stat")
+        if not state.exists() or state.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("a process is still there")
+
+
+def test_an_unknown_section_is_refused_before_anything_runs(ci: Ci) -> None:
+    done = ci.run("lint", "linnt")
+    assert done.returncode == 2
+    assert "no section linnt" in done.stderr
+    assert ci.called.read_text() == ""
