@@ -70,7 +70,10 @@ def test_the_first_plugin_that_refuses_is_named() -> None:
         "NodePorts": {"host_ports": (port,)},
         "NodeResourcesFit": {},
         "PodTopologySpread": {"spread": (SpreadConstraint("zone", 1, selector(app="x")),)},
-        "InterPodAffinity": {"affinity": (term("zone", app="nobody"),)},
+        "InterPodAffinity": {
+            "affinity": (term("zone", app="nobody"),),
+            "anti_affinity": (term("zone", app="x"),),
+        },
     }
     nodes = [
         node("n", labels={"zone": "a"}, cpu=2000),

@@ -161,8 +161,9 @@ def test_next_view_takes_over_what_has_not_changed() -> None:
     assert second.state("a2") is first.copy()._base["a2"]
 
 
-def test_a_chain_of_views_answers_as_views_from_nothing() -> None:
-    """Counts of affinity, anti-affinity and spread go from view to view."""
+@pytest.mark.parametrize("kinds", [(0, 1, 2, 3), (1,), (2,), (3,)])
+def test_a_chain_of_views_answers_as_views_from_nothing(kinds: tuple[int, ...]) -> None:
+    """Counts of affinity, anti-affinity and spread go from view to view, also of one kind alone."""
     rng = random.Random(4)
     shapes = [
         PodShape(),
@@ -173,6 +174,7 @@ def test_a_chain_of_views_answers_as_views_from_nothing() -> None:
     asked = [
         pod(f"ask-{i}-{app}", labels={"app": app}, shape=shape)
         for i, shape in enumerate(shapes)
+        if i in kinds
         for app in "xyz"
     ]
     world = snapshot(ZONED, [])
@@ -195,11 +197,11 @@ def test_a_chain_of_views_answers_as_views_from_nothing() -> None:
         world = replace(world, nodes=nodes, bound=bound)
         kept = ClusterView.from_snapshot(world, kept)
         fresh = ClusterView.from_snapshot(world)
-        for each in rng.sample(asked, 4):
+        for each in rng.sample(asked, 3):
             answer = kept.feasible_nodes(each)
             assert answer == fresh.feasible_nodes(each), (step, each.name)
             differ += len(answer) < len(world.nodes)
-    assert differ > 400  # otherwise no rule was ever at work
+    assert differ > 250  # otherwise no rule was ever at work
 
 
 def test_many_pods_asked_about_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
