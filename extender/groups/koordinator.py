@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from extender.groups.dialect import Declaration
-from extender.groups.sizes import stated_size
+from extender.groups.sizes import once_together, stated_size
 from extender.model.gang import UNIT_ALL
 from extender.model.interning import remembered
 from extender.model.names import is_name
@@ -70,11 +70,13 @@ class KoordinatorDialect:
         elsewhere = any(_elsewhere(pod) for pod in members)
         if elsewhere:
             notes.append("gangs of other namespaces in the group are not waited for")
-        return Declaration(
+        said = Declaration(
             min_count=None if problems else total + len(missing),
             problems=tuple(problems[:5]),
             notes=tuple(notes[:5]),
         )
+        # Its match policy is once-satisfied unless the pods name another.
+        return once_together(said, members)
 
 
 def _together(pod: Pod, name: str) -> frozenset[str]:

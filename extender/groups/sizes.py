@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from extender.groups.dialect import Declaration, unknown_size
 from extender.model.gang import UNIT_SINGLE
 from extender.model.names import MOST_NAME, quoted
@@ -51,7 +53,7 @@ def stated_size(members: tuple[Pod, ...], place: Place, key: str) -> Declaration
             )
         )
     notes = (f"{silent} pods lack the {place} {key}",) if silent else ()
-    return Declaration(min_count=count, notes=notes)
+    return once_together(Declaration(min_count=count, notes=notes), members)
 
 
 def made_by(members: tuple[Pod, ...], what: str) -> Declaration:
@@ -59,6 +61,19 @@ def made_by(members: tuple[Pod, ...], what: str) -> Declaration:
     if any(SIZE in pod.annotations for pod in members):
         return stated_size(members, "annotation", SIZE)
     return unknown_size(members, what)
+
+
+def once_together(declaration: Declaration, members: tuple[Pod, ...]) -> Declaration:
+    """Return the declaration of a gang that stays one while its members finish.
+
+    Finished pods are seen no more: a gang of which nobody waits has come together, also where
+    fewer run than its size says. With one that waits it may be half made, and the size counts.
+    """
+    if declaration.min_count is None:
+        return declaration
+    return replace(
+        declaration, whole_from=max(1, min(declaration.min_count, len(staying(members))))
+    )
 
 
 def alone(declaration: Declaration) -> Declaration:

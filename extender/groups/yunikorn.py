@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from extender.groups.dialect import Declaration
-from extender.groups.sizes import made_by, staying
+from extender.groups.sizes import made_by, once_together, staying
 from extender.model.gang import UNIT_ALL
 from extender.model.interning import remembered
 from extender.model.names import is_name
@@ -78,7 +78,7 @@ class YuniKornDialect:
             )
         if any(SPARK_ROLE in pod.labels for pod in members):
             return made_by(members, f"the Spark driver of {what} makes its executors later, and")
-        return Declaration(min_count=total)
+        return once_together(Declaration(min_count=total), members)
 
 
 @remembered(256)

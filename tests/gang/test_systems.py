@@ -176,3 +176,16 @@ def test_members_that_differ_by_a_number_only_are_interchangeable(system: str, k
     """What makes a large gang quick to plan; leaders, masters and drivers are another kind."""
     members = [recorded.pod(system, i, 6) for i in range(6)]
     assert len(classes_of(members)) == kinds
+
+
+@pytest.mark.parametrize("system", [*recorded.STATED, "custom"])
+async def test_one_of_which_a_member_has_finished_goes_whole(system: str) -> None:
+    """Three of four run and nobody waits: the fourth is done, and the three are one gang still."""
+    async with bed(system) as rig:
+        await gang(rig, system, "low-0", "low", bound=True)
+        await rig.client.patch(f"{PODS}/low-0-3/status", {"status": {"phase": "Succeeded"}})
+        await rig.until(lambda: rig.cache.pod_named("default", "low-0-3") is None, "it is done")
+        await rig.remove("low-0-3")
+        await rig.pod("keep", cls="top", on="n3")
+        await rig.pod("urgent", cls="high")
+        await until_only(rig, "urgent", "keep", "urgent")
