@@ -91,6 +91,11 @@ class Plan(Struct, frozen=True, gc=False):
     takes_over: tuple[GangKey, ...] = ()
     """Less urgent gangs whose reserved seats this plan uses."""
 
+    @property
+    def longest_grace(self) -> int:
+        """How long, in seconds, who has to go may take before the seats are free."""
+        return max((each.grace for each in (*self.victims, *self.waits_for)), default=0)
+
 
 class Way(Struct, frozen=True, gc=False):
     """What would change a refusal, as far as one search can tell."""

@@ -171,11 +171,13 @@ def _in_short(refusal: Refusal) -> str:
 
 def _waits_for(flight: Flight) -> str:
     """Return in words what a plan waits for before its seats are open."""
-    left = len(flight.victims) + len(flight.waits)
+    going = [*flight.victims.values(), *flight.waits.values()]
     if flight.state is State.CHANGING:
         return "which is no longer sure: another plan is searched for"
-    if left:
-        return f"waits for {left} pods to go away"
+    if going:
+        # The longest of the plan, and not of who is left: the text changes as seldom as can be.
+        pods = "1 pod" if len(going) == 1 else f"{len(going)} pods"
+        return f"waits for {pods} to go away (grace up to {flight.plan.longest_grace} s)"
     return "its plan is being recorded"
 
 

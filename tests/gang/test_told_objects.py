@@ -73,6 +73,7 @@ async def test_names_of_other_namespaces_are_not_told_to_the_preemptors_owner(ri
     await rig.preempt("high-0", n0=[], n1=["low-1"])
     items = await told(rig, ("PodGroup", "high", "GangPreempting"))
     (text,) = {each["message"] for each in items if each["reason"] == "GangPreempting"}
+    assert "s of grace: " in text
     assert "default/low-1 (priority 1), 1 of other namespaces (priority 1)" in text
     assert "merger" not in "".join(each["message"] for each in items)
 

@@ -209,7 +209,7 @@ async def test_a_member_beyond_the_quorum_has_no_seat() -> None:
     ("state", "going", "leaving", "words"),
     [
         (State.PLANNED, 0, 0, "its plan is being recorded"),
-        (State.WAITING, 1, 2, "waits for 3 pods to go away"),
+        (State.WAITING, 1, 2, "waits for 3 pods to go away (grace up to 30 s)"),
         (State.CHANGING, 1, 0, "which is no longer sure: another plan is searched for"),
     ],
 )
@@ -218,6 +218,7 @@ async def test_no_seat_is_given_before_all_the_room_is_free(
 ) -> None:
     flight = flying("n0", state)
     flight.victims, flight.waits = victims(going, "low"), victims(leaving, "old")
+    flight.plan = replace(flight.plan, victims=tuple(flight.victims.values()))
     desk = Desk(flight)
     answer = await desk(MEMBER, "n0")
     assert answer.node_names == []

@@ -235,15 +235,17 @@ class TestBreakingAGang:
 @pytest.mark.parametrize(
     ("state", "victims", "waits", "told"),
     [
-        (State.EVICTING, 2, 1, "waits for 3 pods to go away"),
-        (State.WAITING, 1, 0, "waits for 1 pods to go away"),
+        (State.EVICTING, 2, 1, "waits for 3 pods to go away (grace up to 45 s)"),
+        (State.WAITING, 1, 0, "waits for 1 pod to go away (grace up to 45 s)"),
         (State.PLANNED, 0, 0, "its plan is being recorded"),
         (State.CHANGING, 2, 1, "which is no longer sure: another plan is searched for"),
         (State.CHANGING, 0, 0, "which is no longer sure: another plan is searched for"),
     ],
 )
 def test_what_a_plan_waits_for_is_told(state: State, victims: int, waits: int, told: str) -> None:
-    flight = SimpleNamespace(state=state, victims=range(victims), waits=range(waits))
+    plan = SimpleNamespace(longest_grace=45)
+    going, leaving = dict.fromkeys(range(victims)), dict.fromkeys(range(waits))
+    flight = SimpleNamespace(state=state, victims=going, waits=leaving, plan=plan)
     assert _waits_for(cast(Flight, flight)) == told
 
 

@@ -231,7 +231,7 @@ class Notices:
         more = f" and {len(own) - 8} more" if len(own) > 8 else ""
         note = (
             f"evicting {len(victims)} pods for {flight.key} (priority {flight.plan.priority}), "
-            f"{flight.plan.proof}: {names}{more}"
+            f"{flight.plan.proof}, within {flight.plan.longest_grace} s of grace: {names}{more}"
         )
         for pod in list(flight.pods.values())[:MAX_TOLD]:
             self._event(pod, "GangPreempting", note)
