@@ -181,7 +181,7 @@ def test_a_chain_of_views_answers_as_views_from_nothing(kinds: tuple[int, ...]) 
     kept = ClusterView.from_snapshot(world)
     differ = 0
     for step in range(400):
-        nodes, bound = dict(world.nodes), dict(world.bound)
+        nodes, bound = world.nodes, dict(world.bound)
         name = rng.choice(sorted(nodes))
         pods = list(bound.get(name, ()))
         if pods and rng.random() < 0.5:
@@ -191,6 +191,7 @@ def test_a_chain_of_views_answers_as_views_from_nothing(kinds: tuple[int, ...]) 
             pods.append(pod(f"p{step}", name, labels={"app": rng.choice("xyz")}, shape=one))
         bound[name] = tuple(pods)
         if rng.random() < 0.05:
+            nodes = dict(nodes)  # else it is the same object, as in the cache's snapshots
             moved = rng.choice(sorted(nodes))
             labels = {**nodes[moved].labels, "zone": rng.choice("abc")}
             nodes[moved] = replace(nodes[moved], labels=labels)
