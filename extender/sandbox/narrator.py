@@ -179,6 +179,14 @@ def _sentence(step: Step, scenario: Scenario) -> str:
             return f"{who} ends its work"
         case "delete":
             return f"{who} is deleted"
+        case "admit":
+            count = getattr(value, "count", None)
+            pods = f"{count} of its pods" if count else "its pods"
+            return f"Kueue admits {who} ({pods})"
+        case "preempt":
+            return f"Kueue preempts {who} for its quota"
+        case "recreate":
+            return f"the owner of {who} makes its pods again"
         case "kill_extender":
             return "the extender is killed (-9)"
         case "kill_extender_after":

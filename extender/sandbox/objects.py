@@ -187,7 +187,9 @@ def _pod(create: Create, actor: str, cls: PodClass) -> Obj:
             }
             for key, skew in create.spread.items()
         ]
-    labels = {ACTOR: actor, **create.labels}
+    labels, annotations = {ACTOR: actor, **create.labels}, dict(create.annotations)
+    if create.dialect == "kueue":
+        labels["kueue.x-k8s.io/queue-name"] = "user-queue"
     if create.gang:
         match create.dialect:
             case "podGroup":
@@ -200,9 +202,12 @@ def _pod(create: Create, actor: str, cls: PodClass) -> Obj:
             case "skypilot":
                 labels |= {"parent": "skypilot", "skypilot-cluster-name": actor}
                 labels["ray-cluster-name"] = actor
+            case "kueue":
+                labels["kueue.x-k8s.io/pod-group-name"] = actor
+                annotations["kueue.x-k8s.io/pod-group-total-count"] = str(create.size)
     meta: Obj = {"name": actor, "labels": labels}
-    if create.annotations:
-        meta["annotations"] = dict(create.annotations)
+    if annotations:
+        meta["annotations"] = annotations
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from extender.kube.client import KubeClient
@@ -15,9 +16,10 @@ from extender.model.errors import ExtenderError
 from extender.sandbox import objects
 from extender.sandbox.expectations import unmet
 from extender.sandbox.hooks import Hooks
+from extender.sandbox.kueue_controller import KueueController, NotAsKueueWould, managed
 from extender.sandbox.observer import Observer, Seen
 from extender.sandbox.rules import Watchman
-from extender.sandbox.scenario import Create, Expect, Scenario, Step, Wait
+from extender.sandbox.scenario import Admit, Create, Expect, Scenario, Step, Wait
 
 Obj = dict[str, Any]
 _PAUSE = 0.1
@@ -69,6 +71,8 @@ class Runner:
         self._namespace = namespace
         self._listener = listener
         self.observer = Observer(client, namespace)
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._kueue = KueueController(client, self._pods, self.observer)
         self._watchman = Watchman(scenario, self.observer)
         self._served = objects.Served()
         self._groups: dict[str, str] = {}
@@ -137,7 +141,7 @@ class Runner:
         for number, pod in enumerate(objects.pods(create, actor, copy)):
             if number and create.every:
                 await asyncio.sleep(create.every)
-            await self._make(f"/api/v1/namespaces/{self._namespace}/pods", pod)
+            await self._make(self._pods, managed(pod) if create.dialect == "kueue" else pod)
 
     async def _make(self, path: str, body: Obj) -> None:
         """Create an object; one that exists already is fine (shared classes and nodes)."""
@@ -159,7 +163,7 @@ class Runner:
     async def _do_finish(self, actor: str) -> None:
         for pod in self.observer.of(actor):
             if pod.alive:
-                path = f"/api/v1/namespaces/{self._namespace}/pods/{pod.name}/status"
+                path = f"{self._pods}/{pod.name}/status"
                 patch = {"metadata": {"uid": pod.uid}, "status": {"phase": "Succeeded"}}
                 await self._client.patch(path, patch)
 
@@ -176,16 +180,45 @@ class Runner:
             for job in objects.jobs(create, actor):
                 name = job["metadata"]["name"]
                 await self._remove(f"/apis/batch/v1/namespaces/{self._namespace}/jobs/{name}")
-        for pod in self.observer.of(actor):
-            await self._remove(f"/api/v1/namespaces/{self._namespace}/pods/{pod.name}")
+        await self._throw_away(actor)
         if actor in self._groups:
             await self._remove(self._groups[actor])
+
+    async def _throw_away(self, actor: str) -> None:
+        for pod in self.observer.of(actor):
+            await self._remove(f"{self._pods}/{pod.name}")
+        if self._scenario.actor(actor).dialect == "kueue":
+            await self._kueue.finalize(actor)
 
     async def _remove(self, path: str) -> None:
         try:
             await self._client.delete(path, grace=0)
         except NotFound:
             return
+
+    async def _do_recreate(self, actor: str) -> None:
+        self.observer.ours.add(actor)
+        await self._throw_away(actor)
+        if not await self.observer.until(lambda: not self.observer.of(actor), EXPECT_SECONDS):
+            raise StepFailed(f"the pods of {actor} do not go: {self._table(actor)}")
+        self.observer.ours.discard(actor)
+        create = self._scenario.actor(actor)
+        # Whoever had a node from the start has none this time.
+        again = msgspec.structs.replace(create, nodes=[])
+        await self._create(again, actor, create.actors.index(actor))
+
+    async def _do_admit(self, admit: str | Admit) -> None:
+        admit = Admit(name=admit) if isinstance(admit, str) else admit
+        try:
+            await self._kueue.admit(admit.name, admit.count)
+        except NotAsKueueWould as error:
+            raise StepFailed(str(error)) from error
+
+    async def _do_preempt(self, actor: str) -> None:
+        try:
+            await self._kueue.preempt(actor, EXPECT_SECONDS)
+        except NotAsKueueWould as error:
+            raise StepFailed(str(error)) from error
 
     # --- waits -----------------------------------------------------------------------------
 

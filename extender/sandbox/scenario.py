@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 Dialect = Literal[
-    "podGroup", "schedulingPlugins", "schedulingPluginsLabel", "skypilot", "jobset", "none"
+    "podGroup", "schedulingPlugins", "schedulingPluginsLabel", "skypilot", "jobset", "kueue", "none"
 ]
 PATIENCE = 120.0
 """How long a wait waits unless it says otherwise, in seconds."""
@@ -69,6 +69,8 @@ class Create(Part, frozen=True, kw_only=True):
     ``copies`` makes several, named ``<name>-0`` and so on. ``nodes`` gives the pods
     their nodes without a scheduler, in order ("n[0-3]" is n0, n1, n2, n3); only
     bare pods can have that. ``every`` is the pause between two pods, in seconds.
+    With dialect kueue they come with its scheduling gate, except where they have their
+    nodes, and with its finalizer.
     """
 
     gang: str = ""
@@ -131,6 +133,13 @@ class Wait(Part, frozen=True, kw_only=True):
     """Instead of a name: one of these is enough."""
     count: int | None = None
     timeout: float = PATIENCE
+
+
+class Admit(Part, frozen=True, kw_only=True):
+    """Kueue lifts the scheduling gate of ``count`` (default: all) of the actor's gated pods."""
+
+    name: str
+    count: int | None = None
 
 
 class KillAfter(Part, frozen=True, kw_only=True):
@@ -201,6 +210,12 @@ class Step(Part, frozen=True, kw_only=True):
     """Seconds at most."""
     finish: str | None = None
     delete: str | None = None
+    admit: str | Admit | None = None
+    preempt: str | None = None
+    """Kueue does it, for its quota: it marks and deletes the actor's pods until none runs."""
+    recreate: str | None = None
+    """The owner throws away what is left of the actor's bare pods and makes all of them again,
+    under the same names, as SkyPilot does. None of these deletions is an eviction."""
     sleep: float | None = None
     kill_extender: bool | None = None
     start_extender: bool | None = None

@@ -12,7 +12,7 @@ import yaml
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.sandbox.patches import merge
-from extender.sandbox.scenario import Create, Running, Scenario, Step, expand
+from extender.sandbox.scenario import Admit, Create, Running, Scenario, Step, expand
 
 
 def packaged() -> dict[str, Path]:
@@ -77,6 +77,11 @@ def _problems(scenario: Scenario) -> list[str]:
             name for other in scenario.steps[:at] if other.create for name in other.create.actors
         }
         wrong += [f"{place}.{step.key}: nobody is called {n!r} yet" for n in _named(step) - known]
+        wrong += [
+            f"{place}.{step.key}: {text}"
+            for name in _named(step) & known
+            for text in _act_problems(step, scenario.actor(name))
+        ]
         for where in _places(step):
             if where not in nodes:
                 wrong.append(f"{place}.{step.key}: there is no node {where!r}")
@@ -97,6 +102,8 @@ def _create_problems(create: Create, scenario: Scenario, nodes: set[str]) -> lis
         wrong.append("jobset and pods exclude each other")
     if create.jobset is not None and (create.nodes or create.every):
         wrong.append("nodes and every need bare pods")
+    if create.jobset is not None and create.dialect == "kueue":
+        wrong.append("dialect kueue needs bare pods")
     if create.pod and (create.jobset or create.pods is not None or create.min_count is not None):
         wrong.append("jobset, pods and minCount are for gangs")
     if create.priority_class and create.priority_class not in scenario.priority_classes:
@@ -110,6 +117,15 @@ def _create_problems(create: Create, scenario: Scenario, nodes: set[str]) -> lis
     return wrong
 
 
+def _act_problems(step: Step, create: Create) -> list[str]:
+    """Return why the step cannot be done to what this arrival made."""
+    if step.key in ("admit", "preempt") and create.dialect != "kueue":
+        return [f"{create.name} is not of dialect kueue"]
+    if step.key == "recreate" and create.jobset is not None:
+        return [f"the Job controller makes the pods of {create.name}"]
+    return []
+
+
 def _named(step: Step) -> set[str]:
     """Return the actors a step speaks of."""
     names: set[str] = set()
@@ -118,7 +134,9 @@ def _named(step: Step) -> set[str]:
             names.add(wait)
         elif wait is not None:
             names.update(wait.any_of or [wait.name])
-    names.update(name for name in (step.finish, step.delete) if name)
+    admitted = step.admit.name if isinstance(step.admit, Admit) else step.admit
+    others = (step.finish, step.delete, step.preempt, step.recreate, admitted)
+    names.update(name for name in others if name)
     if step.expect is not None:
         names.update(step.expect.running, step.expect.pending, step.expect.not_running)
         names.update(step.expect.one_of)

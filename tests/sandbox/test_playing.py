@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.kube.client import KubeClient
 from extender.sandbox.narrator import Narrator
@@ -82,6 +83,15 @@ async def play(
                 await meddling
             await narrator.closing(runner.observer, outcome.failures, outcome.seconds)
         return outcome, story.getvalue(), hooks
+
+
+def unexplained(scenario: Scenario) -> Scenario:
+    """Without the reasons that only an extender gives."""
+    steps = [
+        step if step.expect is None else replace(step, expect=replace(step.expect, reason=None))
+        for step in scenario.steps
+    ]
+    return replace(scenario, steps=steps)
 
 
 HEAD = """
@@ -165,11 +175,22 @@ async def test_a_wait_in_vain_says_who_waits_for_what() -> None:
         ("b-only-three-fit", "at most 0 were allowed"),
         ("l-skypilot-whole-cluster", "expected 2 evicted pods of train, seen 1"),
         ("l-skypilot-single-instead", "seen 1 of train"),
+        ("u-skypilot-comes-back", "expected 2 evicted pods of low, seen 1"),
+        ("v-kueue-quota-without-room", "expected no other evictions, seen 1 of train"),
+        ("w-kueue-takes-its-quota-back", "seen 1 waiting and job3-0 on n"),
     ],
 )
 async def test_what_kube_scheduler_does_alone_fails(name: str, says: str) -> None:
     """The very harm this project prevents, seen by the runner."""
-    outcome, _, _ = await play(scaled(load(packaged()[name]), 0.1))
+    outcome, _, _ = await play(unexplained(scaled(load(packaged()[name]), 0.1)))
+    assert any(says in text for text in outcome.failures), outcome.failures
+
+
+async def test_a_task_that_kube_scheduler_starts_in_part_fails() -> None:
+    scenario = load(packaged()["t-different-nodes-or-none"])
+    soon = [replace(rule, settle=1.0) for rule in scenario.never]
+    outcome, _, _ = await play(replace(scenario, never=soon))
+    says = "task is neither whole nor away: 1 pods on nodes, 2 needed"
     assert any(says in text for text in outcome.failures), outcome.failures
 
 

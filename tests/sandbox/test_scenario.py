@@ -50,6 +50,10 @@ def test_a_good_one() -> None:
         ("waitRunning: g", "waitRunning: h", "$.steps[1].waitRunning: nobody is called 'h'"),
         ("sleep: 4", "sleep: 4\n    finish: g", "exactly one key is needed, found finish, sleep"),
         ("sleep: 4", "create: {gang: g}", "two arrivals have the same name"),
+        ("sleep: 4", "admit: h", "$.steps[2].admit: nobody is called 'h' yet"),
+        ("sleep: 4", "admit: {name: g, count: 1}", "$.steps[2].admit: g is not of dialect kueue"),
+        ("sleep: 4", "preempt: g", "$.steps[2].preempt: g is not of dialect kueue"),
+        ("sleep: 4", "recreate: h", "$.steps[2].recreate: nobody is called 'h' yet"),
         ("n[0-1]", "n[0-2]", "$.steps[3].expect: there is no node 'n2'"),
         ("{whole: g}", "{whole: h}", "$.never[0]: nobody is called 'h'"),
         ("{whole: g}", "{whole: g, bound: g}", "exactly one rule is needed, found 2"),
@@ -62,6 +66,17 @@ def test_a_bad_one_is_refused_with_the_place(old: str, new: str, says: str) -> N
     with pytest.raises(InvalidInput) as refused:
         parse(GOOD.replace(old, new, 1))
     assert says in str(refused.value)
+
+
+def test_jobs_pods_are_neither_kueues_nor_their_owners_to_make_again() -> None:
+    jobset = GOOD.replace(
+        "pods: 2, cpu: 3, grace: 20, every: 5", "jobset: {jobs: 1, completions: 2}"
+    )
+    assert "jobset" in jobset
+    with pytest.raises(InvalidInput, match="recreate: the Job controller makes the pods of g"):
+        parse(jobset.replace("sleep: 4", "recreate: g"))
+    with pytest.raises(InvalidInput, match="create: dialect kueue needs bare pods"):
+        parse(jobset.replace("gang: g,", "gang: g, dialect: kueue,"))
 
 
 def test_the_file_is_named(tmp_path: Path) -> None:
@@ -104,7 +119,7 @@ def test_the_packaged_ones_are_good_and_expect_evictions_exactly(name: str) -> N
 
 def test_every_variant_is_there() -> None:
     first = {name.split("-")[0] for name in packaged()}
-    assert {"jobset", "tour", *"abcdefghijklmnpqrs", *(f"o{i}" for i in range(1, 6))} == first
+    assert {"jobset", "tour", *"abcdefghijklmnpqrstuvw", *(f"o{i}" for i in range(1, 6))} == first
 
 
 def test_an_empty_step_has_no_key() -> None:

@@ -1,9 +1,9 @@
 """Who arrives in a scenario, one pod after the other, and what kube-scheduler makes of it.
 
 Expectations, kills and pauses of the scenario are left out: they are about an extender that acts.
-Pods are bare and end at once, and each is settled before the next is made, so that nothing depends
-on who is quicker. Which of several equal victims goes does depend on chance in kube-scheduler, so
-the outcome is counted by priority class.
+So are Kueue's gates and finalizers: it admits everybody. Pods are bare and end at once, and each is
+settled before the next is made, so that nothing depends on who is quicker. Which of several equal
+victims goes does depend on chance in kube-scheduler, so the outcome is counted by priority class.
 """
 
 from __future__ import annotations

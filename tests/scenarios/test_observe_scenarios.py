@@ -54,6 +54,10 @@ ALONE = {
     "o5-one-gang-of-eight": Came({"low": 4}, {"high": 12, "low": 28}),
     "p-spread-over-zones": Came({"low": 4}, {"high": 6}),
     "q-prefers-one-rack": Came({"low": 3}, {"high": 3, "low": 2}),
+    "t-different-nodes-or-none": Came({}, {"same": 5}, {"same": 1}),
+    "u-skypilot-comes-back": Came({"low": 1}, {"low": 1, "high": 1}, {"low": 1}),
+    "v-kueue-quota-without-room": Came({"low": 4}, {"high": 4}, {"low": 2, "high": 1}),
+    "w-kueue-takes-its-quota-back": Came({"low": 2}, {"high": 2, "low": 1}, {"low": 1}),
     "tour": Came(
         {"spare": 2, "batch": 1, "research": 6},
         {"urgent": 4, "nightly": 4, "production": 4},

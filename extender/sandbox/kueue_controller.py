@@ -1,0 +1,113 @@
+"""Kueue's part in a scenario: what its webhook and its controller do to plain pods, in their order.
+
+Source: sigs.k8s.io/kueue 00b345ff, pkg/controller/jobs/pod. Left out: the quota, which is the
+scenario's own story (when it says ``admit`` there is enough), Workloads, and injected affinity.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from extender.kube.client import KubeClient
+from extender.kube.errors import ApiError, Conflict, NotFound
+from extender.model.errors import ExtenderError
+from extender.sandbox.objects import ACTOR, Obj
+from extender.sandbox.observer import Observer
+
+MANAGED = "kueue.x-k8s.io/managed"
+"""Label and finalizer."""
+GATE = "kueue.x-k8s.io/admission"
+_TERMINATED = ("Succeeded", "Failed")
+
+
+class NotAsKueueWould(ExtenderError):  # noqa: N818 - reads as what has happened
+    """The pods are not in a state in which Kueue does this."""
+
+
+def managed(pod: Obj) -> Obj:
+    """Return a new pod as Kueue's webhook passes it on; one that has a node is admitted already."""
+    meta, spec = pod["metadata"], pod["spec"]
+    meta = {**meta, "labels": {**meta["labels"], MANAGED: "true"}, "finalizers": [MANAGED]}
+    if "nodeName" not in spec:
+        spec = {**spec, "schedulingGates": [{"name": GATE}]}
+    return {**pod, "metadata": meta, "spec": spec}
+
+
+class KueueController:
+    """Acts on the pods of one namespace; ``path`` is their collection."""
+
+    def __init__(self, client: KubeClient, path: str, observer: Observer) -> None:
+        self._client = client
+        self._path = path
+        self._observer = observer
+
+    async def admit(self, actor: str, count: int | None) -> None:
+        """Lift the gate of ``count`` of the actor's pods (default: of all), one after another."""
+        gated = [pod for pod in await self._pods(actor) if pod["spec"].get("schedulingGates")]
+        wanted = len(gated) if count is None else count
+        if not 0 < wanted <= len(gated):
+            raise NotAsKueueWould(f"{actor} has {len(gated)} gated pods, to admit {wanted or 1}")
+        for pod in gated[:wanted]:
+            left = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != GATE]
+            await self._change(pod, {"spec": {"schedulingGates": left or None}})
+
+    async def preempt(self, actor: str, timeout: float) -> None:
+        """Mark and delete each pod that neither waits at its gate nor has ended.
+
+        Ends when none runs any more, within their grace and ``timeout`` seconds: only then does
+        Kueue give the quota away. The finalizer stays.
+        """
+        self._observer.ours.add(actor)
+        grace = 0
+        for pod in await self._pods(actor):
+            ended = pod["status"].get("phase") in _TERMINATED
+            if ended or pod["spec"].get("schedulingGates"):
+                continue
+            grace = max(grace, pod["spec"].get("terminationGracePeriodSeconds") or 0)
+            await self._end(pod)
+
+        def inactive() -> bool:
+            return all(p.finished for p in self._observer.of(actor) if p.node)
+
+        if not await self._observer.until(inactive, grace + timeout):
+            raise NotAsKueueWould(f"the pods of {actor} do not end")
+
+    async def finalize(self, actor: str) -> None:
+        """Take the finalizer off all pods of the actor: the group is over."""
+        for pod in await self._pods(actor):
+            if MANAGED in pod["metadata"].get("finalizers") or ():
+                await self._change(pod, {"metadata": {"finalizers": None}})
+
+    async def _end(self, pod: Obj) -> None:
+        condition = {
+            "type": "TerminationTarget",
+            "status": "True",
+            "reason": "Preempted",
+            "message": "Preempted to accommodate a workload of higher priority",
+            "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        path = f"{self._path}/{pod['metadata']['name']}"
+        uid = pod["metadata"]["uid"]
+        change = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.patch(f"{path}/status", change, kind="strategic")
+            await self._client.delete(path, uid=uid)
+        except (NotFound, Conflict):
+            return
+
+    async def _pods(self, actor: str) -> list[Obj]:
+        found = await self._client.get(self._path)
+        return [
+            pod for pod in found["items"] if pod["metadata"].get("labels", {}).get(ACTOR) == actor
+        ]
+
+    async def _change(self, pod: Obj, change: Obj) -> None:
+        """Merge a change into this very pod; one that has gone needs none."""
+        path, uid = f"{self._path}/{pod['metadata']['name']}", pod["metadata"]["uid"]
+        meta = {**change.get("metadata", {}), "uid": uid}
+        try:
+            await self._client.patch(path, {**change, "metadata": meta})
+        except (NotFound, Conflict):
+            return
+        except ApiError as error:
+            raise NotAsKueueWould(str(error)) from error
