@@ -301,7 +301,8 @@ ROW = {
     "pending": 0,
     "minCount": 1,
     "members": 1,
-    "priority": 0,
+    "priorityAsPreemptor": 0,
+    "startsWhole": True,
     "problems": [],
 }
 """What /debug/gangs has of a gang."""
