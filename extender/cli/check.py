@@ -31,6 +31,7 @@ from extender.cli.limit_rules import limit_findings
 from extender.cli.listener_rules import grpc_findings, listener_findings
 from extender.cli.mode_rules import mode_findings
 from extender.cli.network_rules import budget_findings, network_findings
+from extender.cli.object_shapes import well_formed
 from extender.cli.pod_rules import pod_findings
 from extender.cli.policy_rules import policy_findings, shield_findings
 from extender.cli.probe_rules import probe_findings
@@ -124,7 +125,7 @@ def examine(args: argparse.Namespace) -> tuple[list[Finding], list[str]]:
         )
     settings = config.load(args.config)
     files = dict.fromkeys(filter(None, (args.config, args.scheduler_manifest, *args.manifest)))
-    objects = [document for path in files for document in documents.read(path)]
+    objects = well_formed(document for path in files for document in documents.read(path))
     settings = as_served(settings, objects)
     findings = list(settings_findings(settings, str(args.config))) if args.config else []
     findings += manifest_findings(objects, settings)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from extender.cli.exit_statuses import OK, statuses
+from extender.cli.standard_streams import guarded
 
 SHELLS = ("bash", "zsh", "fish")
 FILES, NO_FILES = 0, 4
@@ -54,9 +55,13 @@ def kubectl_complete(arguments: Sequence[str] | None = None) -> int:
     from extender.cli.main import parser_of
 
     words = list(sys.argv[1:] if arguments is None else arguments) or [""]
-    found, directive = candidates(parser_of(), words)
-    print("\n".join([*found, f":{directive}"]))
-    return 0
+
+    def answer() -> int:
+        found, directive = candidates(parser_of(), words)
+        print("\n".join([*found, f":{directive}"]))
+        return OK
+
+    return guarded(answer)
 
 
 def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[list[str], int]:

@@ -13,6 +13,7 @@ from extender.cli.live_command import (
     answered,
     listed,
     moment,
+    one_name,
     wanted,
 )
 from extender.cli.numbers import at_least_one
@@ -29,7 +30,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="List decisions, newest first. The last 512 are kept, for as long as the "
         "process leads.",
     )
-    parser.add_argument("gang", nargs="?", metavar="GANG", help="only about this gang")
+    parser.add_argument(
+        "gang", type=one_name, nargs="?", metavar="GANG", help="only about this gang"
+    )
     add_scope(parser)
     parser.add_argument(
         "--limit", type=at_least_one, default=20, help="at most so many (default: 20)"

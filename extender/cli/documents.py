@@ -7,6 +7,7 @@ opened, so that ``check`` can be pointed at manifests as well as at plain config
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ MOST_WORDS = 300
 """Characters of what is wrong with a text: a tag or a key that is quoted may be a megabyte."""
 MOST_SCALAR = 128
 """Characters of a number, a time or a truth value."""
+
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 class Document(Struct, frozen=True):
@@ -111,6 +115,19 @@ def _scalar(kind: str) -> None:
     _StrictLoader.add_constructor(tag, constructed)
 
 
+def _text(loader: _StrictLoader, node: yaml.ScalarNode) -> str:
+    """Join what JSON writes as two halves of one character; a half alone is no text anywhere."""
+    text = str(loader.construct_scalar(node))
+    if not _HALVES.search(text):
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        what = "half of a character (a surrogate)"
+        raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from None
+
+
+_StrictLoader.add_constructor("tag:yaml.org,2002:str", _text)
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 for _kind in ("bool", "int", "float", "timestamp"):
     _scalar(_kind)
@@ -122,13 +139,17 @@ def read(path: Path) -> list[Document]:
         data = path.read_bytes()
     except OSError as problem:
         raise InvalidInput(f"{path}: cannot be read: {problem.strerror}") from problem
+    return parse(text_of(data, str(path)), str(path))
+
+
+def text_of(data: bytes, source: str) -> str:
+    """Bytes of a file as text. Raises InvalidInput for too many, and for what is no UTF-8."""
     if len(data) > MAX_BYTES:
-        raise InvalidInput(f"{path}: {len(data)} bytes is too long for a configuration file")
+        raise InvalidInput(f"{source}: {len(data)} bytes is too long for a configuration file")
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as problem:
-        raise InvalidInput(f"{path}: not UTF-8 at byte {problem.start}") from problem
-    return parse(text, str(path))
+        raise InvalidInput(f"{source}: not UTF-8 at byte {problem.start}") from problem
 
 
 def parse(text: str, source: str, *, aliases: bool = True) -> list[Document]:
@@ -167,7 +188,10 @@ def opened(documents: list[Document]) -> list[Document]:
         data = document.value.get("data") or {}
         if not isinstance(data, dict):
             raise InvalidInput(f"{document.source}: ConfigMap: data must be a mapping")
-        name = (document.value.get("metadata") or {}).get("name", "")
+        metadata = document.value.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise InvalidInput(f"{document.source}: ConfigMap: metadata must be a mapping")
+        name = metadata.get("name", "")
         for key, text in data.items():
             if isinstance(text, str) and str(key).endswith((".yaml", ".yml", ".json")):
                 result += parse(text, f"{document.source} (ConfigMap {name}, {key})")

@@ -7,34 +7,22 @@ resourceVersion, else the later one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import yaml
 from msgspec import Struct
 
+from extender.cli import kubectl_yaml
+from extender.cli.standard_streams import standard_input
 from extender.gang.plan.assemble import KIND, Dump
 from extender.model.decode import decode_documents
 from extender.model.errors import InvalidInput
+from extender.model.json_text import decoded
 from extender.model.objects import GroupObject, Pod
 
 STDIN = Path("-")
 SUFFIXES = (".json", ".yaml", ".yml")
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _KubectlLoader(_Loader):  # type: ignore[misc]
-    """SafeLoader that leaves times as text, as the API has them."""
-
-
-_KubectlLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
-}
 
 
 class Contents(Struct, frozen=True):
@@ -88,7 +76,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        return standard_input() if path == STDIN else path.read_bytes()
     except OSError as problem:
         raise InvalidInput(f"cannot be read: {problem.strerror}") from problem
 
@@ -101,20 +89,14 @@ def _parse(data: bytes, suffix: str) -> tuple[Dump | None, list[object]]:
         if _kind(data) == KIND:
             return _decoded(data), []
         return None, list(_records(data))
-    try:
-        documents = list(yaml.load_all(data.decode("utf-8"), Loader=_KubectlLoader))
-    except UnicodeDecodeError as problem:
-        raise InvalidInput(f"not UTF-8 at byte {problem.start}") from problem
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        raise InvalidInput(f"not valid YAML: {problem}") from problem
     found: list[object] = []
-    for document in documents:
+    for document in kubectl_yaml.documents(data):
         if document is None:
             continue
         if not isinstance(document, dict):
             raise InvalidInput(f"not readable: a {type(document).__name__} is no object")
         if document.get("kind") == KIND:
-            return _decoded(msgspec.json.encode(document)), []
+            return _decoded(kubectl_yaml.as_json(document)), []
         found += _records(document)
     return None, found
 
@@ -143,13 +125,13 @@ class _Kind(Struct):
 
 def _kind(data: bytes) -> object:
     try:
-        return msgspec.json.decode(data, type=_Kind).kind
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        return decoded(data, _Kind).kind
+    except InvalidInput as problem:
         raise InvalidInput(f"not readable: {problem}") from problem
 
 
 def _decoded(data: bytes) -> Dump:
     try:
-        return msgspec.json.decode(data, type=Dump)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        return decoded(data, Dump)
+    except InvalidInput as problem:
         raise InvalidInput(f"not readable: {problem}") from problem

@@ -18,6 +18,7 @@ from extender.model.objects import (
     Pod,
     PriorityClass,
 )
+from extender.model.texts import counted
 
 ASK = (
     "kubectl get nodes,namespaces,pods,priorityclasses,poddisruptionbudgets,"
@@ -65,7 +66,7 @@ def gaps(records: Iterable[object]) -> list[str]:
         lines.append("no Namespaces: namespaceSelectors of pod affinity match nothing")
     lines += _counted(
         (pod.node for pod in pods if pod.node and pod.node not in nodes and not pod.finished),
-        "pods on nodes that are not there",
+        "on nodes that are not there",
         "as victims they make no room",
     )
     lines += _counted(
@@ -74,7 +75,7 @@ def gaps(records: Iterable[object]) -> list[str]:
             for pod in pods
             if pod.pod_group and (pod.namespace, pod.pod_group) not in groups
         ),
-        "pods of PodGroups that are not there",
+        "of PodGroups that are not there",
         "such a gang is neither planned for nor evicted",
     )
     return lines
@@ -96,4 +97,4 @@ def _counted(names: Iterable[str], what: str, so: str) -> list[str]:
     if not counts:
         return []
     shown = ", ".join(sorted(counts)[:3]) + (", ..." if len(counts) > 3 else "")
-    return [f"{counts.total()} {what} ({shown}): {so}"]
+    return [f"{counted(counts.total(), 'pod')} {what} ({shown}): {so}"]

@@ -7,7 +7,7 @@ OK = 0
 NO = 1
 """Understood, asked, and the answer is no; each command says in its help what that means."""
 BAD_INPUT = 2
-"""An option, a file or a field is wrong; argparse ends with it as well."""
+"""An option, a file or a field is wrong, or standard output takes no answer; argparse's own too."""
 UNREACHED = 3
 """The server, or the API server, was not reached or gave no answer."""
 INTERRUPTED = 130

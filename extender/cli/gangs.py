@@ -13,6 +13,7 @@ from extender.cli.live_command import (
     add_scope,
     answered,
     listed,
+    one_name,
     wanted,
 )
 from extender.cli.output import Part, Table
@@ -28,7 +29,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="List gangs with state, priority, members and the reason.",
     )
     parser.add_argument(
-        "gang", nargs="?", metavar="GANG", help="only this one: NAME, NAMESPACE/NAME or the key"
+        "gang",
+        type=one_name,
+        nargs="?",
+        metavar="GANG",
+        help="only this one: NAME, NAMESPACE/NAME or the key",
     )
     add_scope(parser)
     parser.add_argument("--waiting", action="store_true", help="leave out gangs that run")

@@ -67,12 +67,25 @@ class PluginConfig(Struct, frozen=True, rename="camel"):
     args: dict[str, Any] = field(default_factory=dict)
 
 
+class PluginReference(Struct, frozen=True):
+    """One plugin in a set."""
+
+    name: str = ""
+
+
+class PluginSet(Struct, frozen=True):
+    """What a profile turns on and off at one extension point."""
+
+    enabled: tuple[PluginReference, ...] | None = None
+    disabled: tuple[PluginReference, ...] | None = None
+
+
 class Profile(Struct, frozen=True, rename="camel"):
     """One scheduler name and how its pods are scheduled."""
 
     scheduler_name: str = "default-scheduler"
     percentage_of_nodes_to_score: int | None = None
-    plugins: dict[str, Any] | None = None
+    plugins: dict[str, PluginSet | None] | None = None
     plugin_config: tuple[PluginConfig, ...] = ()
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
-import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from extender.cli.live_http import BadAnswer, get
 from extender.cli.numbers import port_number
@@ -28,6 +27,7 @@ from extender.kube.credentials import Access, find_access
 from extender.kube.errors import ApiError
 from extender.kube.portforward import forwarded
 from extender.model.errors import ExtenderError, InvalidInput
+from extender.model.json_text import decoded
 
 NAMESPACE = "podgroup-extender"
 SELECTOR = "app.kubernetes.io/name=podgroup-extender"
@@ -38,6 +38,12 @@ PORT = 8888
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 """A server that sends nothing for so long does not answer any more."""
+
+
+class _Error(Struct):
+    """What an answer with an error's status holds."""
+
+    error: str
 
 
 class NoAnswer(ExtenderError):  # noqa: N818 - reads as what has happened
@@ -222,9 +228,11 @@ class Server:
         path = f"/debug/{page}"
         asked = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in query.items())
         try:
-            document = msgspec.json.decode(await self.ask(path + (f"?{asked}" if asked else "")))
-            return msgspec.convert(document[page], list[dict[str, Any]])
-        except (msgspec.DecodeError, msgspec.ValidationError, LookupError, TypeError) as problem:
+            document = decoded(
+                await self.ask(path + (f"?{asked}" if asked else "")), dict[str, Raw]
+            )
+            return decoded(document[page], list[dict[str, Any]])
+        except (InvalidInput, LookupError) as problem:
             raise NoAnswer(
                 f"{path}: no such list came, is this the extender? ({problem})"
             ) from problem
@@ -360,9 +368,7 @@ def _tls(target: Target) -> ssl.SSLContext | None:
 def _error_of(body: bytes) -> str:
     """Return the text of an error answer."""
     try:
-        document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        document = None
-    if isinstance(document, dict) and isinstance(document.get("error"), str):
-        return str(document["error"])
+        return decoded(body, _Error).error
+    except InvalidInput:
+        pass
     return body[:200].decode("utf-8", "replace").strip() or "empty answer"

@@ -22,6 +22,13 @@ def add_live(parser: argparse.ArgumentParser, *, one: str) -> None:
     parser.epilog = statuses(one, server=True)
 
 
+def one_name(text: str) -> str:
+    """Return the name of a pod or gang as an argument, for argparse: it ends with a name."""
+    if not text.strip() or text[-1] in "/:":
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME, NAMESPACE/NAME or a gang's key")
+    return text
+
+
 def add_scope(parser: argparse.ArgumentParser) -> None:
     """Register ``-n`` and ``-A`` as kubectl has them; every namespace is what is listed anyway."""
     group = parser.add_mutually_exclusive_group()
@@ -65,6 +72,11 @@ def answered(
         print(
             f"error: the server's answer has no {problem}: is it of this version?", file=sys.stderr
         )
+        return UNREACHED
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as problem:
+        # Rows of other types than ours: of another version, or of another program.
+        what = clean(f"{type(problem).__name__}: {problem}")
+        print(f"error: the server's answer cannot be read: {what}", file=sys.stderr)
         return UNREACHED
     except NoAnswer as problem:
         print(f"error: {clean(str(problem))}", file=sys.stderr)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from extender import __version__
-from extender.cli.exit_statuses import INTERRUPTED, OK
+from extender.cli.standard_streams import guarded
 
 COMMANDS = (
     "serve",
@@ -32,18 +31,15 @@ PROGRAM = "podgroup-extender"
 def main(arguments: Sequence[str] | None = None, program: str = PROGRAM) -> int:
     """Run one command; return the exit status. ``program`` is what usage texts call it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    return guarded(lambda: _run(given, program))
+
+
+def _run(given: list[str], program: str) -> int:
     # A restart of ``serve`` does not wait for the sandbox's imports: a command that is named is
     # the only one that is loaded.
     wanted = given[:1] if given and given[0] in COMMANDS else COMMANDS
     args = parser_of(wanted, program).parse_args(given)
-    try:
-        status: int = _module(args.command).run(args)
-    except BrokenPipeError:
-        # Whoever read the answer has enough of it (head, less): not worth a traceback.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for what Python flushes at its end
-        return OK
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    status: int = _module(args.command).run(args)
     return status
 
 

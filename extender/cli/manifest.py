@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from extender.cli import documents
 from extender.cli.documents import Document
 from extender.cli.dump_files import STDIN
+from extender.cli.standard_streams import standard_input
 from extender.gang.plan import manifest
 from extender.gang.plan.manifest import Manifest
 from extender.model.errors import InvalidInput
@@ -25,7 +25,13 @@ def read(path: Path, known: Mapping[str, PriorityClass]) -> Manifest:
 
 def written(path: Path) -> list[Document]:
     """Return the documents of a file, or of standard input for -. Raises InvalidInput."""
-    return documents.parse(sys.stdin.read(), _name(path)) if path == STDIN else documents.read(path)
+    if path != STDIN:
+        return documents.read(path)
+    try:
+        data = standard_input()
+    except (InvalidInput, OSError) as problem:
+        raise InvalidInput(f"{_name(path)}: {problem}") from problem
+    return documents.parse(documents.text_of(data, _name(path)), _name(path))
 
 
 def added_by(path: Path, found: Sequence[Document], known: Mapping[str, PriorityClass]) -> Manifest:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, cast
 
 import structlog
@@ -128,8 +128,10 @@ class Watching:
         """Follow the cluster and observe, for the length of a block."""
         seconds = self._settings.observe.save_seconds
         tasks = [
-            asyncio.create_task(self._supervised("observing", self._observe(stop), stop)),
-            asyncio.create_task(self._supervised("file", self.file.keep(stop, seconds), stop)),
+            asyncio.create_task(self._supervised("observing", lambda: self._observe(stop), stop)),
+            asyncio.create_task(
+                self._supervised("file", lambda: self.file.keep(stop, seconds), stop)
+            ),
         ]
         try:
             yield
@@ -154,12 +156,12 @@ class Watching:
         await self.observer.run(stop)
 
     async def _supervised(
-        self, name: str, work: Coroutine[Any, Any, None], stop: asyncio.Event
+        self, name: str, work: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event
     ) -> None:
         """Run ``work``; that it ends before the stop is an error, never a silence."""
         why = "it returned"
         try:
-            await work
+            await work()
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             log.exception("work that may not end has failed", what=name)

@@ -20,7 +20,9 @@ def problem_of_address(text: str) -> str:
         path = _path(text)
         return "" if path.startswith("/") else f"{text!r} is not unix:/absolute/path"
     host, port = _host_and_port(text)
-    fine = host and "/" not in host and port.isdecimal() and 0 < int(port) <= 65535
+    fine = (
+        host and "/" not in host and port.isdecimal() and len(port) < 6 and 0 < int(port) <= 65535
+    )
     return "" if fine else f"{text!r} is neither HOST:PORT nor unix:/absolute/path"
 
 

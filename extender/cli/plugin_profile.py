@@ -7,7 +7,7 @@ pkg/scheduler/framework/runtime/framework.go, read at v1.36.3 and v1.37.0.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Literal
 
 from msgspec import Struct
 
@@ -73,10 +73,9 @@ def _implements(plugin: str, point: str) -> bool:
     return plugin not in others or plugin in _IN_TREE.get(point, ())
 
 
-def _listed(profile: Profile, point: str, which: str) -> list[str]:
-    """Names in a list of a plugin set; none where the file has something else."""
-    found: Any = (profile.plugins or {}).get(point)
-    listed = found.get(which) if isinstance(found, dict) else None
-    if not isinstance(listed, list):
+def _listed(profile: Profile, point: str, which: Literal["enabled", "disabled"]) -> list[str]:
+    """Names in a list of a plugin set."""
+    found = (profile.plugins or {}).get(point)
+    if found is None:
         return []
-    return [str(each.get("name")) for each in listed if isinstance(each, dict)]
+    return [each.name for each in (found.enabled if which == "enabled" else found.disabled) or ()]

@@ -195,7 +195,9 @@ def _without_members(question: Question, key: GangKey) -> Refusal:
     phases = question.finished.get(key)
     if phases:
         counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
-        message = f"all {phases.total()} members have finished ({counts}): nobody wants a seat"
+        total = phases.total()
+        ended = "its 1 member has" if total == 1 else f"all {total} members have"
+        message = f"{ended} finished ({counts}): nobody wants a seat"
         return Refusal(gang=key, code=Code.NOT_NEEDED, message=message)
     sources = {dialect: source for source, dialect in OBJECT_DIALECTS.items()}
     group = question.snapshot.groups[(sources[key.dialect], key.namespace, key.name)]

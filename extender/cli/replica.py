@@ -15,6 +15,7 @@ import contextlib
 import gc
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from typing import Any, cast
 
 import structlog
@@ -41,6 +42,9 @@ CLOSE_SECONDS = 10.0
 """What has not stopped by then is a defect: the process has to be restarted."""
 BOUNDS = {RECOVERY: 120.0}
 """Seconds of silence allowed, where it is not the usual minute."""
+
+
+Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Replica:
@@ -104,9 +108,9 @@ class Replica:
     @contextlib.asynccontextmanager
     async def running(self, stop: asyncio.Event) -> AsyncIterator[None]:
         """Follow the cluster, stand for election and act, for the length of a block."""
-        tasks = [asyncio.create_task(self._supervised("acting", self._act(stop), stop))]
+        tasks = [asyncio.create_task(self._supervised("acting", lambda: self._act(stop), stop))]
         if self._elector is not None:
-            standing = self._stand(self._elector)
+            standing = partial(self._stand, self._elector)
             tasks.append(asyncio.create_task(self._supervised("election", standing, stop)))
         try:
             yield
@@ -122,12 +126,14 @@ class Replica:
             await self.coordinator.close()
             await self._cache.stop()
 
-    async def _supervised(
-        self, name: str, work: Coroutine[Any, Any, None], stop: asyncio.Event
-    ) -> None:
-        """Run ``work``; that it ends before the stop is an error, never a silence."""
+    async def _supervised(self, name: str, work: Work, stop: asyncio.Event) -> None:
+        """Run ``work``; that it ends before the stop is an error, never a silence.
+
+        It is made here: what listens beside us may fail before this runs at all, and a coroutine
+        that nobody awaits is told on standard error.
+        """
         try:
-            await work
+            await work()
             why = "it returned"
         except Exception as error:
             why = f"{type(error).__name__}: {error}"

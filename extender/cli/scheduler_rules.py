@@ -148,13 +148,13 @@ def _preemption(profile: Profile, path: str) -> Iterator[Finding]:
 def _disabled(profile: Profile, plugin: str) -> bool:
     """Whether a profile turns a post-filter plugin off without turning it on again."""
     plugins = profile.plugins or {}
-    on: set[object] = set()
-    off: set[object] = set()
+    on: set[str] = set()
+    off: set[str] = set()
     for point in ("multiPoint", "postFilter"):
         listed = plugins.get(point)
-        if isinstance(listed, dict):
-            on |= {p.get("name") for p in listed.get("enabled") or [] if isinstance(p, dict)}
-            off |= {p.get("name") for p in listed.get("disabled") or [] if isinstance(p, dict)}
+        if listed is not None:
+            on |= {each.name for each in listed.enabled or ()}
+            off |= {each.name for each in listed.disabled or ()}
     return bool({plugin, "*"} & off) and plugin not in on
 
 

@@ -12,6 +12,7 @@ from extender.cli.live_command import (
     add_scope,
     answered,
     listed,
+    one_name,
     wanted,
 )
 from extender.cli.output import Part, Table
@@ -26,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         description="List plans in flight with the seats that are not taken yet and the victims "
         "that are not gone yet.",
     )
-    parser.add_argument("gang", nargs="?", metavar="GANG", help="only of this gang")
+    parser.add_argument("gang", type=one_name, nargs="?", metavar="GANG", help="only of this gang")
     add_scope(parser)
     add_live(parser, one=NOBODY)
 

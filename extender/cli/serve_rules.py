@@ -25,7 +25,7 @@ def as_served(settings: Settings, documents: Sequence[Document]) -> Settings:
     changed: dict[str, object] = {}
     for each in workloads(documents):
         for name, value in _given(each).items():
-            if name in OVERRIDES and (name == "host" or value[-1].isdecimal()):
+            if name in OVERRIDES and (name == "host" or _is_port(value[-1])):
                 changed[OVERRIDES[name]] = value[-1] if name == "host" else int(value[-1])
     return replace(settings, server=replace(settings.server, **changed))
 
@@ -50,6 +50,10 @@ def serve_findings(documents: Sequence[Document], checked: AbstractSet[str]) -> 
                 yield broken("flag-config", place, "is missing")
             files = given.get("config", [])
             yield from file_findings(place, each.pod, each.extender, files, checked)
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len("65535")
 
 
 def _given(each: Workload) -> dict[str, list[str]]:

@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from extender.cli import manifest
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK
 from extender.cli.live import NoAnswer, Server
@@ -24,6 +22,7 @@ from extender.cli.plan_text import compared, document, told
 from extender.cli.question import Question, answer, find_gang, of_dump, ordered, with_manifest
 from extender.gang.plan.assemble import Dump
 from extender.model.errors import InvalidInput
+from extender.model.json_text import decoded
 from extender.model.plan import Plan
 
 
@@ -107,7 +106,7 @@ async def _question(server: Server) -> Question:
         )
         update("reading the snapshot")
         try:
-            dump = await asyncio.to_thread(msgspec.json.decode, data, type=Dump)
-        except msgspec.DecodeError as problem:
+            dump = await asyncio.to_thread(decoded, data, Dump)
+        except InvalidInput as problem:
             raise NoAnswer(f"the server's snapshot cannot be read here: {problem}") from problem
     return of_dump(dump, None)

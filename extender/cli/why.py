@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 from extender.cli.decisions import told
 from extender.cli.exit_statuses import NO, OK
 from extender.cli.live import Server
-from extender.cli.live_command import add_live, answered, named, namespace_of
+from extender.cli.live_command import add_live, answered, named, namespace_of, one_name
 from extender.cli.output import Part, show
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
 from extender.cli.why_pod import story_of_pod
@@ -30,6 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument(
         "name",
+        type=one_name,
         metavar="POD|GANG",
         help="NAME, NAMESPACE/NAME, or a gang's key DIALECT:NAMESPACE/NAME",
     )

@@ -74,6 +74,9 @@ def checked_min_count(group: GroupObject, field: str, owner: str) -> tuple[str, 
 def unknown_size(members: tuple[Pod, ...], what: str) -> Declaration:
     """Return the declaration of a gang whose size is stated nowhere."""
     staying = sum(not pod.deleting for pod in members)
-    return Declaration(
-        notes=(f"{what} states no size: all {staying} pods that exist now count as the gang",)
+    all_of = (
+        "the 1 pod that exists now counts"
+        if staying == 1
+        else f"all {staying} pods that exist now count"
     )
+    return Declaration(notes=(f"{what} states no size: {all_of} as the gang",))

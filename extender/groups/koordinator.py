@@ -17,6 +17,7 @@ from extender.model.interning import remembered
 from extender.model.names import is_name
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 PREFIX = "gang.scheduling.koordinator.sh/"
 NAME = PREFIX + "name"
@@ -64,9 +65,13 @@ class KoordinatorDialect:
             notes += said.notes
         missing = sorted(together - by_name.keys())
         if together:
-            notes.append(f"gang group of {len(together | by_name.keys())} gangs: all at once")
+            notes.append(
+                f"gang group of {counted(len(together | by_name.keys()), 'gang')}: all at once"
+            )
         if missing:
-            notes.append(f"{len(missing)} gangs of the group have no pod yet, first {missing[0]}")
+            have = "has" if len(missing) == 1 else "have"
+            what = counted(len(missing), "gang")
+            notes.append(f"{what} of the group {have} no pod yet, first {missing[0]}")
         elsewhere = any(_elsewhere(pod) for pod in members)
         if elsewhere:
             notes.append("gangs of other namespaces in the group are not waited for")

@@ -15,6 +15,7 @@ from extender.groups.sizes import made_by, staying
 from extender.model.objects import GangKey, GroupObject, Part, Pod
 from extender.model.owner_kinds import JOB, OWNER_KINDS
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 MOST_JOBS = 1024
 """Jobs of a JobSet that are asked one by one; larger ones are taken at the JobSet's word."""
@@ -56,7 +57,7 @@ def owner_size(
             awaited += count
     notes: list[str] = []
     if owner.min_count is not None and 1 <= owner.min_count < awaited:
-        notes.append(f"{what} is content with {owner.min_count} of its {awaited} pods")
+        notes.append(f"{what} is content with {owner.min_count} of its {counted(awaited, 'pod')}")
         awaited = owner.min_count
     total = sum(not pod.deleting for pod in members)
     blind = source == "jobset" and not _jobs_are_read(owner, snapshot)

@@ -11,7 +11,7 @@ from extender.groups.dialect import Declaration, unknown_size
 from extender.model.gang import UNIT_SINGLE
 from extender.model.names import MOST_NAME, quoted
 from extender.model.objects import Pod
-from extender.model.texts import some
+from extender.model.texts import counted, some
 
 Place = Literal["label", "annotation"]
 SIZE = "podgroup-extender.io/gang-size"
@@ -52,7 +52,8 @@ def stated_size(members: tuple[Pod, ...], place: Place, key: str) -> Declaration
                 "it must be a whole number of at least 1",
             )
         )
-    notes = (f"{silent} pods lack the {place} {key}",) if silent else ()
+    lack = "lacks" if silent == 1 else "lack"
+    notes = (f"{counted(silent, 'pod')} {lack} the {place} {key}",) if silent else ()
     return once_together(Declaration(min_count=count, notes=notes), members)
 
 

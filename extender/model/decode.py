@@ -17,6 +17,7 @@ from extender.model.apishape import RawBudget, RawNamespace, RawNode, RawPod, Ra
 from extender.model.errors import InvalidInput
 from extender.model.group_sources import API_GROUPS, CORE
 from extender.model.groupshape import RawMemberGroup, RawPodGroup
+from extender.model.json_text import TOO_DEEP
 from extender.model.objects import (
     DisruptionBudget,
     GroupObject,
@@ -81,6 +82,9 @@ def decode_group(source: str, document: Source) -> GroupObject:
     return _decode("PodGroup", RawMemberGroup, member_group_of(source), document)
 
 
+MOST_LISTS = 8
+"""Lists of lists; kubectl prints one."""
+
 # -- documents -----------------------------------------------------------------------------
 
 
@@ -99,19 +103,23 @@ def decode_documents(source: Source) -> Iterator[Record]:
     Kinds the extender does not read are skipped; the items of a typed list (PodList)
     take their kind from it. Raises InvalidInput for the first object that is malformed.
     """
-    yield from _documents(_bytes(source, "document"), "", "")
+    yield from _documents(_bytes(source, "document"), "", "", 0)
 
 
-def _documents(data: bytes | Raw, kind: str, version: str) -> Iterator[Record]:
+def _documents(data: bytes | Raw, kind: str, version: str, depth: int) -> Iterator[Record]:
+    if depth > MOST_LISTS:
+        raise InvalidInput(f"document: {TOO_DEEP}")
     try:
         header = _header.decode(data)
+    except RecursionError:
+        raise InvalidInput(f"document: {TOO_DEEP}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"document: {error}") from error
     kind = header.kind or kind
     version = header.api_version or version
     if kind.endswith("List"):
         for item in header.items or ():
-            yield from _documents(item, kind.removesuffix("List"), version)
+            yield from _documents(item, kind.removesuffix("List"), version, depth + 1)
         return
     decode = _decoder(kind, version)
     if decode is not None:
@@ -147,6 +155,8 @@ def _decode(
         decoder = _decoders[shape] = msgspec.json.Decoder(shape)
     try:
         return reduce(decoder.decode(data))
+    except RecursionError:
+        raise InvalidInput(f"{describe(kind, data)}: {TOO_DEEP}") from None
     except (msgspec.DecodeError, InvalidInput, OverflowError, ValueError) as error:
         raise InvalidInput(f"{describe(kind, data)}: {error}") from error
 
@@ -158,6 +168,8 @@ def _bytes(source: Source, what: str) -> bytes | Raw:
         return source.encode()
     try:
         return msgspec.json.encode(source)
+    except RecursionError:  # it may hold itself, where YAML's aliases made it
+        raise InvalidInput(f"{what}: {TOO_DEEP}") from None
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what}: not a JSON object: {error}") from error
 
@@ -178,7 +190,7 @@ def describe(kind: str, data: bytes | Raw) -> str:
     """Return "Kind namespace/name" of an object that may be malformed elsewhere."""
     try:
         meta = _name_decoder.decode(data).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         meta = None
     if meta is None or not isinstance(meta.name, str) or not meta.name:
         return f"{kind} (name unreadable)"

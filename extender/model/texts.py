@@ -36,6 +36,11 @@ def some(parts: Sequence[str], most: int = 3, of: int | None = None, by: str = "
     return by.join(parts[:most]) + (f" and {left} more" if left > 0 else "")
 
 
+def counted(count: int, what: str) -> str:
+    """Return a number of things as text: "1 pod", "2 pods"; ``what`` is the singular."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def rfc3339(seconds: float) -> str:
     """Return seconds since the epoch as the API writes times; the last it can write if later.
 

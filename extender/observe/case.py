@@ -12,7 +12,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
-from extender.model.texts import cut
+from extender.model.texts import counted, cut
 from extender.observe.sums import Told
 
 NAMES_TOLD = 20
@@ -101,7 +101,8 @@ def take_plan(case: Case, plan: Plan, snapshot: Snapshot, wall: float) -> None:
     told = case.told
     told.answer, told.planned, told.seats = "plan", wall, len(plan.seats)
     told.priority = plan.priority
-    told.message = f"{len(plan.seats)} seats, {len(plan.victims)} pods to evict, {plan.proof}"
+    seats, victims = counted(len(plan.seats), "seat"), counted(len(plan.victims), "pod")
+    told.message = f"{seats}, {victims} to evict, {plan.proof}"
     told.would_evict = len(plan.victims)
     told.would_evict_pods = named(f"{v.namespace}/{v.name}" for v in plan.victims)
     told.would_break = named(broken_by(plan))

@@ -16,6 +16,7 @@ import structlog
 from msgspec import Struct
 
 from extender.model.errors import InvalidInput
+from extender.model.json_text import decoded
 from extender.observe.sums import Ledger, Week
 
 log = structlog.get_logger("observe")
@@ -40,8 +41,8 @@ class Report(Struct, omit_defaults=False):
 def decode(data: bytes) -> Report:
     """Return a report. Raises InvalidInput that says what is wrong with it."""
     try:
-        report = msgspec.json.decode(data, type=Report)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        report = decoded(data, Report)
+    except InvalidInput as error:
         raise InvalidInput(f"is no report of observe mode: {error}") from error
     if report.format != FORMAT:
         raise InvalidInput(f"has format {report.format}, and this program reads {FORMAT}", "format")

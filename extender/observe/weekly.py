@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import msgspec
 from msgspec import Struct
 
 from extender.model.errors import InvalidInput
+from extender.model.json_text import decoded
 from extender.observe.file import Report, decode
 from extender.observe.sums import DAY, WEEK, Sums, Told, Week, week_of
 
@@ -72,7 +72,7 @@ class Answer(Struct):
 def read(data: bytes) -> tuple[Report, list[Told]]:
     """Return a report and the gangs that wait. Raises InvalidInput."""
     report = decode(data)
-    return report, msgspec.json.decode(data, type=Answer).open
+    return report, decoded(data, Answer).open
 
 
 def start_of(wanted: str, now: float) -> float:

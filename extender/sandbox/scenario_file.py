@@ -14,6 +14,9 @@ from extender.model.settings import Settings
 from extender.sandbox.patches import merge
 from extender.sandbox.scenario import Admit, Create, Running, Scenario, Step, expand
 
+MOST_WORDS = 1000
+"""Characters of what is wrong with a file."""
+
 
 def packaged() -> dict[str, Path]:
     """Return the scenarios that come with the package: name -> file."""
@@ -27,6 +30,8 @@ def load(path: Path) -> Scenario:
         return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path}: not UTF-8 at byte {error.start}") from error
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error
 
@@ -35,11 +40,12 @@ def parse(text: str) -> Scenario:
     """Read a scenario; InvalidInput names the place and what is wrong."""
     try:
         document: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InvalidInput(f"not YAML: {' '.join(str(error).split())}") from error
+    except Exception as error:
+        # For a wrong !!bool, or for lists without an end, PyYAML raises whatever comes of it.
+        raise InvalidInput(f"not YAML: {' '.join(str(error).split())[:MOST_WORDS]}") from error
     try:
         scenario = msgspec.convert(document, Scenario)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise InvalidInput(str(error)) from error
     wrong = _problems(scenario)
     if wrong:

@@ -17,7 +17,7 @@ from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.model.plan import Code, Refusal
-from extender.model.texts import cut, one_reason
+from extender.model.texts import counted, cut, one_reason
 from extender.verbs.asked import Asked
 from extender.verbs.context import Context
 from extender.wire.filter import FilterArgs, FilterResult
@@ -176,8 +176,7 @@ def _waits_for(flight: Flight) -> str:
         return "which is no longer sure: another plan is searched for"
     if going:
         # The longest of the plan, and not of who is left: the text changes as seldom as can be.
-        pods = "1 pod" if len(going) == 1 else f"{len(going)} pods"
-        return f"waits for {pods} to go away (grace up to {flight.plan.longest_grace} s)"
+        return f"waits for {counted(len(going), 'pod')} to go away (grace up to {flight.plan.longest_grace} s)"
     return "its plan is being recorded"
 
 

@@ -126,7 +126,8 @@ def test_doubtful_settings_are_hints(tmp_path: Path, capsys: pytest.CaptureFixtu
             SAFE | {"extenders": [{"tlsConfig": {"cafile": "/x"}}]},
             "extenders[0].tlsConfig: unknown key 'cafile'; did you mean caFile?",
         ),
-        ("--scheduler-manifest", {"kind": "Pod", "spec": 3}, "0 containers run kube-scheduler"),
+        ("--scheduler-manifest", {"kind": "Pod", "spec": {}}, "0 containers run kube-scheduler"),
+        ("--scheduler-manifest", {"kind": "Pod", "spec": 3}, "Pod: spec: Expected `object | null`"),
         (
             "--scheduler-manifest",
             scheduler_pod("--feature-gates=A"),
@@ -135,7 +136,7 @@ def test_doubtful_settings_are_hints(tmp_path: Path, capsys: pytest.CaptureFixtu
         (
             "--scheduler-manifest",
             {"kind": "Pod", "spec": {"containers": [{"command": "kube-scheduler"}]}},
-            "command of a container must be a list of strings",
+            "spec.containers[0].command: Expected `array | null`, got `str`",
         ),
         ("--config", {"server": {"port": -1}}, "server.port must be 0..65535"),
     ],

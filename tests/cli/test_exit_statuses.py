@@ -134,6 +134,15 @@ def test_bad_options(command: str, options: list[str], capsys: pytest.CaptureFix
     assert "error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["", " ", "team/", "pod-group:", "pod-group:team/"])
+@pytest.mark.parametrize("command", ["why", "gangs", "seats", "decisions"])
+def test_no_name_is_told_before_a_server_is_asked(
+    command: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended([command, name, "--url", "http://127.0.0.1:1"]) == BAD
+    assert f"{name!r} is not NAME, NAMESPACE/NAME or a gang's key" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("expected", "words"),
     [

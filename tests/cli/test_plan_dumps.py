@@ -101,7 +101,7 @@ def without(*kinds: str) -> Obj:
         (kubectl(), "objects of one namespace only (team): if kubectl was asked without -A"),
         (
             {"items": kubectl()["items"][1:], "kind": "List"},
-            "1 pods on nodes that are not there (n0)",
+            "1 pod on nodes that are not there (n0)",
         ),
     ],
 )

@@ -174,7 +174,8 @@ def test_up_to_which_priority_pods_go_is_told_where_it_is_known(order: str, *, t
     assert isinstance(plan, Plan)
     known = "nobody above priority 1 need go: room enough is below"
     assert (known in plan.explanation) is there
-    assert "evicts 1 pods: 1 single pods" in plan.explanation
+    assert "evicts 1 pod: 1 single pod" in plan.explanation
+    assert "wants 1 seat: " in plan.explanation[0]
 
 
 def test_no_domain_is_preferred_where_another_is_required() -> None:

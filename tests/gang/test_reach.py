@@ -58,7 +58,7 @@ def test_a_pod_that_holds_only_what_there_is_enough_of_is_not_considered() -> No
     plan = plan_for(state, "high")
     assert evicted(plan) == {"big"}
     assert isinstance(plan, Plan)
-    assert any(line.startswith("considered 1 victim units") for line in plan.explanation)
+    assert any(line.startswith("considered 1 victim unit (") for line in plan.explanation)
 
 
 def test_members_beyond_the_quorum_are_seated_where_room_is_free() -> None:

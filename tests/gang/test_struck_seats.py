@@ -165,7 +165,7 @@ def test_members_that_run_have_chosen_the_domain_that_is_required() -> None:
 def test_a_gang_that_is_not_complete_is_told_of_members_that_nobody_asks_for() -> None:
     state = snapshot([node("n0")], [pod("high-0", group="high")], [group("high", 2)])
     resolver = Resolver(Settings().groups)
-    note = f"1 members wait for another, {NO_ASKER}"
+    note = f"1 member waits for another, {NO_ASKER}"
     gang = replace(resolver.resolve(gang_key("high"), state), notes=("something else", note))
     answer = Planner(Settings(), resolver).plan(GangQuestion(gang, state))
     assert isinstance(answer, Refusal)

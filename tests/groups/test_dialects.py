@@ -183,7 +183,7 @@ class TestLabelPair:
             [pod("a", labels={OLD_NAME: "g"}), pod("b", labels={OLD_NAME: "g", OLD_MIN: "2"})]
         )
         assert (gang.min_count, gang.problems) == (2, ())
-        assert gang.notes == (f"1 pods lack the label {OLD_MIN}",)
+        assert gang.notes == (f"1 pod lacks the label {OLD_MIN}",)
 
     def test_quorums_that_differ(self) -> None:
         gang = only(

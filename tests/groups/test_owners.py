@@ -72,8 +72,8 @@ class TestJobSet:
         gang = only(members(1))
         assert (gang.min_count, gang.size_known) == (1, False)
         assert gang.notes == (
-            "JobSet ns/g is not served or must not be read, and so states no size: all 1 pods "
-            "that exist now count as the gang",
+            "JobSet ns/g is not served or must not be read, and so states no size: the 1 pod "
+            "that exists now counts as the gang",
         )
 
     def test_one_that_is_gone_is_told_apart_from_one_that_is_not_read(self) -> None:

@@ -136,7 +136,7 @@ class TestKoordinator:
     def test_a_gang_of_the_group_without_pods_is_missing(self) -> None:
         gang = only(self.gang("worker", 3, '["ns/ps", "ns/worker"]'))
         assert (gang.min_count, gang.complete) == (4, False)
-        assert any("1 gangs of the group have no pod yet, first ps" in note for note in gang.notes)
+        assert any("1 gang of the group has no pod yet, first ps" in note for note in gang.notes)
 
     @pytest.mark.parametrize(
         "listed",

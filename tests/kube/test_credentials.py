@@ -56,6 +56,38 @@ async def test_a_plain_http_kubeconfig(tmp_path: Path) -> None:
     assert access.tls is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "hello",
+        "a: !!bool perhaps",
+        "clusters: 5\ncurrent-context: first",
+        "current-context: first\ncontexts: [5]",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_kubeconfig_that_is_none(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "odd"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=f"kubeconfig {path}: "):
+        find_access(str(path), None, None)
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster"),
+    [
+        ({}, {"server": 5}),
+        ({}, {"server": [5]}),
+        ({"exec": 5}, {}),
+        ({"token": []}, {"server": ""}),
+    ],
+)
+def test_fields_of_other_types(user: Any, cluster: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        find_access(kubeconfig(tmp_path, user, **cluster), None, None)
+
+
 async def test_the_default_kubeconfig_is_the_last_resort(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,22 @@ def test_the_file_is_named(tmp_path: Path) -> None:
         load(path)
 
 
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"a: \xff", "not UTF-8 at byte 3"),
+        (b"[" * 100_000, "not YAML: maximum recursion depth"),
+        (b"a: !!bool perhaps", "not YAML: 'perhaps'"),
+        (b"hello", "Expected `object`, got `str`"),
+    ],
+)
+def test_what_is_no_scenario_at_all(data: bytes, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(data)
+    with pytest.raises(InvalidInput, match=f"^{path}: {says}"):
+        load(path)
+
+
 def test_ranges() -> None:
     assert expand(["a", "n[2-4]"]) == ["a", "n2", "n3", "n4"]
 

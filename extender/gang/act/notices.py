@@ -28,6 +28,7 @@ from extender.gang.tell.decisions import Decision
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
 
@@ -230,8 +231,9 @@ class Notices:
         names = ", ".join(parts)
         more = f" and {len(own) - 8} more" if len(own) > 8 else ""
         note = (
-            f"evicting {len(victims)} pods for {flight.key} (priority {flight.plan.priority}), "
-            f"{flight.plan.proof}, within {flight.plan.longest_grace} s of grace: {names}{more}"
+            f"evicting {counted(len(victims), 'pod')} for {flight.key} "
+            f"(priority {flight.plan.priority}), {flight.plan.proof}, "
+            f"within {flight.plan.longest_grace} s of grace: {names}{more}"
         )
         for pod in list(flight.pods.values())[:MAX_TOLD]:
             self._event(pod, "GangPreempting", note)

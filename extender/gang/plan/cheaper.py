@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.model.plan import Proof, Seat, Victim
+from extender.model.texts import counted
 
 
 class Spared(Struct, frozen=True):
@@ -22,8 +23,7 @@ class Spared(Struct, frozen=True):
     @property
     def words(self) -> str:
         """One sentence."""
-        pods = "1 pod" if self.pods == 1 else f"{self.pods} pods"
-        seats = "1 seat" if self.seats == 1 else f"{self.seats} seats"
+        pods, seats = counted(self.pods, "pod"), counted(self.seats, "seat")
         return (
             f"cheaper only with free room elsewhere: with that for {seats} {pods} of {self.unit} "
             "could stay"

@@ -16,7 +16,7 @@ from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Code, Plan, Proof, Refusal
 from extender.model.snapshot import Snapshot
-from extender.model.texts import some
+from extender.model.texts import counted, some
 from extender.search.census import FREE
 from extender.search.problem import Infeasible
 
@@ -46,7 +46,7 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
     """Return the story of a plan, line by line; ``cut``: what ended the search early."""
     problem = built.problem
     lines = [
-        f"{gang.key} (priority {gang.preemptor_priority}) wants {problem.need} seats: "
+        f"{gang.key} (priority {gang.preemptor_priority}) wants {counted(problem.need, 'seat')}: "
         + some([f"{cls.count} x {cls.name}" for cls in problem.classes], MOST_CLASSES)
     ]
     lines += gang.notes
@@ -54,23 +54,25 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
         lines.append("it fits into free room: nobody is evicted")
     subjects = built.subjects
     units = [unit for unit in subjects if isinstance(unit, Candidate)]
+    whole = sum(1 for unit in units if unit.whole)
     lines.append(
-        f"considered {len(units)} victim units ({sum(1 for unit in units if unit.whole)} whole "
-        f"gangs) and {sum(1 for unit in subjects if isinstance(unit, Pod))} terminating pods that "
-        f"can make room on {len(problem.nodes)} of {built.usable} usable nodes; "
-        f"{built.stays} pods there may not be evicted"
+        f"considered {counted(len(units), 'victim unit')} ({counted(whole, 'whole gang')}) and "
+        f"{counted(len(subjects) - len(units), 'terminating pod')} that can make room on "
+        f"{len(problem.nodes)} of {counted(built.usable, 'usable node')}; "
+        f"{counted(built.stays, 'pod')} there may not be evicted"
     )
     if built.cut is not None and built.cut > FREE:
         lines.append(f"nobody above priority {built.cut} need go: room enough is below")
     if plan.victims:
         gangs = Counter(victim.gang for victim in plan.victims if victim.gang)
-        parts = [f"{count} pods of {name}" for name, count in sorted(gangs.items())]
+        parts = [f"{counted(count, 'pod')} of {name}" for name, count in sorted(gangs.items())]
         singles = sum(1 for victim in plan.victims if not victim.gang)
         if singles:
-            parts.append(f"{singles} single pods")
-        lines.append(f"evicts {len(plan.victims)} pods: " + some(parts, MOST_GANGS))
+            parts.append(counted(singles, "single pod"))
+        lines.append(f"evicts {counted(len(plan.victims), 'pod')}: " + some(parts, MOST_GANGS))
     if plan.waits_for:
-        lines.append(f"waits for {len(plan.waits_for)} pods that terminate already")
+        those = "pod that terminates" if len(plan.waits_for) == 1 else "pods that terminate"
+        lines.append(f"waits for {len(plan.waits_for)} {those} already")
     for key in plan.takes_over:
         lines.append(f"takes over the seats held for the less urgent {key}")
     if gang.preferred_topology_key:

@@ -30,7 +30,8 @@ def with_followers(
     alone, whole = replace(gang, followers=()), _whole(gang)
     best = planned(whole, masks)
     if isinstance(best, Refusal):
-        text = f"with the {len(gang.followers)} pods that come once these run: {best.message}"
+        those = "pod that comes" if len(gang.followers) == 1 else "pods that come"
+        text = f"with the {len(gang.followers)} {those} once these run: {best.message}"
         return replace(best, message=cut(text))
     key = exclusive.topology_key(gang)
     if key:

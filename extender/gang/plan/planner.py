@@ -43,7 +43,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Cost, Hold, Plan, Proof, Refusal, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.model.texts import cut
+from extender.model.texts import counted, cut
 from extender.search.problem import Infeasible, Limits, Solution, Vector
 from extender.search.problem.stop import Flag, OutOfTime, Stop
 from extender.search.solver import solve, solve_led
@@ -128,8 +128,8 @@ class Planner:
             return Refusal(
                 gang=gang.key,
                 code=Code.INFEASIBLE,
-                message="no solution was found: its time was up before the question could be "
-                f"put together or its answer be tried out, for {len(gang.pending)} members",
+                message="no solution was found: its time was up before the question could be put "
+                f"together or its answer be tried out, for {counted(len(gang.pending), 'member')}",
                 generation=snapshot.generation,
             )
 

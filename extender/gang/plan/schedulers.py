@@ -21,7 +21,8 @@ def seated_by(gang: Gang, schedulers: Collection[str]) -> Gang:
     if not strangers:
         return gang
     others = ", ".join(sorted({pod.shape.scheduler for pod in strangers})[:3])
-    note = f"{len(strangers)} members wait for {others}, {NO_ASKER}"
+    those = "member waits" if len(strangers) == 1 else "members wait"
+    note = f"{len(strangers)} {those} for {others}, {NO_ASKER}"
     gone = {pod.uid for pod in strangers}
     return replace(
         gang,

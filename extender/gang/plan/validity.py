@@ -26,6 +26,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Victim
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 
 class Resolves(Protocol):
@@ -76,8 +77,8 @@ def member_problem(plan: Plan, gang: Gang, seats: Mapping[str, str]) -> str:
             return f"member {seat.namespace}/{seat.name} does not wait for a seat any more"
     if gang.missing > len(seats):
         return (
-            f"{gang.key} now lacks {gang.missing} members of its quorum, "
-            f"and the plan has {len(seats)} seats"
+            f"{gang.key} now lacks {counted(gang.missing, 'member')} of its quorum, "
+            f"and the plan has {counted(len(seats), 'seat')}"
         )
     if plan.victims and (gang.preemptor_priority < plan.priority or not gang.preempts):
         return f"{gang.key} may no longer evict at priority {plan.priority}"

@@ -16,6 +16,7 @@ from extender.gang.tell.ring import Ring
 from extender.model.objects import GangKey
 from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim, Way
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 REFUSAL_BYTES = 4 * 1024 * 1024
 DECISION_BYTES = 64 * 1024 * 1024
@@ -84,7 +85,8 @@ def of_plan(plan: Plan, *, time: float, verb: Verb, seconds: float) -> Decision:
         gang=str(plan.gang),
         verb=verb,
         outcome=Outcome.PLAN,
-        message=f"{len(plan.seats)} seats, {len(plan.victims)} pods to evict, {plan.proof}",
+        message=f"{counted(len(plan.seats), 'seat')}, "
+        f"{counted(len(plan.victims), 'pod')} to evict, {plan.proof}",
         victims=plan.victims,
         seats=plan.seats,
         waits_for=plan.waits_for,

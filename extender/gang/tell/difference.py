@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.model.plan import Plan, Refusal, Victim
+from extender.model.texts import counted
 
 
 class LevelDifference(Struct, frozen=True):
@@ -94,4 +95,4 @@ def _words(before: Plan | Refusal, after: Plan | Refusal, spared: int, added: in
 
 
 def _pods(count: int) -> str:
-    return f"{count} pod" if count == 1 else f"{count} pods"
+    return counted(count, "pod")
