@@ -129,6 +129,15 @@ class TestJobSet:
         broken = [*members(2, on=True), *members(3)[2:]]
         assert not only(broken, [group], "job").goes_whole
 
+    def test_more_jobs_than_are_asked_one_by_one(self) -> None:
+        """All parts together: as many parts as one likes may have a thousand each."""
+        for replicas, read_them in ((512, True), (513, False)):
+            parts = [replicated(name, replicas=replicas) for name in ("w", "x")]
+            groups = [read("jobset", jobset(*parts)), read("job", job("g-w-0", 1, succeeded=1))]
+            gang = only(members(1, on=True), groups)
+            assert gang.min_count == (1023 if read_them else 1)
+            assert read_them is (gang.notes == ())
+
     def test_those_that_come_later_are_foreseen(self) -> None:
         parts = (replicated("lead"), replicated("w", each=3, cpu="2"))
         group = read("jobset", jobset(*parts, in_order=True))
