@@ -18,7 +18,7 @@ from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
 from extender.model.interning import Memo
 from extender.model.objects import Owner
-from extender.model.policy import OPT_OUT_ANNOTATIONS
+from extender.model.opt_outs import ANNOTATION_KEYS
 
 KEPT_ANNOTATIONS = (
     "podgroup-extender.io/",
@@ -62,7 +62,7 @@ READ_ANNOTATIONS = (
     "yunikorn.apache.org/app-id",
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/task-groups",
-    *OPT_OUT_ANNOTATIONS,
+    *sorted(ANNOTATION_KEYS),
 )
 """Those that are read today: all that is kept of annotations of more than LARGE bytes."""
 
