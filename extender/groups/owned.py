@@ -47,6 +47,10 @@ def owner_size(
     owner = snapshot.groups.get((source, key.namespace, name))
     if owner is None:
         return made_by(members, f"{what} does not exist, and so")
+    if owner.parts and not any(part.jobs for part in owner.parts):
+        # Its pods are on their way out, or about to be: nobody is to go for one of them.
+        none = f"{what} wants no pods: it is suspended, or of size 0"
+        return Declaration(min_count=1, whole_from=1, unplanned=(none,))
     here = staying(members)
     awaited = 0
     later: list[tuple[Part, int]] = []
