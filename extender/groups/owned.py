@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from extender.groups.absent import why_absent
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import made_by, staying
 from extender.model.objects import GangKey, GroupObject, Part, Pod
@@ -46,7 +47,8 @@ def owner_size(
         return made_by(members, f"{what} is not served or must not be read, and so")
     owner = snapshot.groups.get((source, key.namespace, name))
     if owner is None:
-        return made_by(members, f"{what} does not exist, and so")
+        why = why_absent(source, key.namespace, name, snapshot)
+        return made_by(members, f"{what} {why}, and so")
     if owner.parts and not any(part.jobs for part in owner.parts):
         # Its pods are on their way out, or about to be: nobody is to go for one of them.
         none = f"{what} wants no pods: it is suspended, or of size 0"
