@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -224,7 +225,12 @@ class Cache:
         return task
 
     def _follow(
-        self, resource: resources.Resource[Any], sink: Sink[Any], *, optional: bool = False
+        self,
+        resource: resources.Resource[Any],
+        sink: Sink[Any],
+        *,
+        optional: bool = False,
+        on_read: Callable[[WatchStats], None] = lambda stats: None,
     ) -> asyncio.Task[None]:
         stats = WatchStats(resource.name, resource.path, down_since=self._clock.monotonic())
         self.stats.watches[resource.name] = stats
@@ -238,6 +244,7 @@ class Cache:
             self._clock,
             self._random,
             on_synced=self._check_synced,
+            on_read=partial(on_read, stats),
             on_missing=self._look_again.set,
             on_refused=self._look_again.set if optional else lambda: None,
         )
@@ -369,9 +376,15 @@ class Cache:
             log.info("group objects are served", source=source, path=path)
             resource = resources.groups(source, path, all_jobs=self._all_jobs)
             table = self.store.groups[source]
+            leave_out = partial(self.store.leave_out, source)
             self._optional[source] = (
                 path,
-                self._follow(resource, table, optional=source in OPTIONAL),
+                self._follow(
+                    resource,
+                    table,
+                    optional=source in OPTIONAL,
+                    on_read=lambda stats: leave_out(stats.left_out_by_name()),
+                ),
             )
             self._needed = None
         elif old is not None:
@@ -380,3 +393,4 @@ class Cache:
             self._needed = None
             self._tell_group_sources()
             self.store.groups[source].clear()
+            self.store.leave_out(source, {})

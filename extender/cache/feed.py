@@ -18,7 +18,8 @@ class Change(Struct, frozen=True, gc=False):
     """One applied change. ``old`` None: added. ``new`` None: gone.
 
     ``kind``: "pod", "node", "namespace", "budget", "priority-class" or "group"; or, with neither,
-    "group-sources": other kinds of PodGroups are read than before.
+    "group-sources": other kinds of PodGroups are read than before, or other objects of them
+    cannot be decoded.
     """
 
     kind: str

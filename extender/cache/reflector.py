@@ -71,6 +71,7 @@ class Reflector(Generic[Row]):
         random: Callable[[], float],
         *,
         on_synced: Callable[[], None] = lambda: None,
+        on_read: Callable[[], None] = lambda: None,
         on_missing: Callable[[], None] = lambda: None,
         on_refused: Callable[[], None] = lambda: None,
     ) -> None:
@@ -84,6 +85,7 @@ class Reflector(Generic[Row]):
         self._random = random
         self._backoff = Backoff(clock.monotonic, random)
         self._on_synced = on_synced
+        self._on_read = on_read
         self._on_missing = on_missing
         self._on_refused = on_refused
         self._watch_list = settings.watch_list
@@ -218,6 +220,7 @@ class Reflector(Generic[Row]):
         stats.sync_seconds = self._clock.monotonic() - started
         stats.last_contact = stats.shown_at = self._clock.monotonic()
         stats.version = self._version = version
+        self._on_read()
         if not stats.synced:
             stats.synced = True
             self._on_synced()

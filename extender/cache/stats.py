@@ -42,6 +42,21 @@ class WatchStats:
     undecodable: dict[str, str] = field(default_factory=dict)
     """Objects left out of the state because they are malformed -> why."""
 
+    def left_out_by_name(self) -> dict[tuple[str, str], str]:
+        """Return the objects left out, (namespace, name) -> why; no namespace where it has none.
+
+        ("", "") is there when more may have been left out than are remembered.
+        """
+        found: dict[tuple[str, str], str] = {}
+        if len(self.undecodable) >= MAX_UNDECODABLE:
+            found["", ""] = "too many"
+        for told, why in self.undecodable.items():
+            path = told.partition(" ")[2]  # "Kind namespace/name", as model.decode.describe says
+            namespace, _, name = path.rpartition("/")
+            if name and " " not in path:
+                found[namespace, name] = why.removeprefix(f"{told}: ")
+        return found
+
     def silent_for(self, now: float) -> float:
         """Return how long the watch has been down, 0 while it is open."""
         return 0.0 if self.up else max(0.0, now - self.down_since)

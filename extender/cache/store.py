@@ -47,6 +47,8 @@ class Store:
         }
         self.group_sources: frozenset[str] = frozenset()
         """Sources that are followed and have been read once."""
+        self.unreadable: Mapping[tuple[str, str, str], str] = {}
+        """As in Snapshot. Never changed, only replaced."""
         self.server_version = ""
         """gitVersion of the API server, "" when it could not be read."""
         self._wall = wall
@@ -73,6 +75,7 @@ class Store:
             members=self.pods.members(),
             groups=self._all_groups(),
             group_sources=self.group_sources,
+            unreadable=self.unreadable,
             priority_classes=self.priority_classes.snapshot(),
             budgets=self._sorted_budgets(),
             namespaces=self._namespace_labels(),
@@ -84,6 +87,14 @@ class Store:
         """Take which sources' PodGroups are read now: what of these is missing does not exist."""
         if sources != self.group_sources:
             self.group_sources = sources
+            self.feed.emit("group-sources", None, None)
+
+    def leave_out(self, source: str, found: Mapping[tuple[str, str], str]) -> None:
+        """Take which objects of a source could not be decoded: (namespace, name) -> why."""
+        now = {key: why for key, why in self.unreadable.items() if key[0] != source}
+        now |= {(source, *name): why for name, why in found.items()}
+        if now != self.unreadable:
+            self.unreadable = now
             self.feed.emit("group-sources", None, None)
 
     def _all_groups(self) -> Mapping[tuple[str, str, str], GroupObject]:
@@ -116,9 +127,16 @@ class Store:
     def _group_changed(
         self, source: str
     ) -> Callable[[GroupObject | None, GroupObject | None], None]:
-        if source in (CORE, COMPOSITE):
-            return self.pods.composites.changed
-        return lambda old, new: None
+        below = self.pods.composites.changed if source in (CORE, COMPOSITE) else None
+
+        def changed(old: GroupObject | None, new: GroupObject | None) -> None:
+            if new is not None and _group_name(new) in self.unreadable:  # mended
+                mended = _group_name(new)
+                self.unreadable = {k: why for k, why in self.unreadable.items() if k != mended}
+            if below is not None:
+                below(old, new)
+
+        return changed
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         name = new.name if new is not None else old.name if old is not None else ""

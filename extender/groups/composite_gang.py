@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from extender.groups.absent import why_absent
 from extender.groups.composite import SUFFIX, Chain, chain_of, composite_text
 from extender.groups.dialect import Declaration, checked_min_count
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE
@@ -63,8 +64,12 @@ def of_part(
     if chain.missing and COMPOSITE not in snapshot.group_sources:
         return _unread(group, chain, members)
     wrong = checked_min_count(group, "gang.minCount", "scheduling.k8s.io")
-    if chain.problem or wrong:
-        return Declaration(problems=wrong or (chain.problem,))
+    problem = chain.problem
+    if chain.missing:
+        why = why_absent(COMPOSITE, group.namespace, chain.missing, snapshot)
+        problem = f"{composite_text(group.namespace, chain.missing)} {why}"
+    if problem or wrong:
+        return Declaration(problems=wrong or (problem,))
     root = chain.rows[-1]
     starts = any(pod.hierarchy is None or pod.hierarchy[0] == key.name for pod in members)
     goes = any(pod.hierarchy is not None and pod.hierarchy[1] == key.name for pod in members)
@@ -94,8 +99,8 @@ def of_composite(key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> 
     name = key.name.removesuffix(SUFFIX)
     top = snapshot.groups.get((COMPOSITE, key.namespace, name))
     if top is None:
-        text = f"{composite_text(key.namespace, name)} does not exist"
-        return Declaration(problems=(text,))
+        why = why_absent(COMPOSITE, key.namespace, name, snapshot)
+        return Declaration(problems=(f"{composite_text(key.namespace, name)} {why}",))
     tree, chains = _tree(top, members, snapshot)
     if not chains:
         return Declaration(problems=(f"{_told(top)} has no PodGroup",))

@@ -12,7 +12,7 @@ from extender.groups.dialect import Declaration
 from extender.groups.owned import owner_size
 from extender.groups.sizes import made_by
 from extender.model.gang import UNIT_ALL
-from extender.model.objects import GangKey, Part, Pod
+from extender.model.objects import GangKey, Pod
 from extender.model.owner_kinds import JOB
 from extender.model.snapshot import Snapshot
 
@@ -51,5 +51,5 @@ class IndexedJobDialect:
         return made_by(members, f"Indexed Job {key.namespace}/{key.name}")
 
 
-def _none_comes_later(part: Part, pod: Pod) -> bool:
-    return True
+def _none_comes_later(pod: Pod) -> tuple[tuple[str, str], ...]:
+    return ()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from extender.groups.dialect import Declaration
 from extender.groups.owned import owner_size
 from extender.model.gang import UNIT_ALL
-from extender.model.objects import GangKey, Part, Pod
+from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 
 LABEL = "jobset.sigs.k8s.io/jobset-name"
@@ -35,11 +35,12 @@ class JobSetDialect:
 
     def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
         """Return the size of the JobSet, else the one annotated, else an unknown one."""
-        return owner_size(self.name, key, key.name, members, snapshot, _belongs)
+        return owner_size(self.name, key, key.name, members, snapshot, _parts_of)
 
 
-def _belongs(part: Part, pod: Pod) -> bool:
-    if pod.labels.get(REPLICATED_JOB) != part.name:
-        return False
+def _parts_of(pod: Pod) -> tuple[tuple[str, str], ...]:
+    name = pod.labels.get(REPLICATED_JOB)
+    if name is None:
+        return ()
     first = (pod.annotations.get(INDEX) or pod.labels.get(INDEX)) == "0"
-    return not part.index or first is (part.index == "first")
+    return (name.lower(), ""), (name.lower(), "first" if first else "rest")

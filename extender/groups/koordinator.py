@@ -8,6 +8,8 @@ with a PodGroup object is koordinator-pod-group.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from extender.groups.dialect import Declaration
@@ -25,6 +27,12 @@ MIN = PREFIX + "min-available"
 GROUPS = PREFIX + "groups"
 MOST_GROUPS = 64
 """Gangs of one gang group; a longer list is not followed."""
+MOST_TEXTS = 2 * MOST_GROUPS
+"""Ways in which the pods of one gang may write it: each gang of a group has its own template."""
+
+Listed = tuple[Mapping[str, frozenset[str]], bool]
+"""Of a list of gangs: their names by namespace, and whether there is more than one namespace."""
+NOTHING: Listed = ({}, False)
 
 
 class KoordinatorDialect:
@@ -41,7 +49,7 @@ class KoordinatorDialect:
         name = pod.annotations.get(NAME)
         if not name or not is_name(name):
             return None
-        together = _together(pod, name)
+        together = _together(pod.annotations.get(GROUPS, ""), pod.namespace, name)
         return GangKey(self.name, pod.namespace, min(together) if together else name)
 
     def declare(self, key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> Declaration:
@@ -50,11 +58,21 @@ class KoordinatorDialect:
         A gang of the group that has no pod yet counts as one that is missing.
         """
         by_name: dict[str, list[Pod]] = {}
-        together: set[str] = set()
+        lists: set[tuple[str, str]] = set()
         for pod in members:
             name = pod.annotations.get(NAME, key.name)
             by_name.setdefault(name, []).append(pod)
-            together |= _together(pod, name)
+            lists.add((pod.annotations.get(GROUPS, ""), name))
+        if len(lists) > MOST_TEXTS:
+            return Declaration(
+                problems=(
+                    f"annotation {GROUPS} is written in {len(lists)} ways on the pods of gang "
+                    f"{key.name}, at most {MOST_TEXTS} are read",
+                )
+            )
+        together: set[str] = set()
+        for text, name in lists:
+            together |= _together(text, key.namespace, name)
         total = 0
         problems: list[str] = []
         notes: list[str] = []
@@ -69,11 +87,14 @@ class KoordinatorDialect:
                 f"gang group of {counted(len(together | by_name.keys()), 'gang')}: all at once"
             )
         if missing:
+            # They may have pods all the same: pods that list another group, or none, which are
+            # then gangs of their own.
             have = "has" if len(missing) == 1 else "have"
-            what = counted(len(missing), "gang")
-            notes.append(f"{what} of the group {have} no pod yet, first {missing[0]}")
-        elsewhere = any(_elsewhere(pod) for pod in members)
-        if elsewhere:
+            notes.append(
+                f"{counted(len(missing), 'gang')} of the group {have} no pod that lists the group, "
+                f"first {missing[0]}: one of each is waited for"
+            )
+        if any(_elsewhere(text, key.namespace) for text, _ in lists):
             notes.append("gangs of other namespaces in the group are not waited for")
         said = Declaration(
             min_count=None if problems else total + len(missing),
@@ -84,28 +105,34 @@ class KoordinatorDialect:
         return once_together(said, members)
 
 
-def _together(pod: Pod, name: str) -> frozenset[str]:
-    """The gangs of the pod's group in its own namespace; none when it does not name itself."""
-    text = pod.annotations.get(GROUPS)
+def _together(text: str, namespace: str, name: str) -> frozenset[str]:
+    """The gangs of a pod's group in its own namespace; none when it does not name itself."""
     if not text:
         return frozenset()
-    own = frozenset(gang for namespace, gang in _listed(text) if namespace == pod.namespace)
+    own = _listed(text)[0].get(namespace, frozenset())
     return own if name in own and len(own) > 1 else frozenset()
 
 
-def _elsewhere(pod: Pod) -> bool:
-    text = pod.annotations.get(GROUPS)
-    return bool(text) and any(ns != pod.namespace for ns, _ in _listed(text or ""))
+def _elsewhere(text: str, namespace: str) -> bool:
+    if not text:
+        return False
+    own, several = _listed(text)
+    return several or bool(own and namespace not in own)
 
 
 @remembered(256)
-def _listed(text: str) -> tuple[tuple[str, str], ...]:
-    """Return (namespace, name) of each gang listed; nothing of what is no such list."""
+def _listed(text: str) -> Listed:
+    """Return the gangs listed; nothing of what is no such list."""
     try:
         found = msgspec.json.decode(text, type=list[str])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ()
-    pairs = [each.partition("/") for each in found[: MOST_GROUPS + 1]]
-    if len(pairs) > MOST_GROUPS or not all(is_name(ns) and is_name(name) for ns, _, name in pairs):
-        return ()
-    return tuple((namespace, name) for namespace, _, name in pairs)
+        return NOTHING
+    if len(found) > MOST_GROUPS:
+        return NOTHING
+    by_namespace: dict[str, set[str]] = {}
+    for each in found:
+        namespace, _, name = each.partition("/")
+        if not is_name(namespace) or not is_name(name):
+            return NOTHING
+        by_namespace.setdefault(namespace, set()).add(name)
+    return {at: frozenset(names) for at, names in by_namespace.items()}, len(by_namespace) > 1

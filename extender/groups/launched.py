@@ -9,7 +9,7 @@ from extender.groups.dialect import Declaration
 from extender.groups.owned import owner_size
 from extender.groups.sizes import made_by
 from extender.model.gang import UNIT_ALL
-from extender.model.objects import GangKey, Part, Pod
+from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 
 
@@ -39,12 +39,13 @@ class LaunchedDialect:
         source = self.source(members)
         if source is None:
             return made_by(members, f"{self.what} {key.namespace}/{key.name}")
-        return owner_size(source, key, key.name, members, snapshot, self.belongs)
+        return owner_size(source, key, key.name, members, snapshot, self.parts_of)
 
     def source(self, members: tuple[Pod, ...]) -> str | None:
         """Return what the owner's kind is called in OWNER_KINDS; None: none is read."""
         return None
 
-    def belongs(self, part: Part, pod: Pod) -> bool:
-        """Return whether a pod is of a part of the owner that comes later."""
-        return False
+    def parts_of(self, pod: Pod) -> tuple[tuple[str, str], ...]:
+        """Return of which parts of the owner a pod is (groups.owned.PartsOf), as far as they
+        may come later."""
+        return ()

@@ -7,6 +7,9 @@ one that has a key may still be of none, and has to be asked about.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+
 from extender.groups import (
     indexed_job,
     jobset,
@@ -63,6 +66,16 @@ def all_keys(settings: GroupSettings) -> frozenset[str]:
     """Return the keys of all dialects that are enabled, whether their gangs wait or not."""
     found = {key for name in settings.dialects for key in KEYS[name]}
     return frozenset(found.union(map(_custom, settings.custom)))
+
+
+def explicit_keys(settings: GroupSettings, names: Collection[str]) -> dict[str, int]:
+    """Return, by key, of how many of these dialects it is: a pod with keys of less than two of
+    them names one group at most."""
+    found: Counter[str] = Counter()
+    for name in names:
+        found.update(KEYS.get(name, ()))
+    found.update(_custom(group) for group in settings.custom if group.name in names)
+    return dict(found)
 
 
 def waits_for_jobs(settings: GroupSettings) -> bool:

@@ -8,6 +8,7 @@ list them) the pods that exist count, and the gang says so.
 
 from __future__ import annotations
 
+from extender.groups.absent import why_absent
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import alone, made_by
 from extender.model.gang import UNIT_ALL
@@ -43,7 +44,8 @@ class MemberGroupDialect:
             return made_by(members, f"{what} is not served or must not be read, and so")
         group = snapshot.groups.get((self.name, key.namespace, key.name))
         if group is None:
-            return Declaration(problems=(f"{what} does not exist",))
+            why = why_absent(self.name, key.namespace, key.name, snapshot)
+            return Declaration(problems=(f"{what} {why}",))
         count = group.min_count or 0
         if count < 0:
             return Declaration(problems=(f"{what}: minMember is {count}, it must not be negative",))

@@ -7,9 +7,10 @@ exists, and then for all of them; before that they are foreseen, as the gang's f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
+from extender.groups.absent import why_absent
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import made_by, staying
 from extender.model.objects import GangKey, GroupObject, Part, Pod
@@ -18,13 +19,15 @@ from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
 MOST_JOBS = 1024
-"""Jobs of a JobSet that are asked one by one; larger ones are taken at the JobSet's word."""
+"""Jobs of a JobSet, all its parts together, that are asked one by one; larger ones are taken at
+the JobSet's word. A gang is resolved between two verbs: a JobSet of 60 KB may ask for 262,144."""
 MOST_FOLLOWERS = 4096
 FORESEEN = "podgroup-extender.io/foreseen"
 """Label of pods that do not exist yet."""
 
-Belongs = Callable[[Part, Pod], bool]
-"""Whether a pod is of a part."""
+PartsOf = Callable[[Pod], Iterable[tuple[str, str]]]
+"""Of which parts a pod is: name and index (as in Part), in small letters as the operators label.
+Asked once a pod: an owner may have hundreds of parts that come later, and thousands of pods."""
 
 
 def owner_size(
@@ -33,7 +36,7 @@ def owner_size(
     name: str,
     members: tuple[Pod, ...],
     snapshot: Snapshot,
-    belongs: Belongs,
+    parts_of: PartsOf,
 ) -> Declaration:
     """Return the size of the gang as the owner ``name`` of its namespace says.
 
@@ -45,13 +48,21 @@ def owner_size(
         return made_by(members, f"{what} is not served or must not be read, and so")
     owner = snapshot.groups.get((source, key.namespace, name))
     if owner is None:
-        return made_by(members, f"{what} does not exist, and so")
+        why = why_absent(source, key.namespace, name, snapshot)
+        return made_by(members, f"{what} {why}, and so")
+    if owner.parts and not any(part.jobs for part in owner.parts):
+        # Its pods are on their way out, or about to be: nobody is to go for one of them.
+        none = f"{what} wants no pods: it is suspended, or of size 0"
+        return Declaration(min_count=1, whole_from=1, unplanned=(none,))
     here = staying(members)
     awaited = 0
     later: list[tuple[Part, int]] = []
+    by_jobs = source == "jobset" and _jobs_are_read(owner, snapshot)
+    late = any(part.later for part in owner.parts)
+    begun = {of for pod in here for of in parts_of(pod)} if late else set()
     for part in owner.parts:
-        count = _left(part, owner, snapshot)
-        if part.later and not any(belongs(part, pod) for pod in here):
+        count = _left(part, owner, snapshot) if by_jobs else _plain(part)
+        if part.later and (part.name.lower(), part.index) not in begun:
             later.append((part, count))
         else:
             awaited += count
@@ -60,8 +71,7 @@ def owner_size(
         notes.append(f"{what} is content with {owner.min_count} of its {counted(awaited, 'pod')}")
         awaited = owner.min_count
     total = sum(not pod.deleting for pod in members)
-    blind = source == "jobset" and not _jobs_are_read(owner, snapshot)
-    if blind and awaited > total and any(pod.node for pod in here):
+    if source == "jobset" and not by_jobs and awaited > total and any(pod.node for pod in here):
         # Which of its pods have finished, its Jobs alone tell.
         notes.append(
             f"the Jobs of {what} are not read: of its {awaited} pods some may have finished, "
@@ -82,14 +92,18 @@ def owner_size(
 
 
 def _jobs_are_read(owner: GroupObject, snapshot: Snapshot) -> bool:
-    return JOB in snapshot.group_sources and all(part.jobs <= MOST_JOBS for part in owner.parts)
+    # With exclusive topology the same Jobs are two parts.
+    jobs = sum(part.jobs for part in owner.parts if part.index != "rest")
+    return JOB in snapshot.group_sources and jobs <= MOST_JOBS
+
+
+def _plain(part: Part) -> int:
+    """How many pods of a part there are to be, by the owner's own word."""
+    return max(0, part.jobs - part.over) * part.each
 
 
 def _left(part: Part, owner: GroupObject, snapshot: Snapshot) -> int:
-    """How many pods of a part there are to be, without those that have finished."""
-    plain = max(0, part.jobs - part.over) * part.each
-    if owner.source != "jobset" or not _jobs_are_read(owner, snapshot):
-        return plain
+    """How many pods of a JobSet's part there are to be, without those that have finished."""
     total = 0
     for i in range(part.jobs):
         # As JobSet names them. One that does not exist is still to be made.

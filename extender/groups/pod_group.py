@@ -9,6 +9,7 @@ on a PodGroup may be part of a CompositePodGroup: see extender.groups.composite.
 
 from __future__ import annotations
 
+from extender.groups.absent import why_absent
 from extender.groups.composite import POD_GROUP, SUFFIX
 from extender.groups.composite_gang import of_composite, of_part
 from extender.groups.dialect import Declaration, checked_min_count
@@ -52,10 +53,9 @@ class PodGroupDialect:
             return _of_workload(key, snapshot)
         group = snapshot.groups.get((SOURCE, key.namespace, key.name))
         if group is None:
+            why = why_absent(SOURCE, key.namespace, key.name, snapshot)
             return Declaration(
-                problems=(
-                    f"PodGroup {key.namespace}/{key.name} (scheduling.k8s.io) does not exist",
-                ),
+                problems=(f"PodGroup {key.namespace}/{key.name} (scheduling.k8s.io) {why}",),
             )
         if group.of:
             return of_part(group, key, members, snapshot)
@@ -83,7 +83,9 @@ def _of_workload(key: GangKey, snapshot: Snapshot) -> Declaration:
     workload = snapshot.groups.get((CORE_WORKLOAD, key.namespace, name))
     if workload is None:
         read = CORE_WORKLOAD in snapshot.group_sources
-        why = "does not exist" if read else "is not served or must not be read"
+        why = "is not served or must not be read"
+        if read:
+            why = why_absent(CORE_WORKLOAD, key.namespace, name, snapshot)
         return Declaration(problems=(f"{what} {why}",))
     part = next((part for part in workload.parts if part.name == part_name), None)
     if part is None:

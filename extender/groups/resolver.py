@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
-from extender.groups.markers import all_keys
+from extender.groups.markers import all_keys, explicit_keys
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.groups.workload_priority import workload_priority
@@ -39,6 +39,7 @@ class Resolver:
         self._explicit_keys = tuple(d.key for d in self._dialects if d.explicit)
         self._explicit_names = tuple(d.name for d in self._dialects if d.explicit)
         self._marks = all_keys(settings)
+        self._explicit_marks = explicit_keys(settings, self._explicit_names)
 
     def member_key(self, pod: Pod) -> GangKey | None:
         """Return the pod's gang, None for a pod of no gang; depends on the pod alone.
@@ -67,6 +68,11 @@ class Resolver:
 
     def conflict(self, pod: Pod) -> str | None:
         """Return the text of a conflict: explicit dialects that name different groups."""
+        marks = self._explicit_marks
+        found = sum(marks[key] for key in marks.keys() & pod.labels.keys())
+        found += sum(marks[key] for key in marks.keys() & pod.annotations.keys())
+        if found + bool(pod.pod_group or pod.hierarchy is not None) < 2:
+            return None  # asked of every member: most have the keys of one dialect
         named = self._explicit(pod)
         if len({(key.namespace, key.name) for key in named}) < 2:
             return None

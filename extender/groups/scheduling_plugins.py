@@ -7,6 +7,7 @@ preemption takes single pods.
 
 from __future__ import annotations
 
+from extender.groups.absent import why_absent
 from extender.groups.dialect import Declaration, checked_min_count
 from extender.model.gang import UNIT_SINGLE
 from extender.model.objects import GangKey, Pod
@@ -34,10 +35,9 @@ class SchedulingPluginsDialect:
         """Return what the PodGroup object says; minMember is required by the CRD."""
         group = snapshot.groups.get((SOURCE, key.namespace, key.name))
         if group is None:
+            why = why_absent(SOURCE, key.namespace, key.name, snapshot)
             return Declaration(
-                problems=(
-                    f"PodGroup {key.namespace}/{key.name} (scheduling.x-k8s.io) does not exist",
-                ),
+                problems=(f"PodGroup {key.namespace}/{key.name} (scheduling.x-k8s.io) {why}",),
             )
         problems = checked_min_count(group, "minMember", "scheduling.x-k8s.io")
         if group.min_count is None:

@@ -8,7 +8,7 @@ carries the labels as well. TrainJobs of Kubeflow Trainer 2 are JobSets.
 from __future__ import annotations
 
 from extender.groups.launched import LaunchedDialect
-from extender.model.objects import Part, Pod
+from extender.model.objects import Pod
 from extender.model.owner_kinds import TRAINING_JOBS
 
 ROLE = "training.kubeflow.org/job-role"
@@ -32,7 +32,7 @@ class TrainingOperatorDialect(LaunchedDialect):
                 return kind
         return None
 
-    def belongs(self, part: Part, pod: Pod) -> bool:
-        """Return whether a pod is of this type of replica; both operators label it."""
+    def parts_of(self, pod: Pod) -> tuple[tuple[str, str], ...]:
+        """Return the pod's type of replica; both operators label it."""
         of = pod.labels.get(TYPE) or pod.labels.get(ROLE) or ""
-        return of.lower() == part.name.lower()
+        return ((of.lower(), ""),)

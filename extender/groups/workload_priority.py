@@ -8,6 +8,7 @@ other jobs on the job alone).
 
 from __future__ import annotations
 
+from extender.groups.absent import why_absent
 from extender.groups.sizes import staying
 from extender.model.names import quoted
 from extender.model.objects import GangKey, Pod
@@ -42,7 +43,9 @@ def workload_priority(
     known = snapshot.groups.get((WORKLOAD_CLASS, "", name))
     if known is None:
         read = WORKLOAD_CLASS in snapshot.group_sources
-        why = "does not exist" if read else "is not served or must not be read"
+        why = "is not served or must not be read"
+        if read:
+            why = why_absent(WORKLOAD_CLASS, "", name, snapshot)
         return None, (f"{WHAT} {quoted(name)} {why}: the pods' own priorities count",)
     return known.priority, ()
 

@@ -25,6 +25,8 @@ LABELS = ("applicationId", "spark-app-selector")
 GROUP = "yunikorn.apache.org/task-group-name"
 GROUPS = "yunikorn.apache.org/task-groups"
 SPARK_ROLE = "spark-role"
+MOST_TEXTS = 16
+"""Ways to write the same task groups; YuniKorn's users write them once, in a template."""
 
 
 class TaskGroup(Struct, gc=False, rename="camel"):
@@ -63,6 +65,13 @@ class YuniKornDialect:
         texts = {text for pod in staying(members) if (text := pod.annotations.get(GROUPS))}
         if not texts:
             return made_by(members, what)
+        if len(texts) > MOST_TEXTS:
+            return Declaration(
+                problems=(
+                    f"annotation {GROUPS} is written in {len(texts)} ways on the pods of {what}, "
+                    f"at most {MOST_TEXTS} are read",
+                )
+            )
         sums = {_sum(text) for text in texts}
         if len(sums) > 1:
             return Declaration(

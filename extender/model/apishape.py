@@ -49,6 +49,7 @@ class RawOwner(Shape, gc=False):
     kind: str
     name: str
     uid: str
+    api_version: str | None = None
     controller: bool | None = None
 
 

@@ -18,7 +18,7 @@ from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
 from extender.model.interning import Memo
 from extender.model.objects import Owner
-from extender.model.policy import OPT_OUT_ANNOTATIONS
+from extender.model.opt_outs import ANNOTATION_KEYS
 
 KEPT_ANNOTATIONS = (
     "podgroup-extender.io/",
@@ -62,7 +62,7 @@ READ_ANNOTATIONS = (
     "yunikorn.apache.org/app-id",
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/task-groups",
-    *OPT_OUT_ANNOTATIONS,
+    *sorted(ANNOTATION_KEYS),
 )
 """Those that are read today: all that is kept of annotations of more than LARGE bytes."""
 
@@ -71,6 +71,9 @@ LISTS = {
     "yunikorn.apache.org/task-groups": 8192,
 }
 """Those that hold more than a name -> characters kept of them, then."""
+
+BATCH, BATCH_JOB = "batch", "Job"
+"""The one kind whose controller's word about its pods is taken (their completion index)."""
 
 NOTHING: dict[str, str] = {}
 """The one empty mapping; records are read-only, so it is shared."""
@@ -164,8 +167,16 @@ def _kept(text: bytes) -> dict[str, str]:
 def _controller(text: bytes) -> Owner | None:
     for owner in _owners.decode(text):
         if owner.controller:
-            return Owner(named_text(owner.kind), named_text(owner.name), named_text(owner.uid))
+            return Owner(_kind(owner), named_text(owner.name), named_text(owner.uid))
     return None
+
+
+def _kind(owner: RawOwner) -> str:
+    if owner.kind == BATCH_JOB and owner.api_version is not None:
+        group = owner.api_version.rpartition("/")[0]
+        if group != BATCH:
+            return named_text(f"{owner.kind}.{group}")
+    return named_text(owner.kind)
 
 
 moment = _field(_moment, 0.0)

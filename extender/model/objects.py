@@ -117,6 +117,7 @@ class Owner(Struct, frozen=True, gc=False):
     """The controlling owner reference of a pod."""
 
     kind: str
+    """A Job of another API group than batch (Volcano's) is told with it: "Job.batch.volcano.sh"."""
     name: str
     uid: str
 

@@ -88,7 +88,7 @@ def reduce_jobset(raw: RawJobSet) -> GroupObject:
             meta=meta,
             where=where,
         )
-    return _owner("jobset", meta, tuple(parts))
+    return _owner("jobset", meta, _wanted_parts(parts, suspended=spec is not None and spec.suspend))
 
 
 def reduce_job(raw: RawJob) -> GroupObject:
@@ -143,7 +143,11 @@ def reduce_ray_cluster(raw: RawRayCluster) -> GroupObject:
             wanted = 0
         name = named_text(group.group_name or "")
         parts.append(Part(name, jobs=wanted, each=_count(group.num_of_hosts, 1)))
-    return _owner("ray-cluster", named(raw.metadata), tuple(parts))
+    return _owner(
+        "ray-cluster",
+        named(raw.metadata),
+        _wanted_parts(parts, suspended=spec is not None and spec.suspend),
+    )
 
 
 def training_job_of(source: str) -> Callable[[RawTrainingJob], GroupObject]:
@@ -181,7 +185,8 @@ def reduce_training_job(source: str, raw: RawTrainingJob) -> GroupObject:
         parts.append(_of_template(part, replica.template, meta, f"spec: {name}.template"))
     policy = spec.run_policy.scheduling_policy if spec.run_policy is not None else None
     least = policy.min_available if policy is not None else None
-    return _owner(source, meta, tuple(parts), least=least)
+    suspended = spec.run_policy is not None and spec.run_policy.suspend
+    return _owner(source, meta, _wanted_parts(parts, suspended=suspended), least=least)
 
 
 def reduce_core_workload(raw: RawCoreWorkload) -> GroupObject:
@@ -307,6 +312,13 @@ def _owner(
         parts=parts,
         of=of,
     )
+
+
+def _wanted_parts(parts: list[Part], *, suspended: bool | None) -> tuple[Part, ...]:
+    """Return the parts, with no pods while their owner is suspended: its operator ends them."""
+    if not suspended:
+        return tuple(parts)
+    return tuple(msgspec.structs.replace(part, jobs=0) for part in parts)
 
 
 def _wanted(spec: RawJobSpec | None) -> int:

@@ -82,6 +82,7 @@ class RawStartupPolicy(Shape, gc=False):
 class RawJobSetSpec(Shape, gc=False):
     """JobSetSpec."""
 
+    suspend: bool | None = None
     replicated_jobs: list[RawReplicatedJob] | None = None
     startup_policy: RawStartupPolicy | None = None
 
@@ -142,6 +143,7 @@ class RawWorkerGroup(Shape, gc=False):
 class RawRayClusterSpec(Shape, gc=False):
     """RayClusterSpec."""
 
+    suspend: bool | None = None
     worker_group_specs: list[RawWorkerGroup] | None = None
     enable_in_tree_autoscaling: bool | None = None
 
@@ -169,6 +171,7 @@ class RawSchedulingPolicy(Shape, gc=False):
 class RawRunPolicy(Shape, gc=False):
     """RunPolicy of a training job."""
 
+    suspend: bool | None = None
     scheduling_policy: RawSchedulingPolicy | None = None
 
 

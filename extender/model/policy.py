@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from extender.model.names import label_key_problem, label_value_problem
 from extender.model.objects import LabelSelector, Requirement
+from extender.model.opt_outs import KEYS as OPT_OUT_KEYS
 
 SYSTEM_CRITICAL = 2_000_000_000
 """scheduling.k8s.io SystemCriticalPriority: no class of a user's own can have it or more."""
@@ -22,19 +23,7 @@ OPT_OUT_NAMESPACE_LABEL = "podgroup-extender.io/opt-out"
 DAEMON_SET = "DaemonSet"
 BUDGET = "PodDisruptionBudget"
 DEFAULT = "default"
-OPT_OUT_LABELS = {
-    "quota.scheduling.koordinator.sh/preemptible": "false",
-    "scheduling.koordinator.sh/disable-preemptible": "true",
-    "kai.scheduler/preemptibility": "non-preemptible",
-}
-"""Pod label -> the value by which a pod opts out."""
-OPT_OUT_ANNOTATIONS = {
-    "podgroup-extender.io/protected": "true",
-    "volcano.sh/preemptable": "false",
-    "yunikorn.apache.org/allow-preemption": "false",
-}
-"""Pod annotation -> the value by which a pod opts out."""
-KEYS = (DEFAULT, DAEMON_SET, BUDGET, *OPT_OUT_LABELS, *OPT_OUT_ANNOTATIONS)
+KEYS = (DEFAULT, DAEMON_SET, BUDGET, *OPT_OUT_KEYS)
 """What policy.optOut may name."""
 
 

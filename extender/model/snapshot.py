@@ -52,6 +52,9 @@ class Snapshot(Struct, frozen=True):
     """(source, namespace, name) -> PodGroup object."""
     group_sources: frozenset[str] = frozenset()
     """Optional sources whose PodGroups are read; those of the others may exist unseen."""
+    unreadable: Mapping[tuple[str, str, str], str] = EMPTY
+    """As in ``groups``, but objects that exist and cannot be decoded -> why. Of a source of which
+    there are too many to be listed, (source, "", "") is there too."""
     priority_classes: Mapping[str, PriorityClass] = EMPTY
     budgets: tuple[DisruptionBudget, ...] = ()
     """By (namespace, name)."""

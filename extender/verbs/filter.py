@@ -176,7 +176,8 @@ def _waits_for(flight: Flight) -> str:
         return "which is no longer sure: another plan is searched for"
     if going:
         # The longest of the plan, and not of who is left: the text changes as seldom as can be.
-        return f"waits for {counted(len(going), 'pod')} to go away (grace up to {flight.plan.longest_grace} s)"
+        grace = flight.plan.longest_grace
+        return f"waits for {counted(len(going), 'pod')} to go away (grace up to {grace} s)"
     return "its plan is being recorded"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from aiohttp import web
 
@@ -93,3 +95,34 @@ async def test_an_answer_that_is_no_list_is_tried_again(api: FakeApi, make: Make
     cache = await started(make, watch_list=False)
     assert names(cache) == {"a"}
     assert pods(cache).errors == 2
+
+
+@pytest.mark.parametrize("watch_list", [True, False])
+async def test_a_group_that_cannot_be_read_is_in_the_snapshot_until_it_is_mended(
+    api: FakeApi, make: Make, *, watch_list: bool
+) -> None:
+    group = "/apis/scheduling.volcano.sh/v1beta1"
+    key = ("volcano", "ns", "g")
+    path = f"{group}/podgroups"
+
+    def written(least: Any) -> dict[str, Any]:
+        meta = {"name": "g", "namespace": "ns", "uid": "g"}
+        return {"metadata": meta, "spec": {"minMember": least}}
+
+    api.groups[group] = True
+    api.put(path, written("3"))
+    cache = await started(make, watch_list=watch_list, discovery_seconds=0.05)
+    await until(lambda: key in cache.snapshot().unreadable)
+    assert "`$.spec.minMember`" in cache.snapshot().unreadable[key].replace("object.", "")
+    api.put(path, written(3))
+    await until(lambda: key in cache.snapshot().groups)
+    assert key not in cache.snapshot().unreadable
+    generation = cache.generation
+    api.put(path, written(1.5))
+    await until(lambda: key in cache.snapshot().unreadable)
+    assert key not in cache.snapshot().groups
+    assert cache.generation > generation
+    api.groups[group] = False
+    api.end_watches(path)
+    await until(lambda: not cache.snapshot().group_sources)
+    await until(lambda: not cache.snapshot().unreadable)

@@ -73,6 +73,7 @@ def labels(draw: st.DrawFn) -> Obj:
         "quota.scheduling.koordinator.sh/preemptible": label_values,
         "scheduling.koordinator.sh/disable-preemptible": label_values,
         "kai.scheduler/preemptibility": label_values,
+        "volcano.sh/preemptable": label_values,
         "batch.kubernetes.io/job-completion-index": label_values,
         "app": label_values,
     }

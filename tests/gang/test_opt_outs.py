@@ -55,6 +55,15 @@ def against(*low: Pod, priority: int = HIGH, count: int = 1, **more: object) -> 
 OPT_OUTS = [
     {"annotations": PROTECTED},
     {"annotations": {"volcano.sh/preemptable": "false"}},
+    {"annotations": {"volcano.sh/preemptable": "False"}},
+    {"annotations": {"volcano.sh/preemptable": "no"}},
+    {"labels": {"volcano.sh/preemptable": "false"}},
+    {"labels": {"volcano.sh/preemptable": "0"}},
+    {"labels": {"volcano.sh/preemptable": ""}},
+    {
+        "annotations": {"volcano.sh/preemptable": "f"},
+        "labels": {"volcano.sh/preemptable": "true"},
+    },
     {"annotations": {"yunikorn.apache.org/allow-preemption": "false"}},
     {"labels": {"quota.scheduling.koordinator.sh/preemptible": "false"}},
     {"labels": {"scheduling.koordinator.sh/disable-preemptible": "true"}},
@@ -84,6 +93,28 @@ def test_nobody_opts_out_against_a_system_critical_priority(
     assert evicted(plan_for(critical, "high")) == {"low"}
     below = against(low, priority=SYSTEM_CRITICAL - 1, namespaces=ALLOWED)
     assert isinstance(plan_for(below, "high"), Refusal)
+
+
+@pytest.mark.parametrize("value", ["1", "t", "T", "true", "TRUE", "True"])
+def test_what_go_takes_for_true_is_no_opt_out_of_volcano(value: str) -> None:
+    key = "volcano.sh/preemptable"
+    for low in (
+        pod("low", on="n0", annotations={key: value}, labels={key: "false"}),
+        pod("low", on="n0", labels={key: value}),
+    ):
+        plan = plan_for(against(low, namespaces=ALLOWED), "high")
+        assert evicted(plan) == {"low"}
+        assert isinstance(plan, Plan)
+        assert "does not count here" not in plan.victims[0].reason
+
+
+def test_a_long_value_is_told_cut() -> None:
+    low = pod("low", on="n0", annotations={"volcano.sh/preemptable": "x" * 250_000})
+    answer = plan_for(against(low, namespaces=ALLOWED), "high")
+    assert isinstance(answer, Refusal)
+    (line,) = [line for line in answer.details if "volcano.sh/preemptable" in line]
+    assert "(250000 characters)" in line
+    assert len(line) < 300
 
 
 @pytest.mark.parametrize("labels", [MISSING, CONFLICT], ids=["missing group", "conflict"])

@@ -26,12 +26,14 @@ from tests.groups import recorded
 
 NODES = ("n0", "n1", "n2", "n3")
 CUSTOM = CustomGroup(name="ours", annotation="x.example/run", size_annotation="x.example/pods")
-SYSTEMS = [*recorded.EVERY, *(f"{name} unread" for name in recorded.OBJECTS), "custom"]
+SYSTEMS = [*recorded.EVERY, *(f"{name} unread" for name in recorded.OBJECTS), "custom", "train-job"]
 
 
 def made(system: str, i: int, size: int, gang: str) -> dict[str, Any]:
     if system == "custom":
         return {"annotations": {"x.example/run": gang, "x.example/pods": str(size)}}
+    if system == "train-job":
+        return recorded.train_job(i, size, gang)
     return recorded.EVERY[system.removesuffix(" unread")](i, size, gang)
 
 

@@ -15,8 +15,8 @@ from extender.model.objects import GroupObject, Pod
 Obj = dict[str, Any]
 
 
-def _owned(kind: str, name: str) -> list[Obj]:
-    return [{"apiVersion": "x/v1", "kind": kind, "name": name, "uid": name, "controller": True}]
+def _owned(kind: str, name: str, version: str = "x/v1") -> list[Obj]:
+    return [{"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}]
 
 
 def kueue(i: int, size: int, gang: str = "g") -> Obj:
@@ -145,7 +145,7 @@ def mpi_job(i: int, size: int, gang: str = "g") -> Obj:
     if i:
         return {"labels": labels, "ownerReferences": _owned("MPIJob", gang)}
     labels |= {"batch.kubernetes.io/job-name": f"{gang}-launcher", "job-name": f"{gang}-launcher"}
-    return {"labels": labels, "ownerReferences": _owned("Job", f"{gang}-launcher")}
+    return {"labels": labels, "ownerReferences": _owned("Job", f"{gang}-launcher", "batch/v1")}
 
 
 def ray_cluster(i: int, size: int, gang: str = "g") -> Obj:
@@ -189,7 +189,7 @@ def volcano(i: int, size: int, gang: str = "g") -> Obj:
             "volcano.sh/task-index": str(i),
             "volcano.sh/task-spec": "worker",
         },
-        "ownerReferences": _owned("Job", gang),
+        "ownerReferences": _owned("Job", gang, "batch.volcano.sh/v1alpha1"),
     }
 
 
@@ -204,6 +204,24 @@ def kai(i: int, size: int, gang: str = "g") -> Obj:
     pod["labels"]["kai.scheduler/queue"] = "team-a"
     pod["annotations"] = {"pod-group-name": gang}
     return pod
+
+
+def train_job(i: int, size: int, gang: str = "g") -> Obj:
+    """A node of a TrainJob: Kubeflow Trainer 8c0f5059 makes a JobSet of the TrainJob's name, whose
+    replicated Job ``node`` has numNodes indices; labels that JobSet 08dfbdfd and its Job write."""
+    return {
+        "labels": {
+            "jobset.sigs.k8s.io/jobset-name": gang,
+            "jobset.sigs.k8s.io/jobset-uid": f"uid-{gang}",
+            "jobset.sigs.k8s.io/replicatedjob-name": "node",
+            "jobset.sigs.k8s.io/job-index": "0",
+            "jobset.sigs.k8s.io/restart-attempt": "0",
+            "batch.kubernetes.io/job-name": f"{gang}-node-0",
+            "batch.kubernetes.io/job-completion-index": str(i),
+        },
+        "annotations": {"batch.kubernetes.io/job-completion-index": str(i)},
+        "ownerReferences": _owned("Job", f"{gang}-node-0", "batch/v1"),
+    }
 
 
 STATED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -129,6 +130,15 @@ class TestJobSet:
         broken = [*members(2, on=True), *members(3)[2:]]
         assert not only(broken, [group], "job").goes_whole
 
+    def test_more_jobs_than_are_asked_one_by_one(self) -> None:
+        """All parts together: as many parts as one likes may have a thousand each."""
+        for replicas, read_them in ((512, True), (513, False)):
+            parts = [replicated(name, replicas=replicas) for name in ("w", "x")]
+            groups = [read("jobset", jobset(*parts)), read("job", job("g-w-0", 1, succeeded=1))]
+            gang = only(members(1, on=True), groups)
+            assert gang.min_count == (1023 if read_them else 1)
+            assert read_them is (gang.notes == ())
+
     def test_those_that_come_later_are_foreseen(self) -> None:
         parts = (replicated("lead"), replicated("w", each=3, cpu="2"))
         group = read("jobset", jobset(*parts, in_order=True))
@@ -205,6 +215,32 @@ class TestOthers:
         assert size({"workerGroupSpecs": [workers], "enableInTreeAutoscaling": True}) == 2
         assert size({}) == 1
 
+    @pytest.mark.parametrize("suspend", ["true", "false", "null"])
+    def test_pods_of_a_suspended_owner_are_not_planned_for(self, suspend: str) -> None:
+        """Their operator is about to end them: to evict others for them would be for nothing."""
+        suspended = json.loads(suspend)
+        workers = {"replicas": 3, "maxReplicas": 5, "groupName": "w"}
+        ray: dict[str, Any] = {"workerGroupSpecs": [workers], "suspend": suspended}
+        replicas = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
+        policy = {"suspend": suspended, "schedulingPolicy": {"minAvailable": 4}}
+        torch = {"pytorchReplicaSpecs": replicas, "runPolicy": policy}
+        jobs = jobset(replicated("w", replicas=2, each=2))
+        jobs["spec"]["suspend"] = suspended
+        for gang in (
+            only(
+                [recorded.pod("ray-cluster", 0, 4)],
+                [read("ray-cluster", owners.document("ray-cluster", "g-0", ray))],
+            ),
+            only(
+                [recorded.pod("training-operator", 0, 4)],
+                [read("pytorchjob", owners.document("pytorchjob", "g-0", torch))],
+            ),
+            only(members(1), [read("jobset", jobs)], "job"),
+        ):
+            assert gang.min_count == (1 if suspended else 4)
+            assert gang.in_order is (not suspended)
+            assert all("wants no pods: it is suspended" in text for text in gang.unplanned)
+
     def test_training_jobs(self) -> None:
         pods = [recorded.pod("training-operator", 0, 4)]
         replicas = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
@@ -260,6 +296,15 @@ class TestOthers:
         pod = made("j-0", meta)
         assert not only([pod]).size_known
         assert only([pod], [read("job", job("j", 4, of=""))]).min_count == 4
+
+    @pytest.mark.parametrize("version", ["evil.io/v1", "batch.volcano.sh/v1alpha1", "v1"])
+    def test_a_job_of_another_api_group_is_no_indexed_job(self, version: str) -> None:
+        owner = {"apiVersion": version, "kind": "Job", "name": "j", "uid": "j", "controller": True}
+        notes = {"batch.kubernetes.io/job-completion-index": "0"}
+        meta = {"annotations": notes, "ownerReferences": [owner]}
+        assert RESOLVER.member_key(made("j-0", meta)) is None
+        owner["apiVersion"] = "batch/v1"
+        assert RESOLVER.member_key(made("j-0", meta)) == GangKey("indexed-job", "ns", "j")
 
     def test_documents_of_a_dump_are_read(self) -> None:
         listed = {"kind": "List", "apiVersion": "v1", "items": [jobset(replicated("w", each=4))]}

@@ -120,6 +120,14 @@ class TestKueue:
         assert (gang.min_count, gang.problems) == (2, ())
 
 
+LISTED = '["ns/ps", "ns/worker"]'
+
+
+def _told_missing(gang: Gang, name: str) -> bool:
+    text = f"1 gang of the group has no pod that lists the group, first {name}: one of each"
+    return any(note.startswith(text) for note in gang.notes)
+
+
 class TestKoordinator:
     def gang(self, name: str, size: int, listed: str) -> list[Pod]:
         key = "gang.scheduling.koordinator.sh/"
@@ -128,15 +136,28 @@ class TestKoordinator:
         return [made(name=n, uid=n, annotations=text) for n in names]
 
     def test_a_gang_group_is_one_gang(self) -> None:
-        listed = '["ns/ps", "ns/worker"]'
-        gang = only(self.gang("worker", 3, listed) + self.gang("ps", 1, listed))
+        gang = only(self.gang("worker", 3, LISTED) + self.gang("ps", 1, LISTED))
         assert gang.key == GangKey("koordinator", "ns", "ps")
         assert (gang.min_count, gang.complete, gang.problems) == (4, True, ())
 
     def test_a_gang_of_the_group_without_pods_is_missing(self) -> None:
-        gang = only(self.gang("worker", 3, '["ns/ps", "ns/worker"]'))
+        gang = only(self.gang("worker", 3, LISTED))
         assert (gang.min_count, gang.complete) == (4, False)
-        assert any("1 gang of the group has no pod yet, first ps" in note for note in gang.notes)
+        assert _told_missing(gang, "ps")
+
+    def test_a_gang_that_does_not_list_the_group_is_no_part_of_it(self) -> None:
+        """It has a pod, so that it has none would be false."""
+        alone = self.gang("worker", 1, "")
+        gang, other = RESOLVER.resolve_all(snapshot([*self.gang("ps", 2, LISTED), *alone]))
+        assert (gang.key.name, gang.min_count, gang.complete) == ("ps", 3, False)
+        assert _told_missing(gang, "worker")
+        assert (other.key.name, other.min_count, other.complete) == ("worker", 1, True)
+
+    def test_a_list_that_every_pod_writes_in_its_own_way_is_not_followed(self) -> None:
+        pods = [self.gang("ps", 1, LISTED + " " * i)[0] for i in range(200)]
+        (text,) = only(pods).problems
+        assert "groups is written in 200 ways on the pods of gang ps, at most 128" in text
+        assert only(pods[:128]).problems == ()
 
     @pytest.mark.parametrize(
         "listed",
@@ -178,6 +199,16 @@ class TestYuniKorn:
             del pod["annotations"][self.GROUPS]
         gang = only([made(name=f"p{i}", uid=f"p{i}", **pod) for i, pod in enumerate(pods)])
         assert (gang.min_count, gang.size_known) == (4, True)
+
+    def test_task_groups_that_every_pod_writes_in_its_own_way(self) -> None:
+        pods = []
+        for i in range(17):
+            pod = recorded.yunikorn(i, 17, "g-0")
+            pod["annotations"][self.GROUPS] += " " * i
+            pods.append(made(name=f"p{i}", uid=f"p{i}", **pod))
+        assert only(pods[:16]).min_count == 17
+        (text,) = only(pods).problems
+        assert "task-groups is written in 17 ways on the pods of YuniKorn application" in text
 
     @pytest.mark.parametrize(
         "text", ["x", "[]", "[{}]", '[{"name":"a","minMember":0}]', '[{"name":"a"}]', "[" * 9000]

@@ -36,13 +36,19 @@ class Gangs:
             or snapshot.priority_classes is not before.priority_classes
         ):
             self._kept = {}
-        elif members is not old or snapshot.groups is not before.groups:
+        elif (
+            members is not old
+            or snapshot.groups is not before.groups
+            or snapshot.unreadable is not before.unreadable
+        ):
             changed = {key[1:] for key, pods in members.items() if old.get(key) is not pods}
             changed |= {key[1:] for key in old if key not in members}
             told = _told(before.groups, snapshot.groups)
-            told_of = _told_of(told)
+            left_out = differing(before.unreadable, snapshot.unreadable)
+            told_of = _told_of(told) | {key[1:] for key in left_out}
             changed |= told_of
             above = _composite_in(told)
+            above |= {namespace for source, namespace, _ in left_out if source == COMPOSITE}
             if above:
                 self._kept = {
                     key: gang

@@ -18,12 +18,11 @@ from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import lingers
 from extender.model.gang import Gang
 from extender.model.objects import LabelSelector, Pod
+from extender.model.opt_outs import LABEL_KEYS, opt_outs
 from extender.model.policy import (
     BUDGET,
     DAEMON_SET,
     KEYS,
-    OPT_OUT_ANNOTATIONS,
-    OPT_OUT_LABELS,
     SYSTEM_CRITICAL,
     OptOutRule,
 )
@@ -37,9 +36,6 @@ that nor an owner of kind Node alone says so: whoever creates a pod may write bo
 creates is owned by its own node, UID included (NodeRestriction sees to it, KEP-1314)."""
 BUDGET_REFUSED = "a disruption budget refuses it: "
 """How a remembered refusal begins that came from a budget."""
-
-_LABELS = frozenset(OPT_OUT_LABELS)
-_ANNOTATIONS = frozenset(OPT_OUT_ANNOTATIONS)
 
 Labels = Mapping[str, str]
 
@@ -95,7 +91,7 @@ class Protections:
             and not snapshot.unevictable
             and not snapshot.stayed
             and not snapshot.spared
-            and _LABELS.isdisjoint(pod.labels)
+            and LABEL_KEYS.isdisjoint(pod.labels)
             and self._enforcement.everybody
             and pod.namespace not in plan.protected_namespaces
         ):
@@ -132,14 +128,8 @@ class Protections:
         if owner is not None and owner.kind == "DaemonSet" and not plan.evict_daemon_set_pods:
             why = "a DaemonSet's pod comes back to its node"
             found.append(self._opted(DAEMON_SET, pod, snapshot, why))
-        if not _LABELS.isdisjoint(pod.labels):
-            for key, value in OPT_OUT_LABELS.items():
-                if pod.labels.get(key) == value:
-                    found.append(self._opted(key, pod, snapshot, f"label {key}={value}"))
-        if pod.annotations and not _ANNOTATIONS.isdisjoint(pod.annotations):
-            for key, value in OPT_OUT_ANNOTATIONS.items():
-                if pod.annotations.get(key) == value:
-                    found.append(self._opted(key, pod, snapshot, f"annotation {key}={value}"))
+        for key, said in opt_outs(pod.labels, pod.annotations):
+            found.append(self._opted(key, pod, snapshot, said))
         return [shield for shield in found if shield.below > -SYSTEM_CRITICAL]
 
     def why(
@@ -201,15 +191,7 @@ def _static(pod: Pod, snapshot: Snapshot) -> bool:
 
 def asked_to_stay(pod: Pod) -> str:
     """Return by what the pod opts out, whether that counts or not; "" when by nothing."""
-    if not _LABELS.isdisjoint(pod.labels):
-        for key, value in OPT_OUT_LABELS.items():
-            if pod.labels.get(key) == value:
-                return f"label {key}={value}"
-    if pod.annotations:
-        for key, value in OPT_OUT_ANNOTATIONS.items():
-            if pod.annotations.get(key) == value:
-                return f"annotation {key}={value}"
-    return ""
+    return next((said for _, said in opt_outs(pod.labels, pod.annotations)), "")
 
 
 def oldest_start(gang: Gang) -> float:

@@ -59,6 +59,8 @@ class Dump(Struct, frozen=True, kw_only=True):
     """Namespace -> why nobody of it was counted on."""
     spared: dict[str, Spared] = {}
     """Pod uid -> what kept it from being evicted again."""
+    unreadable: tuple[tuple[str, str, str, str], ...] = ()
+    """Source, namespace and name of objects that could not be decoded, and why."""
 
 
 def assemble(
@@ -77,6 +79,7 @@ def assemble(
     unevictable: Mapping[str, str] = EMPTY,
     stayed: Mapping[str, str] = EMPTY,
     spared: Mapping[str, Spared] = EMPTY,
+    unreadable: Mapping[tuple[str, str, str], str] = EMPTY,
 ) -> Snapshot:
     """Return the snapshot a cache would hand out for these records.
 
@@ -109,6 +112,7 @@ def assemble(
         },
         groups=named,
         group_sources=OPTIONAL & {*group_sources, *(source for source, _, _ in named)},
+        unreadable=unreadable,
         priority_classes={found.name: found for found in priority_classes},
         budgets=tuple(sorted(budgets, key=lambda budget: (budget.namespace, budget.name))),
         namespaces=namespaces or {},
@@ -150,6 +154,7 @@ def dump(
         unevictable=dict(snapshot.unevictable),
         stayed=dict(snapshot.stayed),
         spared=dict(snapshot.spared),
+        unreadable=tuple((*key, why) for key, why in sorted(snapshot.unreadable.items())),
     )
 
 
@@ -174,4 +179,5 @@ def restore(document: Dump, member_key: Callable[[Pod], GangKey | None]) -> Snap
         unevictable=document.unevictable,
         stayed=document.stayed,
         spared=document.spared,
+        unreadable={(source, at, name): why for source, at, name, why in document.unreadable},
     )
