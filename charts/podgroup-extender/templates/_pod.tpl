@@ -60,8 +60,8 @@ securityContext:
 {{- if include "extender.observes" . }}
 - {name: observed, mountPath: /var/lib/podgroup-extender}
 {{- end }}
-{{- if hasPrefix "unix:" .Values.grpc.listen }}
-- {name: grpc, mountPath: {{ .Values.grpc.listen | trimPrefix "unix:" | dir }}}
+{{- with include "grpc.mount" . }}
+{{ . }}
 {{- end }}
 {{- end }}
 
@@ -85,9 +85,8 @@ securityContext:
 - name: observed
   emptyDir: {sizeLimit: 256Mi}
 {{- end }}
-{{- if hasPrefix "unix:" .Values.grpc.listen }}
-- name: grpc
-  emptyDir: {medium: Memory, sizeLimit: 1Mi}
+{{- with include "grpc.volume" . }}
+{{ . }}
 {{- end }}
 # What a pod is given unasked, but only for the containers that mount it. kubelet renews the
 # token; it is worth nothing once the pod is gone.

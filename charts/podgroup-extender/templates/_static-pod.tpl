@@ -65,6 +65,9 @@ spec:
         {{- end }}
         {{- range .Values.scheduler.extraArgs }}
         - {{ . | quote }}
+        {{- with include "grpc.mount" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- end }}
       startupProbe:
         httpGet: {host: 127.0.0.1, path: /livez, port: 10259, scheme: HTTPS}
@@ -98,3 +101,9 @@ spec:
       emptyDir: {sizeLimit: 256Mi}
     {{- end }}
 {{- end }}
+        {{- with include "grpc.shared" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
+    {{- with include "grpc.volume" . }}
+    {{- . | nindent 4 }}
+    {{- end }}
