@@ -93,6 +93,16 @@
 {{- fail "grpc.listen: a port that others reach needs certificates, which mode deployment has; here a Unix socket or loopback" }}
 {{- end }}
 {{- end }}
+{{- range $label, $_ := .Values.podLabels }}
+{{- if regexMatch "^(app\\.kubernetes\\.io/(name|component)|podgroup-extender\\.io/.*|component|tier)$" $label }}
+{{- fail (printf "podLabels: the Service, policies and budgets know the pods by %s, or the control plane does; take another label" $label) }}
+{{- end }}
+{{- end }}
+{{- range $annotation, $_ := .Values.podAnnotations }}
+{{- if hasPrefix "podgroup-extender.io/" $annotation }}
+{{- fail (printf "podAnnotations: %s is the chart's own" $annotation) }}
+{{- end }}
+{{- end }}
 {{- $socket := include "grpc.directory" . }}
 {{- if regexMatch "^/((proc|sys|dev|etc|usr|opt|bin|lib|sbin)(/.*)?|var|run|var/run(/secrets(/.*)?)?)?$" $socket }}
 {{- fail (printf "grpc.listen: an empty directory is mounted for the socket, and %s has what the pod needs; name one of its own, for example /run/podgroup-extender" $socket) }}

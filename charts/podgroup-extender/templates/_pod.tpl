@@ -9,17 +9,39 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
+    {{- if not (hasKey .Values.podAnnotations "prometheus.io/scrape") }}
     prometheus.io/scrape: "true"
+    {{- end }}
+    {{- if not (hasKey .Values.podAnnotations "prometheus.io/port") }}
     prometheus.io/port: "8889"
-    {{- if eq .Values.mode "deployment" }}
+    {{- end }}
+    {{- if and (eq .Values.mode "deployment") (not (hasKey .Values.podAnnotations "prometheus.io/scheme")) }}
     prometheus.io/scheme: https
     {{- end }}
     {{- if .Values.rollOnConfigChange }}
-    podgroup-extender.io/config: {{ printf "%s\n%s" (include "extender.config" .) (eq .Values.mode "deployment" | ternary "" (include "scheduler.config" .)) | sha256sum }}
+    podgroup-extender.io/config: {{ include "config.sum" . }}
     {{- end }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end }}
+
+{{/* What the pod was started with. */}}
+{{- define "config.sum" -}}
+{{ printf "%s\n%s" (include "extender.config" .) (eq .Values.mode "deployment" | ternary "" (include "scheduler.config" .)) | sha256sum }}
+{{- end }}
+
+{{- define "pod.priority" -}}
+{{ .Values.priorityClassName | default (eq .Values.mode "static-pod" | ternary "system-node-critical" "system-cluster-critical") }}
+{{- end }}
+
+{{/* kube-scheduler's: a cluster's own gets what kubeadm gives it, and no limit that could end it. */}}
+{{- define "scheduler.resources" -}}
+{{- $own := dict "requests" (dict "cpu" "200m" "memory" "256Mi") "limits" (dict "memory" "4Gi") -}}
+{{- if eq .Values.mode "static-pod" -}}
+{{- $own = dict "requests" (dict "cpu" "100m") -}}
+{{- end -}}
+{{- mustMergeOverwrite $own (deepCopy .Values.scheduler.resources) | toYaml -}}
 {{- end }}
 
 {{- define "pod.spread" -}}
