@@ -41,9 +41,13 @@ def quantile(q: float, metric: str, by: str) -> str:
     return f"histogram_quantile({q}, {rate(f'{metric}_bucket', f'{by}, le')})"
 
 
+ACTING = ("Does it act?", "Tenants", "Bind barrier and records")
+"""Rows that stay empty in observe mode."""
+OBSERVING = "What is observed"
+
 ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
-        "Does it act?",
+        ACTING[0],
         (
             Panel(
                 "Leaders",
@@ -70,6 +74,43 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                     (f"sum by (what) ({P}gangs_bound_in_part_total)", "bound in part: {{what}}"),
                 ),
                 about="Nought, always.",
+            ),
+        ),
+    ),
+    (
+        OBSERVING,
+        (
+            Panel(
+                "Observers",
+                ((f'sum({P}mode{{mode="observe"}})', "observers"),),
+                about="One, with config.mode observe. It makes none of what the rows "
+                + ", ".join(f'"{title}"' for title in ACTING)
+                + " ask for.",
+                kind="stat",
+            ),
+            Panel(
+                "Gangs that waited",
+                ((rate("observed_gangs_total", "outcome"), "{{outcome}}"),),
+                "ops",
+            ),
+            Panel(
+                "Pods evicted",
+                ((f"sum by (by) (increase({P}observed_evictions_total[1h]))", "{{by}}"),),
+                about="In an hour. extender: what would have been; scheduler: what was.",
+            ),
+            Panel(
+                "Gangs broken",
+                ((f"sum by (by) (increase({P}observed_broken_gangs_total[1h]))", "{{by}}"),),
+                about="In an hour. extender: what would have been; scheduler: what was.",
+            ),
+            Panel(
+                "Gangs that wait now",
+                ((f"sum({P}observed_gangs_waiting)", "gangs"),),
+            ),
+            Panel(
+                "Members on nodes without their quorum",
+                ((rate("observed_in_part_pod_seconds_total", "of"), "members"),),
+                about="On the average.",
             ),
         ),
     ),
@@ -106,7 +147,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
-        "Tenants",
+        ACTING[1],
         (
             Panel(
                 "Planning time used lately",
@@ -132,7 +173,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         ),
     ),
     (
-        "Bind barrier and records",
+        ACTING[2],
         (
             Panel("Binds held", ((f"sum({P}binds_held)", "members"),)),
             Panel(

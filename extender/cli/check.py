@@ -44,6 +44,7 @@ from extender.cli.scheduler_rules import (
     gate_findings,
 )
 from extender.cli.serve_rules import as_served, serve_findings
+from extender.cli.socket_rules import socket_findings
 from extender.cli.written_rules import written_findings
 from extender.model.errors import InvalidInput
 from extender.model.mode import OBSERVE
@@ -166,6 +167,7 @@ def manifest_findings(objects: Sequence[Document], settings: Settings) -> Iterat
     yield from replica_findings(objects, settings)
     yield from pod_findings(objects, settings)
     yield from probe_findings(objects, settings)
+    yield from socket_findings(objects, settings)
     yield from network_findings(objects)
     observes = settings.mode == OBSERVE
     yield from rights_findings(objects, binds=settings.bind.enabled, observes=observes)

@@ -98,6 +98,13 @@ POD_RULES = {
         "set server.healthPort, and let the probes ask there (scheme: HTTPS where the server has a "
         "certificate)",
     ),
+    "socket-unmounted": Rule(
+        "error",
+        "the root is read-only, so the socket cannot be made: the extender does not start, nor a "
+        "kube-scheduler that waits for it",
+        "mount an emptyDir at the socket's directory, into kube-scheduler's container too where "
+        "its plugin calls",
+    ),
     "token-everywhere": Rule(
         "warning",
         "every container that something puts into this pod later gets the extender's token",

@@ -114,6 +114,24 @@ PODS = [
         "error rights-admin",
     ),
     *case(
+        "a socket and no directory for it",
+        EVERY,
+        on_settings("grpc", listen="unix:/run/podgroup-extender/grpc.sock"),
+        "error socket-unmounted",
+    ),
+    *case(
+        "a socket below what is empty",
+        EVERY,
+        on_settings("grpc", listen="unix:/tmp/deeper/grpc.sock"),
+        "error socket-unmounted",
+    ),
+    *case(
+        "a socket among files that are only read",
+        EVERY,
+        on_settings("grpc", listen="unix:/etc/podgroup-extender/grpc.sock"),
+        "error socket-unmounted",
+    ),
+    *case(
         "token for everybody in the pod",
         IN_CLUSTER,
         on_pod(automountServiceAccountToken=None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,24 @@ class Helm(Struct, frozen=True):
         done = self.template(values)
         assert done.returncode == 0, done.stderr
         return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+    def notes(self, values: Object, scratch: Path) -> str:
+        """What the release prints; `helm template` leaves it out, so a copy has it as an object."""
+        chart = scratch / "chart"
+        if not chart.exists():
+            shutil.copytree(CHART, chart)
+            shutil.move(chart / "templates/NOTES.txt", chart / "notes.txt")
+            (chart / "templates/notes.yaml").write_text(
+                'kind: Notes\ntext: {{ tpl (.Files.Get "notes.txt") . | toJson }}\n'
+            )
+        done = self.run(
+            *("template", "podgroup-extender", str(chart), "--namespace", NAMESPACE),
+            *("--kube-version", NEWEST.version, "--values", "-"),
+            *("--show-only", "templates/notes.yaml"),
+            stdin=json.dumps(values),
+        )
+        assert done.returncode == 0, done.stderr
+        return str(yaml.safe_load(done.stdout)["text"])
 
 
 def named(objects: list[Object], kind: str, name: str) -> Object:

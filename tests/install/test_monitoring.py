@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from extender.cli import observing as observing_command
 from extender.cli import serve
+from extender.model.mode import ObserveSettings
 from extender.server.metrics import Metrics
 from tests.cli.live_bed import serving
 from tests.install.charts import CHART
@@ -20,6 +23,9 @@ from tools import dashboard
 RULES: list[dict[str, Any]] = yaml.safe_load((CHART / "files/rules.yaml").read_text())["groups"][0][
     "rules"
 ]
+OBSERVE_RULES: list[dict[str, Any]] = yaml.safe_load(
+    (CHART / "files/rules-observe.yaml").read_text()
+)["groups"][0]["rules"]
 RUNBOOKS = ROOT / "docs" / "runbooks"
 BASE = "https://example.com/podgroup-extender/docs/runbooks"
 
@@ -31,11 +37,35 @@ QUERIES = {rule["alert"]: rule["expr"] for rule in RULES} | {
 }
 
 
+PANELS = {
+    title: {f"{panel.title}: {query}": query for panel in row for query, _ in panel.queries}
+    for title, row in dashboard.ROWS
+}
+
+
 @pytest.fixture
 async def exposed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> dict[str, set[str]]:
     """Series of a running ``serve`` -> labels, those without a sample yet as well."""
+    return await shown(tmp_path, monkeypatch, capsys, None)
+
+
+@pytest.fixture
+async def observed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> dict[str, set[str]]:
+    """The same in observe mode."""
+    kept = ObserveSettings(file=str(tmp_path / "observe.json"))
+    return await shown(tmp_path, monkeypatch, capsys, kept)
+
+
+async def shown(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    observing: ObserveSettings | None,
+) -> dict[str, set[str]]:
     made: list[Metrics] = []
 
     class Kept(Metrics):
@@ -44,7 +74,8 @@ async def exposed(
             made.append(self)
 
     monkeypatch.setattr(serve, "Metrics", Kept)
-    async with serving(tmp_path, capsys):
+    monkeypatch.setattr(observing_command, "Metrics", Kept)
+    async with serving(folder, capsys, observing=observing):
         (metrics,) = made
         metrics.certificate("server", lambda: 0.0)  # Only with TLS, which this server has not.
         return {
@@ -98,10 +129,56 @@ WITH_TRACING = {"podgroup_extender_trace_spans_total"}
 async def test_metrics_and_labels_exist(exposed: dict[str, set[str]]) -> None:
     assert "podgroup_extender_leader" in exposed
     for name, query in QUERIES.items():
+        if name in PANELS[dashboard.OBSERVING]:
+            continue
         assert asked(query), name
         assert asked(query) <= set(exposed), name
         known = set().union(*(exposed[metric] for metric in asked(query)))
         assert labels_of(query) <= known, name
+
+
+ONLY_ACTING = {"podgroup_extender_api_writes_waiting"}
+"""In a row that is not about acting otherwise: who observes writes nothing."""
+NEVER_THERE = {
+    # Counters that every process has, and that only who acts counts up.
+    "podgroup_extender_evictions_total"
+}
+
+
+async def test_an_observer_makes_what_its_rules_and_panels_ask_for(
+    observed: dict[str, set[str]],
+) -> None:
+    assert "podgroup_extender_leader" not in observed
+    made = set(observed) - NEVER_THERE
+    rules = {rule["alert"]: rule["expr"] for rule in OBSERVE_RULES}
+    for name, query in rules.items():
+        assert asked(query) <= made, name
+        known = set().union(*(observed[metric] for metric in asked(query)))
+        assert labels_of(query) <= known, name
+    for title, queries in PANELS.items():
+        for name, query in queries.items():
+            missing = asked(query) - made - ONLY_ACTING
+            if title not in dashboard.ACTING:
+                assert not missing, name
+    # The rows that are said to be empty are; so no rule that only they could answer is lost.
+    about_acting = {
+        m for title in dashboard.ACTING for q in PANELS[title].values() for m in asked(q)
+    }
+    assert about_acting & made == {"podgroup_extender_gang_decisions_total"}
+    for rule in RULES:
+        lost = asked(rule["expr"]) - made
+        assert bool(lost) != (rule["alert"] in rules), rule["alert"]
+
+
+def test_rules_of_both_modes_ask_the_same() -> None:
+    acting = {rule["alert"]: rule for rule in RULES}
+    for rule in OBSERVE_RULES:
+        if rule["alert"] in acting:
+            other = acting[rule["alert"]]
+            assert (rule["expr"], rule["for"]) == (other["expr"], other["for"])
+        # Nothing is held or evicted, and kube-scheduler goes on without an answer.
+        assert rule["labels"]["severity"] == "warning"
+        assert rule["annotations"]["runbook_url"] == f"{BASE}/{rule['alert']}.md"
 
 
 async def test_metrics_that_pages_name_exist(exposed: dict[str, set[str]]) -> None:
@@ -112,9 +189,9 @@ async def test_metrics_that_pages_name_exist(exposed: dict[str, set[str]]) -> No
 
 
 def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
-    alerts = {rule["alert"] for rule in RULES}
+    alerts = {rule["alert"] for rule in (*RULES, *OBSERVE_RULES)}
     assert {page.stem for page in RUNBOOKS.glob("*.md")} == alerts
-    for rule in RULES:
+    for rule in (*RULES, *OBSERVE_RULES):
         assert rule["annotations"]["runbook_url"] == f"{BASE}/{rule['alert']}.md"
         assert rule["labels"]["severity"] in ("critical", "warning")
         text = (RUNBOOKS / f"{rule['alert']}.md").read_text()
@@ -125,6 +202,18 @@ def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
             "What to look at",
             "What to do",
         ]
+
+
+@pytest.mark.parametrize("file", ["rules.yaml", "rules-observe.yaml"])
+def test_the_pages_command_writes_where_the_runbooks_are(file: str, tmp_path: Path) -> None:
+    """As docs/install.md has it, for who takes the file as it is."""
+    command = re.search(r"(?m)^sed -i .*rules\.yaml$", (ROOT / "docs/install.md").read_text())
+    assert command is not None
+    (tmp_path / "rules.yaml").write_text((CHART / "files" / file).read_text())
+    subprocess.run(["bash", "-c", command[0]], cwd=tmp_path, check=True, timeout=30)
+    text = (tmp_path / "rules.yaml").read_text()
+    assert "example.com" not in text
+    assert "https://YOUR-WIKI/runbooks/PodgroupExtenderWatchDown.md" in text
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:

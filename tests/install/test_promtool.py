@@ -6,14 +6,19 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.install.charts import CHART, Helm, named
+from tests.install.test_monitoring import BASE
 from tests.packaging.manifests import ROOT
 from tools import dashboard
 
 RULES = CHART / "files" / "rules.yaml"
+OBSERVE_RULES = CHART / "files" / "rules-observe.yaml"
 CASES = ROOT / "tests" / "install" / "rules_test.yaml"
+OBSERVE_CASES = ROOT / "tests" / "install" / "rules_observe_test.yaml"
+FILES = [(RULES, CASES, 15), (OBSERVE_RULES, OBSERVE_CASES, 7)]
 
 
 def ask(promtool: Path, *words: str) -> str:
@@ -25,16 +30,21 @@ def ask(promtool: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_rules_are_well_formed(promtool: Path) -> None:
-    assert "15 rules found" in ask(promtool, "check", "rules", "--lint-fatal", str(RULES))
+@pytest.mark.parametrize(("rules", "cases", "count"), FILES)
+def test_rules_are_well_formed(promtool: Path, rules: Path, cases: Path, count: int) -> None:
+    assert f"{count} rules found" in ask(promtool, "check", "rules", "--lint-fatal", str(rules))
 
 
-def test_alerts_fire_on_what_they_are_for(promtool: Path, tmp_path: Path) -> None:
-    cases = tmp_path / "cases.yaml"
-    cases.write_text(CASES.read_text().replace("[RULES]", f"[{RULES}]"))
-    ask(promtool, "test", "rules", str(cases))
-    alerts = {rule["alert"] for rule in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]}
-    text = CASES.read_text()
+@pytest.mark.parametrize(("rules", "cases", "count"), FILES)
+def test_alerts_fire_on_what_they_are_for(
+    promtool: Path, tmp_path: Path, rules: Path, cases: Path, count: int
+) -> None:
+    filled = tmp_path / "cases.yaml"
+    filled.write_text(cases.read_text().replace("[RULES]", f"[{rules}]"))
+    ask(promtool, "test", "rules", str(filled))
+    alerts = {rule["alert"] for rule in yaml.safe_load(rules.read_text())["groups"][0]["rules"]}
+    assert len(alerts) == count
+    text = cases.read_text()
     # Each is seen to be silent and to fire.
     for alert in alerts:
         assert f"alertname: {alert}}}" in text
@@ -65,6 +75,10 @@ def test_chart_carries_the_same_rules_and_dashboard(
     rules = named(objects, "PrometheusRule", "podgroup-extender")["spec"]
     urls = {r["annotations"]["runbook_url"].rpartition("/")[0] for r in rules["groups"][0]["rules"]}
     assert urls == {"https://wiki/runbooks"}
+    observing = helm.objects({"monitoring": monitoring, "config": {"mode": "observe"}})
+    chosen = named(observing, "PrometheusRule", "podgroup-extender")["spec"]
+    text = OBSERVE_RULES.read_text().replace(BASE, "https://wiki/runbooks")
+    assert chosen == yaml.safe_load(text)
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump(rules))
     ask(promtool, "check", "rules", "--lint-fatal", str(file))

@@ -93,20 +93,24 @@
 {{- fail "grpc.listen: a port that others reach needs certificates, which mode deployment has; here a Unix socket or loopback" }}
 {{- end }}
 {{- end }}
+{{- range $label, $_ := .Values.podLabels }}
+{{- if regexMatch "^(app\\.kubernetes\\.io/(name|component)|podgroup-extender\\.io/.*|component|tier)$" $label }}
+{{- fail (printf "podLabels: the Service, policies and budgets know the pods by %s, or the control plane does; take another label" $label) }}
+{{- end }}
+{{- end }}
+{{- range $annotation, $_ := .Values.podAnnotations }}
+{{- if hasPrefix "podgroup-extender.io/" $annotation }}
+{{- fail (printf "podAnnotations: %s is the chart's own" $annotation) }}
+{{- end }}
+{{- end }}
+{{- $socket := include "grpc.directory" . }}
+{{- if regexMatch "^/((proc|sys|dev|etc|usr|opt|bin|lib|sbin)(/.*)?|var|run|var/run(/secrets(/.*)?)?)?$" $socket }}
+{{- fail (printf "grpc.listen: an empty directory is mounted for the socket, and %s has what the pod needs; name one of its own, for example /run/podgroup-extender" $socket) }}
+{{- end }}
+{{- if dig "grpc" "listen" "" .Values.config }}
+{{- fail "config.grpc.listen: say it as grpc.listen, by which volumes, ports and policies go" }}
+{{- end }}
 {{- if le (int .Values.scheduler.httpTimeoutSeconds) (int (dig "plan" "seconds" 3 $config)) }}
 {{- fail "scheduler.httpTimeoutSeconds must be above plan.seconds: kube-scheduler would give up before the search ends" }}
 {{- end }}
-{{- end }}
-
-{{/* Whether nobody outside the pod reaches gRPC. */}}
-{{- define "grpc.private" -}}
-{{ if regexMatch "^(unix:|127\\.|localhost:|\\[::1\\])" .Values.grpc.listen }}true{{ end }}
-{{- end }}
-
-{{/* The port of gRPC where others are to reach it; empty for a Unix socket, loopback and off. */}}
-{{- define "grpc.port" -}}
-{{- $listen := .Values.grpc.listen -}}
-{{- if and (eq .Values.mode "deployment") $listen (not (include "grpc.private" .)) -}}
-{{ regexFind "[0-9]+$" $listen }}
-{{- end -}}
 {{- end }}

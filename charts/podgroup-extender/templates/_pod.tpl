@@ -9,17 +9,39 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
+    {{- if not (hasKey .Values.podAnnotations "prometheus.io/scrape") }}
     prometheus.io/scrape: "true"
+    {{- end }}
+    {{- if not (hasKey .Values.podAnnotations "prometheus.io/port") }}
     prometheus.io/port: "8889"
-    {{- if eq .Values.mode "deployment" }}
+    {{- end }}
+    {{- if and (eq .Values.mode "deployment") (not (hasKey .Values.podAnnotations "prometheus.io/scheme")) }}
     prometheus.io/scheme: https
     {{- end }}
     {{- if .Values.rollOnConfigChange }}
-    podgroup-extender.io/config: {{ printf "%s\n%s" (include "extender.config" .) (eq .Values.mode "deployment" | ternary "" (include "scheduler.config" .)) | sha256sum }}
+    podgroup-extender.io/config: {{ include "config.sum" . }}
     {{- end }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end }}
+
+{{/* What the pod was started with. */}}
+{{- define "config.sum" -}}
+{{ printf "%s\n%s" (include "extender.config" .) (eq .Values.mode "deployment" | ternary "" (include "scheduler.config" .)) | sha256sum }}
+{{- end }}
+
+{{- define "pod.priority" -}}
+{{ .Values.priorityClassName | default (eq .Values.mode "static-pod" | ternary "system-node-critical" "system-cluster-critical") }}
+{{- end }}
+
+{{/* kube-scheduler's: a cluster's own gets what kubeadm gives it, and no limit that could end it. */}}
+{{- define "scheduler.resources" -}}
+{{- $own := dict "requests" (dict "cpu" "200m" "memory" "256Mi") "limits" (dict "memory" "4Gi") -}}
+{{- if eq .Values.mode "static-pod" -}}
+{{- $own = dict "requests" (dict "cpu" "100m") -}}
+{{- end -}}
+{{- mustMergeOverwrite $own (deepCopy .Values.scheduler.resources) | toYaml -}}
 {{- end }}
 
 {{- define "pod.spread" -}}
@@ -60,8 +82,8 @@ securityContext:
 {{- if include "extender.observes" . }}
 - {name: observed, mountPath: /var/lib/podgroup-extender}
 {{- end }}
-{{- if hasPrefix "unix:" .Values.grpc.listen }}
-- {name: grpc, mountPath: {{ .Values.grpc.listen | trimPrefix "unix:" | dir }}}
+{{- with include "grpc.mount" . }}
+{{ . }}
 {{- end }}
 {{- end }}
 
@@ -85,9 +107,8 @@ securityContext:
 - name: observed
   emptyDir: {sizeLimit: 256Mi}
 {{- end }}
-{{- if hasPrefix "unix:" .Values.grpc.listen }}
-- name: grpc
-  emptyDir: {medium: Memory, sizeLimit: 1Mi}
+{{- with include "grpc.volume" . }}
+{{ . }}
 {{- end }}
 # What a pod is given unasked, but only for the containers that mount it. kubelet renews the
 # token; it is worth nothing once the pod is gone.

@@ -10,10 +10,27 @@ kind: Pod
 metadata:
   name: kube-scheduler
   namespace: kube-system
+  {{- if .Values.podLabels }}
+  labels:
+    component: kube-scheduler
+    tier: control-plane
+    {{- toYaml .Values.podLabels | nindent 4 }}
+  {{- else }}
   labels: {component: kube-scheduler, tier: control-plane}
+  {{- end }}
+  {{- if or .Values.rollOnConfigChange .Values.podAnnotations }}
+  annotations:
+    {{- if .Values.rollOnConfigChange }}
+    # kubelet starts the pod anew when this file changes, and does not look at those beside it.
+    podgroup-extender.io/config: {{ include "config.sum" . }}
+    {{- end }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- end }}
 spec:
   hostNetwork: true
-  priorityClassName: system-node-critical
+  priorityClassName: {{ include "pod.priority" . }}
   securityContext:
     seccompProfile: {type: RuntimeDefault}
   initContainers:
@@ -48,6 +65,9 @@ spec:
       volumeMounts:
         - {name: extender, mountPath: /etc/podgroup-extender, readOnly: true}
         - {name: tmp, mountPath: /tmp}
+        {{- with include "grpc.mount" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
         {{- if include "extender.observes" . }}
         - {name: observed, mountPath: /var/lib/podgroup-extender}
         {{- end }}
@@ -80,10 +100,13 @@ spec:
         httpGet: {host: 127.0.0.1, path: /readyz, port: 10259, scheme: HTTPS}
         periodSeconds: 5
       resources:
-        requests: {cpu: 100m}
+        {{- include "scheduler.resources" . | nindent 8 }}
       volumeMounts:
         - {name: kubeconfig, mountPath: /etc/kubernetes/scheduler.conf, readOnly: true}
         - {name: extender, mountPath: /etc/podgroup-extender, readOnly: true}
+        {{- with include "grpc.shared" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
   volumes:
     - name: kubeconfig
       hostPath: {path: /etc/kubernetes/scheduler.conf, type: File}
@@ -92,6 +115,9 @@ spec:
       hostPath: {path: /etc/podgroup-extender, type: Directory}
     - name: tmp
       emptyDir: {medium: Memory, sizeLimit: 16Mi}
+    {{- with include "grpc.volume" . }}
+    {{- . | nindent 4 }}
+    {{- end }}
     {{- if include "extender.observes" . }}
     # observe.file in the extender's configuration.
     - name: observed
