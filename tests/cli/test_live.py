@@ -295,19 +295,6 @@ async def test_a_server_that_is_not_there_exits_with_three(live: Live) -> None:
     assert "/debug/" in err
 
 
-ROW = {
-    "gang": "pod-group:team/a",
-    "bound": 0,
-    "pending": 0,
-    "minCount": 1,
-    "members": 1,
-    "priorityAsPreemptor": 0,
-    "startsWhole": True,
-    "problems": [],
-}
-"""What /debug/gangs has of a gang."""
-
-
 async def asked(answer: Callable[[str], tuple[str, str]], *arguments: str) -> int:
     """Run a command against what answers a request (its head) with status line and body."""
 
@@ -331,37 +318,6 @@ async def test_a_server_that_is_not_ready_is_told_of(capsys: pytest.CaptureFixtu
     assert await asked(standby, "seats") == 0
     err = capsys.readouterr().err
     assert "note: the server is not ready, what it says may be old: not ready: another" in err
-
-    def deep(request: str) -> tuple[str, str]:
-        body = '{"error": ' + "[" * 100_000 if "/readyz" in request else '{"reservations": []}'
-        return "503 Service Unavailable" if "/readyz" in request else "200 OK", body
-
-    assert await asked(deep, "seats") == 0
-    assert 'may be old: {"error": [[' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        *("<html>", "[]", "{}", '{"gangs": 3}', '{"gangs": ["x"]}', '{"gangs": [{"gang": "x"}]}'),
-        *("[" * 100_000, '{"gangs": ' + "[" * 100_000, '{"gangs": [{"gang": ' + "[" * 100_000),
-        json.dumps({"gangs": [{**ROW, "gang": 5}]}),
-        json.dumps({"gangs": [{**ROW, "minCount": "many"}]}),
-        json.dumps({"gangs": [{**ROW, "problems": 5, "bound": None}]}),
-    ],
-    ids=lambda body: body[:30],
-)
-async def test_another_kind_of_server_is_told_apart(
-    body: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def other(request: str) -> tuple[str, str]:
-        empty = '{"decisions": [], "reservations": []}'
-        return "200 OK", body if "/debug/gangs" in request else empty
-
-    assert await asked(other, "gangs") == 3
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
 
 
 @pytest.mark.parametrize("given", ["option", "file", "environment"])
