@@ -58,7 +58,7 @@ class Ci:
         # Programs that the sections would otherwise install.
         programs = self.base / "programs"
         programs.mkdir(exist_ok=True)
-        for name in ("chromium", "socat", "nc", "rsync", "ssh", "go"):
+        for name in ("chromium", "zsh", "fish", "socat", "nc", "rsync", "ssh", "go"):
             (programs / name).write_text("#!/bin/sh\n")
             (programs / name).chmod(0o755)
         return subprocess.run(
