@@ -18,7 +18,7 @@ from extender.cli.standard_streams import standard_input
 from extender.gang.plan.assemble import KIND, Dump
 from extender.model.decode import decode_documents
 from extender.model.errors import InvalidInput
-from extender.model.json_text import decoded
+from extender.model.json_text import Shape, decoded
 from extender.model.objects import GroupObject, Pod
 
 STDIN = Path("-")
@@ -87,7 +87,7 @@ def _parse(data: bytes, suffix: str) -> tuple[Dump | None, list[object]]:
         raise InvalidInput("is empty")
     if data.lstrip()[:1] == b"{" or suffix == ".json":
         if _kind(data) == KIND:
-            return _decoded(data), []
+            return _decoded(data, Dump), []
         return None, list(_records(data))
     found: list[object] = []
     for document in kubectl_yaml.documents(data):
@@ -96,7 +96,7 @@ def _parse(data: bytes, suffix: str) -> tuple[Dump | None, list[object]]:
         if not isinstance(document, dict):
             raise InvalidInput(f"not readable: a {type(document).__name__} is no object")
         if document.get("kind") == KIND:
-            return _decoded(kubectl_yaml.as_json(document)), []
+            return _decoded(kubectl_yaml.as_json(document), Dump), []
         found += _records(document)
     return None, found
 
@@ -124,14 +124,11 @@ class _Kind(Struct):
 
 
 def _kind(data: bytes) -> object:
-    try:
-        return decoded(data, _Kind).kind
-    except InvalidInput as problem:
-        raise InvalidInput(f"not readable: {problem}") from problem
+    return _decoded(data, _Kind).kind
 
 
-def _decoded(data: bytes) -> Dump:
+def _decoded(data: bytes, shape: type[Shape]) -> Shape:
     try:
-        return decoded(data, Dump)
+        return decoded(data, shape)
     except InvalidInput as problem:
         raise InvalidInput(f"not readable: {problem}") from problem

@@ -9,6 +9,16 @@ MOST_WHY = 200
 """Characters of the reason that are told; it may quote what the object says."""
 
 
+UNREAD = "is not served or must not be read"
+
+
+def why_unknown(source: str, namespace: str, name: str, snapshot: Snapshot) -> str:
+    """Return why an object is not known: its source is not read, or as ``why_absent``."""
+    if source not in snapshot.group_sources:
+        return UNREAD
+    return why_absent(source, namespace, name, snapshot)
+
+
 def why_absent(source: str, namespace: str, name: str, snapshot: Snapshot) -> str:
     """Return "does not exist", or why it cannot be read; for objects of sources that are read."""
     why = snapshot.unreadable.get((source, namespace, name))

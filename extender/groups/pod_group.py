@@ -9,7 +9,7 @@ on a PodGroup may be part of a CompositePodGroup: see extender.groups.composite.
 
 from __future__ import annotations
 
-from extender.groups.absent import why_absent
+from extender.groups.absent import why_absent, why_unknown
 from extender.groups.composite import POD_GROUP, SUFFIX
 from extender.groups.composite_gang import of_composite, of_part
 from extender.groups.dialect import Declaration, checked_min_count
@@ -82,10 +82,7 @@ def _of_workload(key: GangKey, snapshot: Snapshot) -> Declaration:
     what = f"Workload {key.namespace}/{name} (scheduling.k8s.io/v1alpha1)"
     workload = snapshot.groups.get((CORE_WORKLOAD, key.namespace, name))
     if workload is None:
-        read = CORE_WORKLOAD in snapshot.group_sources
-        why = "is not served or must not be read"
-        if read:
-            why = why_absent(CORE_WORKLOAD, key.namespace, name, snapshot)
+        why = why_unknown(CORE_WORKLOAD, key.namespace, name, snapshot)
         return Declaration(problems=(f"{what} {why}",))
     part = next((part for part in workload.parts if part.name == part_name), None)
     if part is None:

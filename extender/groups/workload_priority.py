@@ -8,7 +8,7 @@ other jobs on the job alone).
 
 from __future__ import annotations
 
-from extender.groups.absent import why_absent
+from extender.groups.absent import why_unknown
 from extender.groups.sizes import staying
 from extender.model.names import quoted
 from extender.model.objects import GangKey, Pod
@@ -42,10 +42,7 @@ def workload_priority(
         return None, (f"{WHAT} {quoted(name)} does not count: groups.workloadPriority is off",)
     known = snapshot.groups.get((WORKLOAD_CLASS, "", name))
     if known is None:
-        read = WORKLOAD_CLASS in snapshot.group_sources
-        why = "is not served or must not be read"
-        if read:
-            why = why_absent(WORKLOAD_CLASS, "", name, snapshot)
+        why = why_unknown(WORKLOAD_CLASS, "", name, snapshot)
         return None, (f"{WHAT} {quoted(name)} {why}: the pods' own priorities count",)
     return known.priority, ()
 
