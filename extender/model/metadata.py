@@ -35,6 +35,7 @@ KEPT_ANNOTATIONS = (
     "jobset.sigs.k8s.io/",
     "alpha.jobset.sigs.k8s.io/",
     "leaderworkerset.sigs.k8s.io/",
+    "preemption-toleration.scheduling.x-k8s.io/",
 )
 """Prefixes of the annotation keys some dialect or option reads; all others are dropped."""
 
@@ -56,8 +57,11 @@ READ_ANNOTATIONS = (
     "podgroup-extender.io/expected-run-seconds",
     "podgroup-extender.io/gang-size",
     "podgroup-extender.io/last-checkpoint",
+    "podgroup-extender.io/patience-seconds",
     "podgroup-extender.io/preferred-topology",
     "podgroup-extender.io/required-topology",
+    "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority",
+    "preemption-toleration.scheduling.x-k8s.io/toleration-seconds",
     "scheduling.k8s.io/group-name",
     "yunikorn.apache.org/app-id",
     "yunikorn.apache.org/task-group-name",

@@ -209,6 +209,11 @@ class PriorityClass(Struct, frozen=True, gc=False):
     value: int
     global_default: bool = False
     preempts: bool = True
+    preemptable_from: int | None = None
+    """Its pods are not preempted by priorities below this, for as long as it tolerates; None: by
+    those above its value (model.preemption_toleration)."""
+    tolerates_seconds: int = 0
+    """So long after they started; below 0 for ever."""
     uid: str = ""
     version: int = 0
 

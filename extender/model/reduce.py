@@ -48,6 +48,7 @@ from extender.model.objects import (
 from extender.model.owner_kinds import COMPOSITE
 from extender.model.podrequests import parse_amounts, pod_requests, to_requests
 from extender.model.podshape import kept_selector, pod_shape
+from extender.model.preemption_toleration import toleration_of
 
 CHECKPOINTED = "podgroup-extender.io/Checkpointed"
 """Type of the pod condition by which a workload says that its work is saved."""
@@ -169,11 +170,15 @@ def reduce_node(raw: RawNode) -> Node:
 def reduce_priority_class(raw: RawPriorityClass) -> PriorityClass:
     """Return the record of a typed PriorityClass."""
     meta = named(raw.metadata)
+    annotations = kept_annotations(meta.annotations, "metadata.annotations")
+    preemptable_from, tolerates = toleration_of(raw.value, annotations)
     return PriorityClass(
         name=meta.name or "",
         value=raw.value,
         global_default=bool(raw.global_default),
         preempts=raw.preemption_policy != "Never",
+        preemptable_from=preemptable_from,
+        tolerates_seconds=tolerates,
         uid=meta.uid or "",
         version=version_of(meta),
     )

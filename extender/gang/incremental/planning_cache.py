@@ -26,7 +26,7 @@ from extender.groups.resolver import Resolver
 from extender.model.bounds import weigh
 from extender.model.gang import Gang
 from extender.model.interning import MOST_BYTES, Memo, Recent
-from extender.model.objects import Node, Pod, PodShape, Requests
+from extender.model.objects import Node, Pod, PodShape, PriorityClass, Requests
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot, differing
 from extender.search.census import (
@@ -125,6 +125,7 @@ class PlanningCache:
         dirty |= self._of_namespaces(
             {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}, snapshot
         )
+        dirty |= self._of_classes(snapshot)
         either: set[str] = set()
         if snapshot.unevictable is not last.unevictable:
             either |= last.unevictable.keys() | snapshot.unevictable.keys()
@@ -139,10 +140,15 @@ class PlanningCache:
         dirty |= {name for name, until in self._until.items() if now >= until}
         if now < self.now:
             # The clock went back: what was over may hold again.
+            spare = {name for name, each in snapshot.priority_classes.items() if _tolerance(each)}
             dirty |= {
                 name
                 for name, pods in snapshot.bound.items()
-                if self._young or any(pod.deleting or pod.uid in snapshot.spared for pod in pods)
+                if self._young
+                or any(
+                    pod.deleting or pod.uid in snapshot.spared or pod.priority_class in spare
+                    for pod in pods
+                )
             }
         self._last, self.now = snapshot, now
         self._bring_up(dirty)
@@ -273,6 +279,22 @@ class PlanningCache:
             if any(pod.namespace in changed for pod in pods)
         }
 
+    def _of_classes(self, snapshot: Snapshot) -> set[str]:
+        """Return the nodes with pods of classes that tolerate other preemptors than before."""
+        before, after = self._last.priority_classes, snapshot.priority_classes
+        changed = {
+            name
+            for name in differing(before, after)
+            if _tolerance(before.get(name)) != _tolerance(after.get(name))
+        }
+        if not changed:
+            return set()
+        return {
+            name
+            for name, pods in snapshot.bound.items()
+            if any(pod.priority_class in changed for pod in pods)
+        }
+
     def _put(self, names: Iterable[str], census: Census | CompiledCensus) -> None:
         nodes, bound, now = self._last.nodes, self._last.bound, self.now
         of_pod, member_key = self.preemptability.of_pod, self.member_key
@@ -329,3 +351,10 @@ class PlanningCache:
         numbers = self.numbers(name for name, _ in amounts)
         found = tuple(zip(numbers, (amount for _, amount in amounts), strict=True))
         return self._amounts.put(amounts, found, RESOURCE_BYTES * len(amounts))
+
+
+def _tolerance(found: PriorityClass | None) -> tuple[int, int] | None:
+    """Return what a PriorityClass tolerates, None for nothing."""
+    if found is None or found.preemptable_from is None:
+        return None
+    return found.preemptable_from, found.tolerates_seconds

@@ -102,12 +102,14 @@ class Preemptability:
         """Take a new state of the gangs; return the nodes whose pods' preemptability may differ.
 
         ``guards``: which disruption budgets speak for a pod. Pods that became unevictable or are
-        so no more, and pods in namespaces with other labels, are the caller's to look up.
+        so no more, and pods in namespaces with other labels or of classes that tolerate other
+        preemptors, are the caller's to look up.
         """
         self._gangs = gangs
         same, self._guards = guards is self._guards, guards
         last, self._snapshot = self._snapshot, snapshot
         same = same and snapshot.namespaces is last.namespaces
+        same = same and snapshot.priority_classes is last.priority_classes
         moved = {name for name, _ in snapshot.stayed.items() ^ last.stayed.items()}
         now = snapshot.now
         changed: set[str] = set()

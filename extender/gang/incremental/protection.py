@@ -1,10 +1,10 @@
 """What keeps a pod from being a victim other than its priority, and against whom it counts.
 
-Four kinds: what the administrator has set (protected namespaces, a least run time, static
-pods), what the API server has refused lately, that it was evicted before (extender.gang.plan.
-evicted_before), and what the pod's owner has asked for. The last counts as far as the
-administrator's policy lets it (extender.model.policy), and never against system-critical
-priorities.
+Four kinds: what the administrator has set (protected namespaces, a least run time, what a
+PriorityClass tolerates, static pods), what the API server has refused lately, that it was evicted
+before (extender.gang.plan.evicted_before), and what the pod's owner has asked for. The last counts
+as far as the administrator's policy lets it (extender.model.policy), and never against
+system-critical priorities.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class Protections:
             and not pod.annotations
             and (owner is None or owner.kind != "DaemonSet")
             and not self._least_runs(pod)
+            and not _tolerates(pod, snapshot)
             and not snapshot.unevictable
             and not snapshot.stayed
             and not snapshot.spared
@@ -110,6 +111,9 @@ class Protections:
             if since and age < least:
                 why = f"runs for {age:.0f} s, less than minRuntimeSeconds"
                 found.append(Shield(why, STAYS, since + least))
+        tolerated = _tolerated(pod, snapshot, started)
+        if tolerated is not None:
+            found.append(tolerated)
         refused = snapshot.unevictable.get(pod.uid) if snapshot.unevictable else None
         if refused is not None:
             below = STAYS
@@ -187,6 +191,31 @@ def _static(pod: Pod, snapshot: Snapshot) -> bool:
     # A node that was made anew has another UID than its kubelet's pods, until it renews them. No
     # tenant has pods as urgent as those of a control plane.
     return node is None or owner.uid == node.uid or pod.priority >= SYSTEM_CRITICAL
+
+
+def _tolerates(pod: Pod, snapshot: Snapshot) -> int:
+    """Return for how many seconds the pod's class tolerates preemptors; below 0 for ever."""
+    known = snapshot.priority_classes.get(pod.priority_class)
+    return 0 if known is None else known.tolerates_seconds
+
+
+def _tolerated(pod: Pod, snapshot: Snapshot, started: float | None) -> Shield | None:
+    """Return what the pod's PriorityClass shields it by (model.preemption_toleration).
+
+    A pod that has not started counts from its creation: one that never does is not spared for ever.
+    """
+    known = snapshot.priority_classes.get(pod.priority_class)
+    if known is None or known.preemptable_from is None:
+        return None
+    why = f"its PriorityClass {known.name} tolerates preemptors below {known.preemptable_from}"
+    seconds = known.tolerates_seconds
+    if seconds < 0:
+        return Shield(why, known.preemptable_from)
+    since = (pod.started if started is None else started) or pod.created
+    if snapshot.now >= since + seconds:
+        return None
+    why += f" for the first {seconds} s"
+    return Shield(why, known.preemptable_from, since + seconds)
 
 
 def asked_to_stay(pod: Pod) -> str:
