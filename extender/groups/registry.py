@@ -62,6 +62,11 @@ def chosen(settings: GroupSettings, dialects: Iterable[Dialect] = DIALECTS) -> t
     ]
     if len(set(settings.dialects)) < len(settings.dialects):
         wrong.append("groups.dialects lists a dialect twice")
+    wrong += _unknown(
+        "groups.patienceSeconds",
+        settings.patience_seconds,
+        {**known, **{group.name: None for group in settings.custom}},
+    )
     wrong += custom_problems(settings.custom, known)
     wrong += [
         f"groups.unit: {name} groups state their own unit, leave it out"
@@ -78,7 +83,7 @@ def chosen(settings: GroupSettings, dialects: Iterable[Dialect] = DIALECTS) -> t
     )
 
 
-def _unknown(where: str, names: Iterable[str], known: Mapping[str, Dialect]) -> list[str]:
+def _unknown(where: str, names: Iterable[str], known: Mapping[str, object]) -> list[str]:
     return [
         f"{where}: {name!r} is no dialect (known: {', '.join(known)})"
         for name in names

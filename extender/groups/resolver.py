@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.markers import all_keys, explicit_keys
+from extender.groups.patience import patience_of
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.groups.workload_priority import workload_priority
@@ -100,6 +101,7 @@ class Resolver:
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in members)
         topology = topology_of(said.topology_key, members)
+        patience, patience_notes = patience_of(dialect.name, members, self._settings)
         return Gang(
             key=key,
             members=members,
@@ -120,13 +122,14 @@ class Resolver:
             preferred_topology_key=topology.preferred,
             followers=tuple(replace(pod, priority=low) for pod in said.followers),
             whole_from=said.whole_from,
+            patience=patience,
             problems=(
                 said.problems
                 + topology.problems
                 + self._membership_problems(key, members, snapshot)
             ),
             unplanned=said.unplanned,
-            notes=said.notes + priority_notes + topology.notes,
+            notes=said.notes + priority_notes + topology.notes + patience_notes,
         )
 
     def resolve_all(self, snapshot: Snapshot) -> list[Gang]:

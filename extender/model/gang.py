@@ -48,6 +48,8 @@ class Gang(Struct, frozen=True, dict=True):
     whole_from: int | None = None
     """As a victim it goes whole when so many are bound; None: min_count. Less where some of the
     size may have finished, which an owner tells late or not at all."""
+    patience: float | None = None
+    """Seconds that its owner waits for members to get a node, None when that is not known."""
     problems: tuple[str, ...] = ()
     unplanned: tuple[str, ...] = ()
     """Why it is not planned for although nothing is wrong with it: what it asks for cannot be

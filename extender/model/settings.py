@@ -122,6 +122,9 @@ class GroupSettings(Section, frozen=True, kw_only=True):
     """Write condition podgroup-extender.io/Scheduled on PodGroups of scheduling.k8s.io."""
     settle_seconds: float = 1.0
     """A gang of unknown size is complete when no member was added for this long."""
+    patience_seconds: dict[str, float] = field(default_factory=dict)
+    """Dialect -> how long its owners wait for pods to get a node before they give them up, where
+    that is known (groups.patience). See plan.slow_victims."""
 
 
 class PlanSettings(Section, frozen=True, kw_only=True):
@@ -139,6 +142,9 @@ class PlanSettings(Section, frozen=True, kw_only=True):
     """respect: a plan never exceeds a budget. prefer: it may, at the highest cost."""
     patience_seconds: float = 60.0
     """Room of pods that terminate within this time counts as free (after waiting)."""
+    slow_victims: Literal["stay", "count"] = "stay"
+    """Of a gang whose owner's patience is known, pods that take longer to end: never its victims,
+    or counted at the level grace of the cost order."""
     min_runtime_seconds: float = 0.0
     """Pods that started less than this ago are never victims."""
     evict_daemon_set_pods: bool = False

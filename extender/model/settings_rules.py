@@ -66,6 +66,10 @@ def validate(settings: Settings) -> None:
         (s.cache.stall_seconds > 0, "cache.stallSeconds must be positive"),
         (s.cache.page_size > 0, "cache.pageSize must be positive"),
         (s.groups.settle_seconds >= 0, "groups.settleSeconds must not be negative"),
+        (
+            all(seconds > 0 for seconds in s.groups.patience_seconds.values()),
+            "groups.patienceSeconds must be positive",
+        ),
         (s.plan.branch_nodes > 0, "plan.branchNodes must be positive"),
         (s.plan.seconds > 0, "plan.seconds must be positive"),
         (s.plan.patience_seconds >= 0, "plan.patienceSeconds must not be negative"),

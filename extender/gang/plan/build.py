@@ -35,7 +35,7 @@ from extender.gang.plan.regions import (
 )
 from extender.gang.plan.spreads import Spreading
 from extender.gang.plan.sure_seats import SureSeats, inside_of_all
-from extender.gang.plan.units import Units, units_of, ways, without
+from extender.gang.plan.units import Units, units_of, ways, within, without
 from extender.model.cost_order import order_of, spares_by_priority
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -132,7 +132,11 @@ class Build:
         plan = settings.plan
         order = order_of(plan.cost_order, plan.cost_orders)
         self._order = tuple(level for level in order if level != "topology" or self._wish)
-        self.cut = self._reach() if spares_by_priority(self._order) else None
+        # What is sure with everybody gone is not where some stay for their grace periods.
+        self._patience = gang.patience if plan.slow_victims == "stay" else None
+        reach = spares_by_priority(self._order) and self._patience is None
+        self.cut = self._reach() if reach else None
+        self._slow: tuple[Pod, ...] = ()
 
     def _offers_to(self, requests: tuple[Vector, ...]) -> Offers | CompiledOffers:
         """What the usable nodes offer to members of these requests."""
@@ -242,6 +246,10 @@ class Build:
         units = units_of(gathered, in_the_way, self._planning, most)
         own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
         units = without(units, own) if own else units
+        self._slow = ()
+        if self._patience is not None:
+            longest = self._settings.eviction.longest_grace_seconds
+            units, self._slow = within(units, self._patience, longest, self._snapshot.now)
         try:
             return self._built(part, units)
         except Exception:
@@ -252,7 +260,8 @@ class Build:
 
     def stayers(self) -> list[tuple[Pod, str]]:
         """Return some of those that may not be evicted, by node and uid, with the reason."""
-        found: list[tuple[Pod, str]] = []
+        slow = sorted(self._slow, key=lambda pod: (pod.node, pod.uid))[:MOST_STAYS]
+        found = [(pod, f"takes {pod.grace} s to end") for pod in slow]
         for name in compress(self._usable.names, self._offers.stays()):
             found += self._planning.why_stays(name, self._gang)
             if len(found) >= MOST_STAYS:
@@ -294,7 +303,8 @@ class Build:
             usable=len(self._usable.names),
             cut=self.cut,
             unsure=not part.strict and self._spreading.unsure(going),
-            stays=sum(self._offers.stays()),
+            stays=sum(self._offers.stays()) + len(self._slow),
+            slow=self._slow,
         )
 
     def _costs(self, gathered: Units) -> tuple[CostLevels, Sequence[VictimSums]]:
@@ -303,6 +313,8 @@ class Build:
         priorities = [candidate.priority for candidate in candidates]
         priorities += [entry.priority for entry in gathered.elastic]
         patience = self._settings.plan.patience_seconds
+        if self._gang.patience is not None:
+            patience = min(patience, self._gang.patience)
         sums = self._planning.victim_costs.of(candidates)
         slow = {
             candidate.uid: sum(pod.grace > patience for pod in candidate.pods)

@@ -34,6 +34,8 @@ class Built(Struct, frozen=True):
     """Spread rules count pods that may go: an answer has to be checked for that."""
     stays: int
     """Pods on usable nodes that may not be evicted."""
+    slow: tuple[Pod, ...] = ()
+    """Pods that could make room, but not within the patience of the gang's owner."""
 
 
 class Part(Struct, frozen=True):

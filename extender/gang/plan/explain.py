@@ -63,6 +63,8 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
     )
     if built.cut is not None and built.cut > FREE:
         lines.append(f"nobody above priority {built.cut} need go: room enough is below")
+    if built.slow:
+        lines.append(f"{_slow(gang, built.slow)}: not counted on")
     if plan.victims:
         gangs = Counter(victim.gang for victim in plan.victims if victim.gang)
         parts = [f"{counted(count, 'pod')} of {name}" for name, count in sorted(gangs.items())]
@@ -113,6 +115,15 @@ def _proof_line(plan: Plan) -> str:
     return "not proved least: a placement rule had to be checked after the search"
 
 
+def _slow(gang: Gang, slow: Sequence[Pod]) -> str:
+    """Return what is said of pods whose end the owner of the gang does not wait for."""
+    take = "takes" if len(slow) == 1 else "take"
+    return (
+        f"{counted(len(slow), 'pod')} that could make room {take} longer to end than the "
+        f"{gang.patience:g} s that its owner waits"
+    )
+
+
 def explain_refusal(
     gang: Gang,
     built: Built,
@@ -135,6 +146,8 @@ def explain_refusal(
         message = "cannot fit even with every allowed victim gone: " + reasons
     else:
         message = "no solution was found: " + reasons
+    if built.slow:
+        message += f"; {_slow(gang, built.slow)}"
     for why in snapshot.stayed.values():
         message += f"; {why}"
     stays = [f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}" for pod, why in stayers]

@@ -79,6 +79,27 @@ def without(units: Units, own: frozenset[str]) -> Units:
     return units if len(kept) == len(units.candidates) else replace(units, candidates=tuple(kept))
 
 
+def within(
+    units: Units, patience: float, longest_grace: int, now: float
+) -> tuple[Units, tuple[Pod, ...]]:
+    """Return the units that are gone after ``patience`` seconds, and the pods that are not.
+
+    A victim takes its grace period, ``longest_grace`` at most; a unit as long as its last pod.
+    """
+    slow = [
+        pod
+        for unit, _ in units.candidates
+        for pod in unit.pods
+        if min(pod.grace, longest_grace) > patience
+    ]
+    late = [pod for pod, _ in units.leaving if pod.deleting - now > patience]
+    if not slow and not late:
+        return units, ()
+    gone = frozenset(pod.uid for pod in (*slow, *late))
+    leaving = tuple([each for each in units.leaving if each[0].uid not in gone])
+    return replace(without(units, gone), leaving=leaving), (*slow, *late)
+
+
 def ways(
     blocked: Iterable[Mapping[str, tuple[str, ...]]],
     own: GangKey,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from extender.gang.incremental.preemptability import outranking
 from extender.gang.plan.built import Built
+from extender.groups.patience import PATIENCE
 from extender.model.gang import Gang
 from extender.model.owners import HIGHEST_USER
 from extender.model.plan import Way
@@ -48,6 +49,14 @@ def ways_out(
     fits = gang.min_count - sum(members for _, members in answer.short)
     if fits > len(gang.bound) and not any(cls.least for cls in problem.classes):
         found.append(_way(f"a quorum (minCount) of {fits} or less", min_count=fits))
+    if built.slow:
+        found.append(
+            _way(
+                f"an owner that waits {max(pod.grace for pod in built.slow)} s or longer for its "
+                f"pods to get a node, not {gang.patience:g} s (groups.patienceSeconds, or "
+                f"annotation {PATIENCE}), or shorter grace periods"
+            )
+        )
     return (*found, *_priorities(stays))
 
 
