@@ -58,6 +58,7 @@ ALONE = {
     "u-skypilot-comes-back": Came({"low": 1}, {"low": 1, "high": 1}, {"low": 1}),
     "v-kueue-quota-without-room": Came({"low": 4}, {"high": 4}, {"low": 2, "high": 1}),
     "w-kueue-takes-its-quota-back": Came({"low": 2}, {"high": 2, "low": 1}, {"low": 1}),
+    "x-skypilot-would-give-up": Came({"low": 2, "middle": 2}, {"high": 4}),
     "tour": Came(
         {"spare": 2, "batch": 1, "research": 6},
         {"urgent": 4, "nightly": 4, "production": 4},
