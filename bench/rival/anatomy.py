@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from bench.inputs.state import Amounts, State
 from bench.rival.outcome import Outcome, optimum
-from bench.state import Amounts, State
 
 ORDER = "fewest-pods"
 DRAWS = 20

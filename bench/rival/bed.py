@@ -15,9 +15,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from bench.inputs.state import State
 from bench.rival.outcome import Outcome, damage
 from bench.rival.serving import serving
-from bench.state import State
 from tests.controlplane.cleaning import Baseline
 from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster

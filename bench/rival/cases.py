@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from bench.mix import URGENT
-from bench.state import Amounts, GroupState, NodeState, PodState, State, gang_of
+from bench.inputs.mix import URGENT
+from bench.inputs.state import Amounts, GroupState, NodeState, PodState, State, gang_of
 
 LOW, MIDDLE = 100, 500
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
-from bench.state import State, gpus
+from bench.inputs.state import State, gpus
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.against_kubernetes import main
+from bench.rival.against_kubernetes import main
 from bench.rival.comparison import Run
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.bind_bench import main, table
+from bench.serving.bind_bench import main, table
 
 
 def test_bad_input(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bench.data import derive
-from bench.mix import URGENT, Distributions, MixSettings, mix
-from bench.state import Amounts, State, gpus
+from bench.inputs.data import derive
+from bench.inputs.mix import URGENT, Distributions, MixSettings, mix
+from bench.inputs.state import Amounts, State, gpus
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion

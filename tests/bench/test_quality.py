@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import hard, quality, report
+from bench import report
+from bench.inputs import hard
+from bench.search import quality
 from extender.search.problem.validate import validate
 
 

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from bench import against_kubernetes
-from bench.against_kubernetes import main, mixes
-from bench.mix import URGENT, Distributions
+from bench.inputs.mix import URGENT, Distributions
+from bench.inputs.state import Amounts, NodeState, PodState, State, gang_of
+from bench.rival import against_kubernetes
+from bench.rival.against_kubernetes import main, mixes
 from bench.rival.anatomy import Losses, anatomy, at_random, free_seats
 from bench.rival.cases import (
     LOW,
@@ -29,7 +30,6 @@ from bench.rival.cases import (
 from bench.rival.comparison import Compared, Drawn, Run, broken_promises, pods_in_both
 from bench.rival.outcome import Outcome, damage, optimum
 from bench.rival.report import report
-from bench.state import Amounts, NodeState, PodState, State, gang_of
 from tests.controlplane.harness import ControlPlane
 
 

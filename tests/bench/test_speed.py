@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import features, large, speed
+from bench.search import features, large, speed
 from extender.gang.plan import planner
 from extender.search import solver
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.throughput import WAYS, cpu_seconds, main, table
-from bench.throughput_inputs import waiting
+from bench.inputs.throughput_inputs import waiting
+from bench.rival.throughput import WAYS, cpu_seconds, main, table
 
 
 def test_pods_that_cannot_all_fit_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

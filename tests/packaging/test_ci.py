@@ -113,7 +113,7 @@ def test_all_of_it_is_every_section_and_what_they_printed_is_shown(ci: Ci) -> No
         "lint",
         "docs",
         "audit",
-        "python -m bench.load *",
+        "python -m bench.serving.load *",
         "python -m tests.fuzz.wire *",
         "test-checked",
         "python -m tests.simulation *",

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from bench.hard import budgets
+from bench.inputs.hard import budgets
 from extender.search import reference, solver
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.problem.validate import validate

@@ -75,7 +75,7 @@ CONTENTS: dict[str, dict[str, list[str]]] = {
     "CONTRIBUTING": {
         "": [
             "bench/README",
-            "bench/data/README",
+            "bench/inputs/data/README",
             "tests/controlplane/README",
             "proto/README",
             "charts/podgroup-extender/README",

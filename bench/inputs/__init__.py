@@ -1,0 +1,1 @@
+"""What benchmarks are asked about: clusters, gangs and hard problems."""

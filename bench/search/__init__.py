@@ -1,0 +1,1 @@
+"""How good plans are, and how long the search takes."""

@@ -1,0 +1,1 @@
+"""What the extender costs those who ask it, and what it costs itself."""
