@@ -77,7 +77,8 @@ class Checks(Listener):
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._raced: set[str] = set()
-        """Works of which a pod was taken by others while a request of ours for it was out."""
+        """Works of which a pod was taken by others while the Eviction API was asked for it: that
+        does not tell whether the pod was going already, so it counts as gone by our hand."""
         self._plans: list[Any] = []
         self._granted: dict[str, int] = {}
         """Uid -> priority of the plan for which its eviction was rightly sent."""
@@ -145,6 +146,8 @@ class Checks(Listener):
         if not request.evicts or request.dry:
             return
         pod = self._state.pods.get(request.uid)
+        if pod is not None and pod.going and request.budgeted:
+            self._raced.add(pod.work.name)
         if pod is not None and not pod.going and pod.name == request.pod_name:
             self.ours.add(pod.uid)
             priority, mates = self._mates.get(pod.uid, (0, set()))
@@ -164,7 +167,7 @@ class Checks(Listener):
             pod = self._state.pods.get(request.uid)
             if pod is not None and not pod.going:
                 self.ours.discard(pod.uid)
-            if failed and pod is not None and pod.going:
+            if failed and pod is not None and pod.going and request.budgeted:
                 self._raced.add(pod.work.name)
             if failed:
                 for unit in self.units.values():
@@ -266,8 +269,8 @@ class Checks(Listener):
             first = max(plans, key=lambda plan: plan.priority)
             self._granted[uid] = first.priority
             self._mates[uid] = (first.priority, _unit_of(first, uid))
-        # Who went while nobody looked, or while an answer of ours was unclear, counts as gone
-        # by our hand: docs/actuation.md.
+        # Who went while nobody looked, or where it cannot be told by whose hand (an answer was
+        # unclear, or is of the Eviction API), counts as gone by ours: docs/actuation.md.
         sure = self._host().lives == 1 and pod.work.name not in self._raced
         owed = self._owed(uid, pod.priority, doubtful=sure)
         owed |= self._joined(pod)

@@ -49,8 +49,12 @@ class Request(Struct, frozen=True):
     @property
     def evicts(self) -> bool:
         """Whether a pod would go by it."""
-        named = "/pods/" in self.path
-        return named and (self.method == "DELETE" or self.path.endswith("/eviction"))
+        return self.budgeted or ("/pods/" in self.path and self.method == "DELETE")
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether it asks the Eviction API."""
+        return self.path.endswith("/eviction")
 
     @property
     def pod_name(self) -> str:
