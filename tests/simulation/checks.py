@@ -30,6 +30,8 @@ AFTERWARDS = 75.0
 without an answer, the 30 s until what was refused is asked for again, and some."""
 NEWS = 2.0
 """What happened this long ago at the latest is known to us."""
+BLINK = 0.5
+"""Seconds by which a picture may be older than it is allowed to be, and nothing is said."""
 OFFERED = 10.0
 """Seconds for which a pod may still be on its way to a node it was offered."""
 
@@ -129,7 +131,7 @@ class Checks(Listener):
             if dry:
                 self.moment("rehearsed")
                 return
-            self._judge(request.pod_name, request.uid)
+            self._judge(request)
             self.moment("evict")
         elif path.endswith("/binding"):
             if not dry:
@@ -250,8 +252,9 @@ class Checks(Listener):
         held = [each for each in flights if each.state.value != "changing"]
         return [each.plan for each in held if each.plan is not plan]
 
-    def _judge(self, name: str, uid: str) -> None:
+    def _judge(self, request: Request) -> None:
         """Check one real eviction at the moment it is sent."""
+        name, uid = request.pod_name, request.uid
         host = self._host()
         if isinstance(host, Replicas):
             self.lease.evicts(host, name, uid)
@@ -284,6 +287,9 @@ class Checks(Listener):
             self.broken("protected", f"{name} is protected and evicted")
         if started:
             return
+        blind = request.age > self._settings.cache.stale_seconds + BLINK
+        if blind and not self._owed(uid, -1, doubtful=False):
+            self.broken("blind", f"{name} is evicted, and {request.age:.1f} s were not shown")
         if self.hands_off and not self._records():
             self.broken("unrecorded", f"{name} is evicted and no plan record exists")
         evicting = self._evicting()

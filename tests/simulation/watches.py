@@ -55,6 +55,8 @@ class Stream:
         self._last = loop.time()
         self._waiting: asyncio.Future[None] | None = None
         self._ended: Exception | bool = False
+        self.ended_at: float | None = None
+        """Since when no change is sent any more."""
         self._bookmark = loop.time() + BOOKMARK_SECONDS
         self._end_at = loop.time() + float(query.get("timeoutSeconds") or 1800)
         version = query.get("resourceVersion", "")
@@ -95,7 +97,13 @@ class Stream:
         if status is not None:
             self._due.append((self._loop.time(), _line("ERROR", status)))
         self._ended = Broken() if broken else True
+        self.over()
         self._wake()
+
+    def over(self) -> None:
+        """Note that no change is sent any more."""
+        if self.ended_at is None:
+            self.ended_at = self._loop.time()
 
     def _send(self, kind: str, obj: Obj) -> None:
         at = max(self._last, self._loop.time() + self._lag(), self.silent_until)
