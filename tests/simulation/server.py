@@ -88,7 +88,7 @@ class Server:
             raise NO_LEADER
         stream = Stream(self.loop, self.storage, self.route(path), query, lag)
         if away:
-            stream.end(expired("the storage is away").document)
+            stream.too_old(expired("the storage is away").document)
             return stream
         self.streams.append(stream)
         return stream
