@@ -157,8 +157,8 @@ class Cache:
         An optional one does not count: what others may break must not stop every gang.
         """
         now = self._clock.monotonic()
-        down = [watch.silent_for(now) for watch in self._needed_watches() if not watch.up]
-        return max(self._probe.silent_for(), *down) if down else self._probe.silent_for()
+        down = (watch.silent_for(now) for watch in self._needed_watches())
+        return max(self._probe.silent_for(), max(down, default=0.0))
 
     def problem(self) -> str:
         """Return, for a person, why the state may be wrong; "" when nothing says so.

@@ -8,7 +8,7 @@ The rules are those of client-go's tools/cache/reflector.go, with these choices:
 - A watch that was open for some seconds resets the back-off: a connection that is cut every
   12 s costs no pauses, where one that opens and ends at once does.
 - A watch that is accepted and ends at once, or with "too old", has shown nothing: the state is as
-  old as it was before.
+  old as it was before. So it is until its first event, or until it has been open for a second.
 - A watch that reports a version below one already seen means that the server's
   storage was restored from a backup: everything is read again.
 """

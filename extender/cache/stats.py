@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from extender.cache.backoff import BRIEF
+
 MAX_UNDECODABLE = 100
 """How many malformed objects are remembered by name, per resource."""
 
@@ -32,6 +34,8 @@ class WatchStats:
     up: bool = False
     """Whether a watch is open that continues the state held."""
     down_since: float = 0.0
+    opened_at: float = 0.0
+    """When the last watch was accepted."""
     last_contact: float = 0.0
     """When the last event, bookmark or accepted request was seen."""
     shown_at: float = 0.0
@@ -58,13 +62,18 @@ class WatchStats:
         return found
 
     def silent_for(self, now: float) -> float:
-        """Return how long the watch has been down, 0 while it is open."""
-        return 0.0 if self.up else max(0.0, now - self.down_since)
+        """Return how long the watch has been down, 0 while it is open.
+
+        One that was accepted a moment ago and has shown nothing may yet say that its version is too
+        old: the state is as old as it was before. A quiet one shows by its age that all is well.
+        """
+        proven = now - self.opened_at >= BRIEF or self.opened_at - self.shown_at < BRIEF
+        return 0.0 if self.up and proven else max(0.0, now - self.down_since)
 
     def opened(self, now: float) -> None:
         """Note that the watch is open."""
         self.up = True
-        self.last_contact = now
+        self.last_contact = self.opened_at = now
 
     def closed(self, since: float) -> None:
         """Note that the watch is down, in truth since ``since``."""

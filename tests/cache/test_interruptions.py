@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 
 import pytest
 from aiohttp import web
 
-from extender.cache.backoff import Backoff
+from extender.cache.backoff import BRIEF, Backoff
 from extender.cache.cache import Cache
 from tests.cache.conftest import FastClock, until
 from tests.cache.fakeapi import FakeApi, node, pod, refuse
@@ -233,3 +234,42 @@ async def test_a_watch_that_is_accepted_and_shows_nothing_makes_the_state_no_new
     assert pods(cache).watches == watches + 1, "it was accepted once"
     assert clock.now - down > 5.0
     assert max(newer) < 0.01, "said to be as old as it is, each time"
+
+
+@pytest.mark.parametrize("lives", [True, False], ids=["lives", "too old"])
+async def test_a_watch_that_has_shown_nothing_yet_is_no_news(
+    api: FakeApi, make: Make, clock: FastClock, *, lives: bool
+) -> None:
+    """It was accepted, and may say in a moment that its version is too old."""
+    cache = await started(make)
+    api.put(PODS, pod("last"))
+    await until(lambda: "last" in names(cache))
+    asked, accepted, go_on = 0, asyncio.Event(), asyncio.Event()
+
+    async def script(request: web.Request) -> web.StreamResponse | None:
+        if request.path != PODS or request.query.get("watch") != "true":
+            return None
+        nonlocal asked
+        asked += 1
+        if asked != 3:
+            return refuse(503, "ServiceUnavailable")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        accepted.set()
+        await go_on.wait()
+        await response.write(TOO_OLD + b"\n")
+        return response
+
+    clock.now += BRIEF  # since the last event
+    api.script = script
+    down, watches = clock.now, pods(cache).watches
+    api.end_watches(PODS)
+    await until(lambda: accepted.is_set() and pods(cache).watches > watches)
+    assert clock.now - down > 2.0
+    assert cache.stale_for() == pytest.approx(clock.now - down, abs=0.01)
+    if lives:
+        clock.now += BRIEF
+        assert cache.stale_for() == 0.0
+    go_on.set()
+    await until(lambda: not pods(cache).up)
+    assert cache.stale_for() >= clock.now - down - 0.01

@@ -8,6 +8,7 @@ import socket
 
 from aiohttp import web
 
+from extender.cache.backoff import BRIEF
 from extender.kube import sockets
 from extender.kube.client import KubeClient
 from tests.cache.conftest import FastClock, until
@@ -123,7 +124,10 @@ async def test_a_connection_that_is_lost_was_silent_since_it_was_heard_last(
     (connector,) = {cache._client._session.connector}  # type: ignore[attr-defined]
     for protocol in list(connector._acquired):
         protocol.connection_lost(OSError(errno.ETIMEDOUT, "timed out"))
-    await until(lambda: len(silences) >= 2 and cache.stale_for() == 0.0)
+    watches = cache.stats.watches.values()
+    await until(lambda: len(silences) >= 2 and all(watch.up for watch in watches))
+    clock.now += BRIEF
+    assert cache.stale_for() == 0.0, "open for so long and quiet, it has missed nothing"
     assert silences[0] >= 40.0
     assert pods(cache).relists == 0
 

@@ -110,7 +110,7 @@ ROOMS = (
     Room(
         "evictor",
         ("extender.gang.act.evictor",),
-        ("tests/gang/test_evictor.py",),
+        ("tests/gang/test_evictor.py", "tests/gang/test_evictor_hand.py"),
     ),
     Room(
         "plan",

@@ -30,6 +30,8 @@ AFTERWARDS = 75.0
 without an answer, the 30 s until what was refused is asked for again, and some."""
 NEWS = 2.0
 """What happened this long ago at the latest is known to us."""
+BLINK = 0.5
+"""Seconds by which a picture may be older than it is allowed to be, and nothing is said."""
 OFFERED = 10.0
 """Seconds for which a pod may still be on its way to a node it was offered."""
 
@@ -77,7 +79,8 @@ class Checks(Listener):
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._raced: set[str] = set()
-        """Works of which a pod was taken by others while a request of ours for it was out."""
+        """Works of which a pod was taken by others while the Eviction API was asked for it: that
+        does not tell whether the pod was going already, so it counts as gone by our hand."""
         self._plans: list[Any] = []
         self._granted: dict[str, int] = {}
         """Uid -> priority of the plan for which its eviction was rightly sent."""
@@ -128,7 +131,7 @@ class Checks(Listener):
             if dry:
                 self.moment("rehearsed")
                 return
-            self._judge(request.pod_name, request.uid)
+            self._judge(request)
             self.moment("evict")
         elif path.endswith("/binding"):
             if not dry:
@@ -145,6 +148,8 @@ class Checks(Listener):
         if not request.evicts or request.dry:
             return
         pod = self._state.pods.get(request.uid)
+        if pod is not None and pod.going and request.budgeted:
+            self._raced.add(pod.work.name)
         if pod is not None and not pod.going and pod.name == request.pod_name:
             self.ours.add(pod.uid)
             priority, mates = self._mates.get(pod.uid, (0, set()))
@@ -164,7 +169,7 @@ class Checks(Listener):
             pod = self._state.pods.get(request.uid)
             if pod is not None and not pod.going:
                 self.ours.discard(pod.uid)
-            if failed and pod is not None and pod.going:
+            if failed and pod is not None and pod.going and request.budgeted:
                 self._raced.add(pod.work.name)
             if failed:
                 for unit in self.units.values():
@@ -247,8 +252,9 @@ class Checks(Listener):
         held = [each for each in flights if each.state.value != "changing"]
         return [each.plan for each in held if each.plan is not plan]
 
-    def _judge(self, name: str, uid: str) -> None:
+    def _judge(self, request: Request) -> None:
         """Check one real eviction at the moment it is sent."""
+        name, uid = request.pod_name, request.uid
         host = self._host()
         if isinstance(host, Replicas):
             self.lease.evicts(host, name, uid)
@@ -266,8 +272,8 @@ class Checks(Listener):
             first = max(plans, key=lambda plan: plan.priority)
             self._granted[uid] = first.priority
             self._mates[uid] = (first.priority, _unit_of(first, uid))
-        # Who went while nobody looked, or while an answer of ours was unclear, counts as gone
-        # by our hand: docs/actuation.md.
+        # Who went while nobody looked, or where it cannot be told by whose hand (an answer was
+        # unclear, or is of the Eviction API), counts as gone by ours: docs/actuation.md.
         sure = self._host().lives == 1 and pod.work.name not in self._raced
         owed = self._owed(uid, pod.priority, doubtful=sure)
         owed |= self._joined(pod)
@@ -281,6 +287,9 @@ class Checks(Listener):
             self.broken("protected", f"{name} is protected and evicted")
         if started:
             return
+        blind = request.age > self._settings.cache.stale_seconds + BLINK
+        if blind and not self._owed(uid, -1, doubtful=False):
+            self.broken("blind", f"{name} is evicted, and {request.age:.1f} s were not shown")
         if self.hands_off and not self._records():
             self.broken("unrecorded", f"{name} is evicted and no plan record exists")
         evicting = self._evicting()

@@ -21,6 +21,7 @@ from extender.sandbox.status import StatusError
 from tests.simulation.faults import TIMEOUT, Fate, Faults
 from tests.simulation.loop import SimLoop
 from tests.simulation.server import Server
+from tests.simulation.shown import Shown
 from tests.simulation.watches import Broken, Stream
 
 _PATCHES = {
@@ -40,6 +41,8 @@ class Request(Struct, frozen=True):
     query: dict[str, str]
     body: Any = None
     kind: str = ""
+    age: float = 0.0
+    """Seconds for which its sender had been shown nothing when it was sent."""
 
     @property
     def dry(self) -> bool:
@@ -49,8 +52,12 @@ class Request(Struct, frozen=True):
     @property
     def evicts(self) -> bool:
         """Whether a pod would go by it."""
-        named = "/pods/" in self.path
-        return named and (self.method == "DELETE" or self.path.endswith("/eviction"))
+        return self.budgeted or ("/pods/" in self.path and self.method == "DELETE")
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether it asks the Eviction API."""
+        return self.path.endswith("/eviction")
 
     @property
     def pod_name(self) -> str:
@@ -101,6 +108,7 @@ class SimClient:
         self._lag = lag
         self._number = 0
         self.streams: list[Stream] = []
+        self.shown = Shown(loop.time)
 
     def die(self) -> None:
         """Send nothing any more."""
@@ -124,7 +132,7 @@ class SimClient:
             raise asyncio.CancelledError
         loop = self._loop
         self._number += 1
-        request = Request(self._number, method, path, query, body, kind)
+        request = Request(self._number, method, path, query, body, kind, self.shown.age())
         stream = f"{method} {path}"
         fate = self._faults.fate(loop.time(), method, path, dry=request.dry, stream=stream)
         self._listener.sent(request, fate)
@@ -156,6 +164,8 @@ class SimClient:
             result = self._server.answer(
                 request.method, request.path, request.query, request.body, request.kind
             )
+            if request.method == "GET":
+                self.shown.listed(request.path)
         except StatusError as error:
             result = from_status(error.document)
         self._listener.answered(request, fate, result)
@@ -276,18 +286,21 @@ class SimClient:
         except StatusError as error:
             raise from_status(error.document) from error
         self.streams.append(stream)
+        goes_on = self.shown.begins(path, stream, query_of(params))
         try:
             yield []
             while True:
                 lines = await stream.lines(idle_seconds or 3600.0)
                 if not lines:
                     return
+                goes_on = goes_on or self.shown.told(path, stream, lines)
                 yield lines
         except TimeoutError as error:
             raise Unavailable(0, "Timeout", f"GET {path}: no answer in time") from error
         except Broken as error:
             raise lost from error
         finally:
+            stream.over()
             self.streams.remove(stream)
             if stream in self._server.streams:
                 self._server.streams.remove(stream)

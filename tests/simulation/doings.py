@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DOWN = (0.1, 6.0)
 """How long the process stays down."""
+WITHOUT_STORAGE = (2.0, 6.0)
+"""For how many seconds a server that comes back lacks its storage."""
 
 
 class Doings:
@@ -297,6 +299,16 @@ class Doings:
         self._sim.faults.storage_lost(now, now + happening.number)
         # What happens in the meantime is news only then.
         self._sim.calm.disturbed.append((now + happening.number, ""))
+
+    def _lose_server(self, happening: Happening) -> None:
+        """Nothing can be read; then the server is back before its storage is."""
+        now, away = self._loop.time(), happening.number
+        without = self._sim.chance.between("without-storage", *WITHOUT_STORAGE)
+        self._sim.faults.away(now + away, happening.name)
+        self._sim.server.cut(happening.name, broken=True)
+        self._loop.call_later(away, self._sim.server.lose_storage, without, happening.name)
+        self._sim.faults.storage_lost(now, now + away + without)
+        self._sim.calm.disturbed.append((now + away + without, ""))
 
     def _silent(self, happening: Happening) -> None:
         until = self._loop.time() + happening.number

@@ -95,6 +95,11 @@ class Faults:
         self._faults = sorted(faults, key=lambda fault: (fault.at, fault.until))
         self._latency = latency
         self._storage_lost: list[tuple[float, float]] = []
+        self._away = (0.0, "")
+
+    def away(self, until: float, resource: str) -> None:
+        """Let no read of a resource ("" = all) reach the server until then."""
+        self._away = (until, resource)
 
     def storage_lost(self, at: float, until: float) -> None:
         """Note that the server's storage was away."""
@@ -119,6 +124,9 @@ class Faults:
         latency = self._latency
         # A square makes most requests quick and a few slow.
         fate = Fate(draw(stream) ** 2 * latency, draw(stream) ** 2 * latency)
+        if method == "GET" and now < self._away[0] and path.endswith(self._away[1]):
+            self._suffer(fate, CUT, stream)
+            return fate
         for fault in self._faults:
             if fault.at > now:
                 break

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cache import backoff
+from extender.cache.stats import WatchStats
 from extender.gang.act import comparison, expectations, record, record_objects
 from extender.gang.act.book import Flight
 from extender.gang.act.comparison import Comparison
@@ -262,6 +263,17 @@ def _a_quorum_for_everybody() -> list[tuple[Any, str, Any]]:
     return [(Gang, "goes_whole", property(goes_whole))]
 
 
+def _accepted_is_shown() -> list[tuple[Any, str, Any]]:
+    """A watch that is accepted counts as one that has shown what was missed before."""
+    opened = WatchStats.opened
+
+    def shown(self: Any, now: float) -> None:
+        opened(self, now)
+        self.shown_at = now
+
+    return [(WatchStats, "opened", shown)]
+
+
 MUTANTS = (
     Mutant("equal-priority-victims", 1, ("priority",), _equal_priority_victims, (18, 21)),
     Mutant("forgets-begun-units", 2, ("half-gone",), _forgets_begun_units, (115, 910)),
@@ -287,6 +299,7 @@ MUTANTS = (
         (343, 2323),
         LARGE.name,
     ),
+    Mutant("accepted-is-shown", 0, ("blind",), _accepted_is_shown, (191, 302)),
 )
 
 

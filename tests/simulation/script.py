@@ -97,8 +97,9 @@ class _Writer:
             happenings = [
                 replace(h, work=trouble.urgent) if h.work is urgent else h for h in happenings
             ]
-        happenings += trouble.happenings
-        planned += trouble.faults
+        blinded = troubles.blinded(chance)
+        happenings += trouble.happenings + blinded.happenings
+        planned += trouble.faults + blinded.faults
         last = max((h.at for h in happenings if not h.after), default=0.0)
         if any(h.kind == "flap" for h in happenings):
             last += FLAPS * FLAP_SECONDS
@@ -109,7 +110,7 @@ class _Writer:
             works=tuple(works),
             happenings=tuple(sorted(happenings, key=lambda h: h.at)),
             faults=tuple(planned),
-            settings=self._settings(),
+            settings=self._settings(blinded.stale),
             last=last,
             end=max(size.least, last + 8.0),
             size=size.name,
@@ -127,10 +128,11 @@ class _Writer:
             small_objects=chance.hit("small-objects", 0.06),
         )
 
-    def _settings(self) -> Settings:
+    def _settings(self, stale: float) -> Settings:
         chance = self._chance
+        stale = stale or chance.pick("stale", (3.0, 8.0))
         return Settings(
-            cache=CacheSettings(stale_seconds=chance.pick("stale", (3.0, 8.0)), stall_seconds=30.0),
+            cache=CacheSettings(stale_seconds=stale, stall_seconds=30.0),
             groups=GroupSettings(
                 settle_seconds=0.3,
                 unit=dict.fromkeys(dialects.CONFIGURED, UNIT_ALL if self._whole else UNIT_SINGLE),

@@ -46,7 +46,8 @@ class Server:
         )
         self.requests = Requests(self.api, MINOR, token=lambda: str(self._next()))
         self.streams: list[Stream] = []
-        self._unreadable_until = 0.0
+        self._unreadable = (0.0, "")
+        """Until when the storage of a resource ("" = all) is away."""
         self._routes: dict[str, Route] = {}
         self.storage.observe(self._tell)
 
@@ -75,19 +76,19 @@ class Server:
         if path.endswith("/events"):
             return {}  # told to who listens to the client, and kept nowhere
         if method == "GET":
-            if self.loop.time() < self._unreadable_until:
+            if self._away(path) and path != "/version":
                 raise NO_LEADER
             return self.requests.read(path.strip("/").split("/"), query)
         return self.requests.write(method, self.route(path), query, body or {}, kind)[0]
 
     def open(self, path: str, query: dict[str, str], lag: Callable[[], float]) -> Stream:
         """Open a watch. Raises StatusError."""
-        away = self.loop.time() < self._unreadable_until
+        away = self._away(path)
         if away and not query.get("resourceVersion"):
             raise NO_LEADER
         stream = Stream(self.loop, self.storage, self.route(path), query, lag)
         if away:
-            stream.end(expired("the storage is away").document)
+            stream.too_old(expired("the storage is away").document)
             return stream
         self.streams.append(stream)
         return stream
@@ -101,12 +102,19 @@ class Server:
             stream.end(gone.document)
         self.streams.clear()
 
-    def lose_storage(self, seconds: float) -> None:
-        """Lose what reads need for a while: a watch is accepted, and told that it is too old."""
-        self._unreadable_until = self.loop.time() + seconds
+    def lose_storage(self, seconds: float, resource: str = "") -> None:
+        """Lose what reads need for a while: a watch is accepted, and told that it is too old.
+
+        ``resource``: of one kind only, whose objects have a storage of their own; "" for all.
+        """
+        self._unreadable = (self.loop.time() + seconds, resource)
         self.storage.compact()
         self.requests.forget_pages()
-        self.cut(broken=True)
+        self.cut(resource, broken=True)
+
+    def _away(self, path: str) -> bool:
+        until, resource = self._unreadable
+        return self.loop.time() < until and path.endswith(resource)
 
     def cut(self, resource: str = "", *, broken: bool = False) -> None:
         """End the watches of one resource ("" = all), in good order or by a lost connection."""

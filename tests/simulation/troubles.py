@@ -18,6 +18,9 @@ from tests.simulation.faults import Fault
 from tests.simulation.happening import Happening
 from tests.simulation.objects import Work
 
+BLINDED = 0.03
+"""Share of the seeds in which the server comes back before its storage."""
+
 
 class Trouble(Struct):
     """What comes on top. ``held``, ``grace``: of all that runs from the beginning."""
@@ -30,6 +33,8 @@ class Trouble(Struct):
     """Takes the place of the first gang that arrives."""
     priority: str = ""
     """Class of all that runs, "" to leave it as it is."""
+    stale: float = 0.0
+    """Age in seconds of a state by which nothing is decided; 0: as drawn."""
 
     def running(self, works: list[Work]) -> list[Work]:
         """Return the works that run from the beginning, as this trouble wants them."""
@@ -147,6 +152,25 @@ def _hung_records(chance: Chance, scene: Scene) -> Trouble:
         [Fault(at=at, until=at + 25.0, target=faults.RECORDS, kind=faults.SILENT)],
         held=True,
     )
+
+
+def blinded(chance: Chance) -> Trouble:
+    """Nothing can be read while a record is written, and the server is back before its storage.
+
+    On top of what else there is, from streams of its own: the other seeds keep their stories.
+    """
+    if not chance.hit("blinded", BLINDED):
+        return Trouble()
+    lost = Happening(
+        at=chance.draw("blinded-pause") ** 2 * 0.3,
+        after="record",
+        kind="lose-server",
+        name=chance.pick("blinded-of", ("pods", "nodes", "")),
+        number=chance.between("blinded-for", 1.5, 3.5),
+    )
+    until = chance.between("blinded-slow", 3.0, 8.0)
+    slow = Fault(at=0.0, until=until, target=faults.RECORDS, kind=faults.SLOW)
+    return Trouble([lost], [slow], stale=3.0)
 
 
 KINDS = (_away_and_changed, _rush, _refused_and_lower, _slow_drops, _hung_records)

@@ -16,6 +16,9 @@ from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Change, Storage
 from tests.simulation.loop import SimLoop
 
 BOOKMARK_SECONDS = 20.0
+LATEST = 0.8
+"""Seconds after which it is told at the latest that an accepted watch's version is too old. One
+that is open for a second, and quiet, counts as one that has missed nothing."""
 _encode = msgspec.json.encode
 _matcher = lru_cache(maxsize=64)(parse)
 
@@ -55,6 +58,10 @@ class Stream:
         self._last = loop.time()
         self._waiting: asyncio.Future[None] | None = None
         self._ended: Exception | bool = False
+        self._ends_at = 0.0
+        """When the watcher learns that it has ended."""
+        self.ended_at: float | None = None
+        """Since when no change is sent any more."""
         self._bookmark = loop.time() + BOOKMARK_SECONDS
         self._end_at = loop.time() + float(query.get("timeoutSeconds") or 1800)
         version = query.get("resourceVersion", "")
@@ -72,7 +79,7 @@ class Stream:
         try:
             changes = self._storage.since(self.key, version)
         except StatusError as error:
-            self.end(error.document)
+            self.too_old(error.document)
             return
         for change in changes:
             self.change(change)
@@ -90,12 +97,23 @@ class Stream:
         elif before:
             self._send(DELETED, new)
 
-    def end(self, status: Obj | None = None, *, broken: bool = False) -> None:
+    def too_old(self, status: Obj) -> None:
+        """End a watch that was just accepted: the watcher is told so a moment later."""
+        self.end(status, after=min(self._lag(), LATEST))
+
+    def end(self, status: Obj | None = None, *, broken: bool = False, after: float = 0.0) -> None:
         """End the watch: with an ERROR event, by a lost connection, or in good order."""
+        self._ends_at = self._loop.time() + after
         if status is not None:
-            self._due.append((self._loop.time(), _line("ERROR", status)))
+            self._due.append((self._ends_at, _line("ERROR", status)))
         self._ended = Broken() if broken else True
+        self.over()
         self._wake()
+
+    def over(self) -> None:
+        """Note that no change is sent any more."""
+        if self.ended_at is None:
+            self.ended_at = self._loop.time()
 
     def _send(self, kind: str, obj: Obj) -> None:
         at = max(self._last, self._loop.time() + self._lag(), self.silent_until)
@@ -127,7 +145,7 @@ class Stream:
                 found.append(self._due.popleft()[1])
             if found:
                 return found
-            if self._ended is not False:
+            if self._ended is not False and now >= self._ends_at:
                 if isinstance(self._ended, Broken):
                     raise self._ended
                 return []

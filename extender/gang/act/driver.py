@@ -137,10 +137,18 @@ class Driver:
             return await self._send_alone(unit, victim)
         finally:
             self._sending.discard(victim.uid)
+            if not unit.undecided:
+                unit.came.clear()
 
     async def _send_alone(self, unit: Unit, victim: Victim) -> bool | ApiError:
         uid = victim.uid
         before = unit.fates.get(uid)
+        sure = unit.whole and before is not Fate.ASKED and self._now() >= unit.doubtful_until
+        asked = False
+
+        def untouched() -> bool:
+            """Whether it matters by whose hand the pod goes, and can be told."""
+            return sure and uid not in unit.must_go
 
         def allowed() -> bool:
             return (
@@ -151,7 +159,11 @@ class Driver:
             )
 
         def asking() -> None:
+            nonlocal asked
+            asked = True
             unit.fates[uid] = Fate.ASKED
+            if untouched() and uid not in unit.budgeted:
+                unit.undecided.add(uid)
 
         mark = "" if uid in unit.marked else unit.message
         unit.marked.add(uid)
@@ -162,13 +174,19 @@ class Driver:
                 mark=mark,
                 allowed=allowed,
                 asking=asking,
+                untouched=untouched,
             )
         except ApiError as error:
-            if not unclear(error):
+            if not (asked and unclear(error)):
                 self._not_done(unit, uid)
                 return error
             unit.doubtful_until = self._now() + WATCH_SECONDS
-            return await self._read_back(unit, victim) or error
+            if unit.fates.get(uid) is Fate.ASKED:
+                return await self._read_back(unit, victim) or error
+            self._accepted(unit, victim)  # seen going meanwhile, perhaps by this request
+            return True
+        finally:
+            unit.undecided.discard(uid)
         if removal is None:
             if before is not Fate.ASKED:  # else an earlier request may still arrive
                 self._not_done(unit, uid)

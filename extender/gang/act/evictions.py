@@ -89,9 +89,8 @@ class Evictions:
     def begun(self, plan_id: str) -> bool:
         """Whether a request for one of the plan's victims has left."""
         return any(
-            fate in (Fate.ASKED, Fate.ACCEPTED)
+            unit.waits_for_answers or Fate.ACCEPTED in unit.fates.values()
             for unit in self.of_plan(plan_id)
-            for fate in unit.fates.values()
         )
 
     def broken(self) -> list[Unit]:
@@ -185,7 +184,7 @@ class Evictions:
     def going(self, uid: str) -> None:
         """A pod is seen terminating."""
         for unit in self._by_pod.get(uid, ()):
-            doubt = unit.fates.get(uid) is Fate.ASKED or self._now() < unit.doubtful_until
+            doubt = self._doubt(unit, uid)
             if uid in unit.fates:
                 unit.fates[uid] = Fate.ACCEPTED
             if doubt:
@@ -195,7 +194,7 @@ class Evictions:
         """A pod is seen gone."""
         self.refusals.forget(uid)
         for unit in self._by_pod.pop(uid, []):
-            doubt = unit.fates.get(uid) is Fate.ASKED or self._now() < unit.doubtful_until
+            doubt = self._doubt(unit, uid)
             unit.victims.pop(uid, None)
             unit.fates.pop(uid, None)
             if doubt:
@@ -204,6 +203,11 @@ class Evictions:
                 self._end(unit)
 
     # -- one unit -------------------------------------------------------------------------
+
+    def _doubt(self, unit: Unit, uid: str) -> bool:
+        """Whether a pod that goes may go by our hand, and nothing will tell."""
+        asked = unit.fates.get(uid) is Fate.ASKED and uid not in unit.undecided
+        return asked or self._now() < unit.doubtful_until
 
     def _touch(self, unit: Unit, uid: str) -> None:
         """A pod of the unit goes by our hand: so does the rest, whichever plan counted on it.
@@ -216,6 +220,10 @@ class Evictions:
             if not each.touched:
                 each.touched_at = self._now()
             each.must_go.update(each.victims)
+            for late in each.came:
+                if late.uid not in each.victims and self._check.there(late):
+                    self._join(each, late)
+            each.came.clear()
             self._dispatch.hurry(each)
 
     def joined(self, name: str, pod: Pod, offered: float) -> None:
@@ -224,25 +232,31 @@ class Evictions:
         If that was before its gang went in part, it was on its way then: it goes with the rest.
         """
         for unit in self._by_name.get(name, ()):
-            late = unit.touched and unit.whole and offered <= unit.touched_at
-            if late and not pod.deleting and pod.uid not in unit.victims:
-                other = next(iter(unit.victims.values()))
-                victim = replace(
-                    other,
-                    uid=pod.uid,
-                    namespace=pod.namespace,
-                    name=pod.name,
-                    node=pod.node,
-                    priority=pod.priority,
-                    grace=min(pod.grace, other.grace),
-                )
-                unit.victims[pod.uid] = victim
-                unit.fates[pod.uid] = Fate.WAITING
-                unit.must_go.add(pod.uid)
-                unit.joined.add(pod.uid)
-                unit.budgeted |= self._check.budgeted([victim], unit.priority)
-                self._by_pod.setdefault(pod.uid, []).append(unit)
+            if not unit.whole or pod.deleting or pod.uid in unit.victims or not unit.victims:
+                continue
+            other = next(iter(unit.victims.values()))
+            victim = replace(
+                other,
+                uid=pod.uid,
+                namespace=pod.namespace,
+                name=pod.name,
+                node=pod.node,
+                priority=pod.priority,
+                grace=min(pod.grace, other.grace),
+            )
+            if unit.touched and offered <= unit.touched_at:
+                self._join(unit, victim)
                 self._dispatch.hurry(unit)
+            elif unit.undecided and not unit.touched:
+                unit.came.append(victim)
+
+    def _join(self, unit: Unit, victim: Victim) -> None:
+        unit.victims[victim.uid] = victim
+        unit.fates[victim.uid] = Fate.WAITING
+        unit.must_go.add(victim.uid)
+        unit.joined.add(victim.uid)
+        unit.budgeted |= self._check.budgeted([victim], unit.priority)
+        self._by_pod.setdefault(victim.uid, []).append(unit)
 
     def _spared(self, unit: Unit, victim: Victim) -> bool:
         """Whether a unit that went in part stays as it is: its gang is whole again meanwhile.
@@ -279,7 +293,7 @@ class Evictions:
 
     def _let_go(self, unit: Unit) -> None:
         """Let go of whoever need not go in a released unit, once nobody may still go."""
-        if not unit.released or Fate.ASKED in unit.fates.values():
+        if not unit.released or unit.waits_for_answers:
             return
         if self._now() < unit.doubtful_until:
             return

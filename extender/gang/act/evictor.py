@@ -5,7 +5,9 @@ or an admission webhook that says no stops the plan before the first pod is lost
 Mark: condition DisruptionTarget (reason PreemptionByScheduler), as kube-scheduler does, so
 that controllers and SkyPilot can tell.
 Evict: DELETE with the UID precondition and the pod's own grace period, or the Eviction API
-for pods under a PodDisruptionBudget that is respected.
+for pods under a PodDisruptionBudget that is respected. While nobody of its unit has gone, a pod
+that terminates already is not asked for, and a DELETE is for the pod as it was last seen (a
+precondition on its resourceVersion): whose DELETE was accepted first is not to be told afterwards.
 
 Which victims, in which order, and what follows from a refusal is not decided here
 (extender.gang.act.evictions).
@@ -16,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import structlog
@@ -43,7 +45,12 @@ REHEARSAL_SECONDS = 5.0
 LATE_SECONDS = 60.0
 """By how much clocks may differ where it is told whose DELETE a pod terminates by."""
 
+LOOKS = 3
+"""How often a pod is asked for at once that has changed since it was last seen."""
+
 Answer = TypeVar("Answer")
+Meta = Mapping[str, Any]
+"""A pod's metadata."""
 log = structlog.get_logger("gang")
 
 
@@ -144,53 +151,73 @@ class Evictor:
         mark: str,
         allowed: Callable[[], bool],
         asking: Callable[[], None],
+        untouched: Callable[[], bool] = lambda: False,
     ) -> Removal | None:
         """Evict one pod, one try. Raises ApiError.
 
         ``mark`` is the message of its condition, "" when it has that already. ``allowed()`` is
         asked after every wait, right before a request leaves (the client's gate included); when
         it says no, nothing is sent and None returned. ``asking()`` is called when the eviction
-        itself is about to leave.
+        itself is about to leave. ``untouched()``: whether the pod is to go only if it is we who
+        take it (not by the Eviction API: a conflict there would use up a budget).
         """
         async with self._gate:
-            if mark and allowed():
-                await self._mark(victim, mark)
-            if not allowed():
-                return None
-            asking()
-            try:
-                with while_wanted(allowed):
-                    await self._remove(
-                        victim, budgeted=budgeted, seconds=REQUEST_SECONDS, dry_run=False
-                    )
-            except CalledOff:
-                return None
-            except NotFound:
-                self._ended("gone")
-                return Removal.GONE
-            except Conflict:
-                if not await self._left(victim):
-                    raise
-                self._ended("gone")
-                return Removal.GONE
+            seen = await self._mark(victim, mark) if mark and allowed() else None
+            for look in range(1, LOOKS + 1):
+                version = None
+                try:
+                    if untouched() and allowed():
+                        seen = await self._read(victim) if seen is None else seen
+                        if self._leaves(seen, victim):
+                            return self._gone()
+                        version = None if budgeted else seen.get("resourceVersion")
+                    if not allowed():
+                        return None
+                    asking()
+                    with while_wanted(allowed):
+                        await self._remove(
+                            victim,
+                            budgeted=budgeted,
+                            seconds=REQUEST_SECONDS,
+                            dry_run=False,
+                            version=version,
+                        )
+                except CalledOff:
+                    return None
+                except NotFound:
+                    return self._gone()
+                except Conflict:
+                    seen = await self._read_if_possible(victim)
+                    if seen is not None and self._leaves(seen, victim):
+                        return self._gone()
+                    # A webhook may answer with a conflict as well.
+                    changed = version and seen and seen.get("resourceVersion") != version
+                    if not changed or look == LOOKS:
+                        raise
+                else:
+                    break
             self._ended("evicted")
             return Removal.ACCEPTED
+
+    def _gone(self) -> Removal:
+        self._ended("gone")
+        return Removal.GONE
 
     async def unmark(self, victim: Victim) -> None:
         """Take the condition back from a pod that stays after all, if that can be done now."""
         async with self._gate:
             await self._condition(victim, "False", "its preemption was called off")
 
-    async def _mark(self, victim: Victim, message: str) -> None:
-        """Set condition DisruptionTarget right before the pod goes.
+    async def _mark(self, victim: Victim, message: str) -> Meta | None:
+        """Set condition DisruptionTarget right before the pod goes; return what the pod is then.
 
         A courtesy to controllers: half a gang gone must not wait for it. On a pod that stays
         after all, kube-controller-manager takes the condition back after two minutes
         (stalePodDisruptionTimeout in pkg/controller/disruption).
         """
-        await self._condition(victim, "True", message)
+        return await self._condition(victim, "True", message)
 
-    async def _condition(self, victim: Victim, status: str, message: str) -> None:
+    async def _condition(self, victim: Victim, status: str, message: str) -> Meta | None:
         condition = {
             "type": "DisruptionTarget",
             "status": status,
@@ -202,7 +229,7 @@ class Evictor:
         path = f"{_pod_path(victim)}/status"
         try:
             async with asyncio.timeout(MARK_SECONDS):
-                await self._client.patch(path, body, kind="strategic")
+                return _meta_of(await self._client.patch(path, body, kind="strategic"))
         except (ApiError, TimeoutError) as error:
             log.warning(
                 "condition not written",
@@ -210,6 +237,7 @@ class Evictor:
                 pod=victim.name,
                 error=str(error) or "no answer",
             )
+            return None
 
     async def leaving(self, victim: Victim) -> bool:
         """Read back, after an unclear answer, whether the pod goes or is gone. Raises ApiError.
@@ -217,22 +245,34 @@ class Evictor:
         One that goes much later than its eviction would have it was not asked by us.
         """
         try:
-            pod = await answered(self._client.get(_pod_path(victim)))
+            return self._leaves(await self._read(victim), victim)
         except NotFound:
             return True
-        meta = pod.get("metadata", {})
-        if meta.get("uid") != victim.uid:
+
+    def _leaves(self, seen: Meta, victim: Victim) -> bool:
+        if seen.get("uid") != victim.uid:
             return True
-        ends = meta.get("deletionTimestamp")
+        ends: str = seen.get("deletionTimestamp", "")
         latest = self._wall() + victim.grace + LATE_SECONDS
         return bool(ends) and datetime.fromisoformat(ends).timestamp() <= latest
 
+    async def _read(self, victim: Victim) -> Meta:
+        """Return the metadata of the pod that has the victim's name. Raises ApiError."""
+        return _meta_of(await answered(self._client.get(_pod_path(victim))))
+
+    async def _read_if_possible(self, victim: Victim) -> Meta | None:
+        """Return the same; {} of a pod that is gone, None when it cannot be read."""
+        try:
+            return await self._read(victim)
+        except NotFound:
+            return {}
+        except ApiError:
+            return None
+
     async def _left(self, victim: Victim) -> bool:
         """Whether a conflict was the UID precondition's; a webhook may answer with one as well."""
-        try:
-            return await self.leaving(victim)
-        except ApiError:
-            return False
+        seen = await self._read_if_possible(victim)
+        return seen is not None and self._leaves(seen, victim)
 
     async def _readable(self, victim: Victim) -> bool:
         try:
@@ -252,7 +292,13 @@ class Evictor:
         self._ended("refused")
 
     async def _remove(
-        self, victim: Victim, *, budgeted: bool, seconds: float, dry_run: bool
+        self,
+        victim: Victim,
+        *,
+        budgeted: bool,
+        seconds: float,
+        dry_run: bool,
+        version: str | None = None,
     ) -> None:
         grace, uid = victim.grace, victim.uid
         if budgeted:
@@ -260,7 +306,9 @@ class Evictor:
                 victim.namespace, victim.name, uid=uid, grace=grace, dry_run=dry_run
             )
         else:
-            request = self._client.delete(_pod_path(victim), uid=uid, grace=grace, dry_run=dry_run)
+            request = self._client.delete(
+                _pod_path(victim), uid=uid, version=version, grace=grace, dry_run=dry_run
+            )
         await answered(request, seconds)
 
 
@@ -281,6 +329,11 @@ def passing(error: ApiError) -> bool:
 def unclear(error: ApiError) -> bool:
     """Whether the request may have been done although it failed: no answer, or a 5xx."""
     return isinstance(error, Unavailable)
+
+
+def _meta_of(pod: Mapping[str, Any]) -> Meta:
+    meta: Meta = pod.get("metadata", {})
+    return meta
 
 
 def _pod_path(victim: Victim) -> str:

@@ -77,6 +77,11 @@ class LastCheck:
         """Whether the pod is on its way out, and its eviction would not end it sooner."""
         return self._protections.leaves(pod, now)
 
+    def there(self, victim: Victim) -> bool:
+        """Whether the pod is on its node, and not on its way out."""
+        pod = present(victim, self._snapshot())
+        return pod is not None and not pod.deleting
+
     def of_victim(self, victim: Victim, priority: int, *, alone: bool) -> str:
         """Return why the pod must not go now, "" when it may; see validity.victim_problem."""
         snapshot = self._snapshot()

@@ -50,6 +50,10 @@ class Unit(Struct, kw_only=True):
     theirs went by our hand. A pod made anew since is a victim of its plan, and no more."""
     touched_at: float = 0.0
     """When one of them went first, monotonic."""
+    undecided: set[str] = field(default_factory=set)
+    """Uids of pods a request is under way for, whose answer will tell by whose hand they go."""
+    came: list[Victim] = field(default_factory=list)
+    """Who goes with the rest if it is found to have been touched by such a request."""
     doubtful_until: float = 0.0
     """Until when a request that was lost sight of may still arrive."""
     released: bool = False
@@ -73,9 +77,14 @@ class Unit(Struct, kw_only=True):
         return not self.must_go.isdisjoint(self.victims)
 
     @property
+    def waits_for_answers(self) -> bool:
+        """Whether a pod of it may go, or may have gone, by a request that is under way."""
+        return bool(self.undecided) or Fate.ASKED in self.fates.values()
+
+    @property
     def owed(self) -> tuple[Victim, ...]:
         """Victims that cannot be forgotten: they must go, or they must if one goes that may."""
-        doubt = self.doubtful_until > 0 or Fate.ASKED in self.fates.values()
+        doubt = self.doubtful_until > 0 or self.waits_for_answers
         return tuple(v for v in self.unsent if doubt or v.uid in self.must_go)
 
     @property
