@@ -39,7 +39,7 @@ def timeline(gang: Gang | None, name: str, decisions: Iterable[Decision]) -> lis
                     Moment(
                         decision.time,
                         "evicted",
-                        f"{len(mine)} of its pods {_chosen(decision)} as victims",
+                        f"{len(mine)} of its pods {_chosen(decision, len(mine))}",
                         f"for {decision.gang}: {mine[0].reason}",
                     )
                 )
@@ -58,8 +58,9 @@ def _of(decision: Decision) -> Moment:
     )
 
 
-def _chosen(decision: Decision) -> str:
-    return "would be chosen" if decision.verb is Verb.OBSERVE else "chosen"
+def _chosen(decision: Decision, count: int) -> str:
+    chosen = "would be chosen" if decision.verb is Verb.OBSERVE else "chosen"
+    return f"{chosen} as a victim" if count == 1 else f"{chosen} as victims"
 
 
 def _of_pods(gang: Gang) -> list[Moment]:

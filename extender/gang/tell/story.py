@@ -199,10 +199,12 @@ def _some(pods: Sequence[Obj], *, seats: bool) -> str:
 def _taken_from(gang: str, facts: Facts) -> list[str]:
     """Return who evicted the gang's pods, from the newest plan that did."""
     for decision, taken in _taking(gang, facts):
-        were = "was chosen" if len(taken) == 1 else "were chosen"
+        one = len(taken) == 1
+        were = "was chosen" if one else "were chosen"
         chosen = "would be chosen" if decision.get("verb") == "observe" else were
+        kind = "a victim" if one else "victims"
         return [
-            f"{len(taken)} of its pods {chosen} as victims for {decision['gang']}: "
+            f"{len(taken)} of its pods {chosen} as {kind} for {decision['gang']}: "
             f"{taken[0]['reason']}"
         ]
     return []
