@@ -44,10 +44,26 @@ def run(args: argparse.Namespace) -> int:
     parser = parser_of()
     for command in _commands(parser).values():
         for action in command._actions:
-            if action.type is Path or action.metavar == "FILE":
+            if names := _names(action):
+                action.complete = names_or_files(names)  # type: ignore[attr-defined]
+            elif action.type is Path or action.metavar == "FILE":
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(parser, shell=args.shell))
     return OK
+
+
+def names_or_files(names: Sequence[str]) -> dict[str, Any]:
+    """Return how each shell offers names as well as files, as shtab takes it."""
+    words, offer = " ".join(names), "_podgroup_extender_names_or_files"
+    return {
+        "bash": offer,
+        "zsh": offer,
+        "fish": f"{words} (__fish_complete_path (commandline -ct))",
+        "preamble": {
+            "bash": f'{offer}() {{ compgen -W "{words}" -- "$1"; compgen -f -- "$1"; }}',
+            "zsh": f"{offer}() {{ _alternative 'names:name:({words})' 'files:file:_files'; }}",
+        },
+    }
 
 
 def kubectl_complete(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +96,9 @@ def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[l
     if last.startswith("-"):
         return sorted(text for text in options if text.startswith(last)), NO_FILES
     names = [*_commands(parser), *_positional_choices(parser)]
-    return sorted(name for name in names if name.startswith(last)), NO_FILES if names else FILES
+    offered = [name for action in parser._actions for name in _names(action)]
+    found = sorted(name for name in (*names, *offered) if name.startswith(last))
+    return found, NO_FILES if names else FILES
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -88,6 +106,15 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
     return {}
+
+
+def _names(action: argparse.Action) -> list[str]:
+    """Return the names that an argument may be beside a file."""
+    if action.option_strings or action.dest != "scenario":
+        return []
+    from extender.sandbox.scenario_file import packaged
+
+    return list(packaged())
 
 
 def _positional_choices(parser: argparse.ArgumentParser) -> list[str]:

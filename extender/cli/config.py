@@ -20,6 +20,7 @@ from extender.groups.registry import chosen
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.model.settings_rules import validate
+from extender.model.texts import counted
 
 T = TypeVar("T", bound=Struct)
 
@@ -44,7 +45,8 @@ def _pick(found: list[Document], source: str) -> Settings:
     """The one document that is no Kubernetes object."""
     plain = [document for document in found if not documents.kind_of(document)]
     if len(plain) > 1:
-        raise InvalidInput(f"{source}: {len(plain)} documents with settings; one is expected")
+        several = counted(len(plain), "document")
+        raise InvalidInput(f"{source}: {several} with settings; one is expected")
     if not plain:
         if found:
             kinds = ", ".join(sorted({documents.kind_of(document) for document in found}))

@@ -16,6 +16,7 @@ from extender.cli.config import typed
 from extender.cli.documents import Document
 from extender.cli.workloads import Workload, workloads
 from extender.model.errors import InvalidInput
+from extender.model.texts import counted
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
@@ -126,7 +127,9 @@ def configuration(found: list[Document], source: str) -> Configuration:
     """The one KubeSchedulerConfiguration among documents (ConfigMaps are looked into)."""
     matching = [d for d in documents.opened(found) if documents.kind_of(d) == KIND]
     if len(matching) != 1:
-        raise InvalidInput(f"{source}: holds {len(matching)} documents of kind {KIND}, not one")
+        raise InvalidInput(
+            f"{source}: holds {counted(len(matching), 'document')} of kind {KIND}, not one"
+        )
     version = matching[0].value.get("apiVersion")
     if version != API_VERSION:
         raise InvalidInput(f"{source}: apiVersion: {version!r}; {API_VERSION} is expected")
@@ -139,7 +142,8 @@ def command_line(found: list[Document], source: str) -> CommandLine:
     if len(lines) != 1:
         looked = sum(len(each.containers) for each in workloads(found))
         raise InvalidInput(
-            f"{source}: {len(lines)} containers run kube-scheduler, not one (looked at {looked})"
+            f"{source}: {counted(len(lines), 'container', 'runs', 'run')} kube-scheduler, not one "
+            f"(looked at {looked})"
         )
     return lines[0]
 

@@ -10,6 +10,7 @@ from extender.cli.catalogue import broken
 from extender.cli.documents import Document, kind_of
 from extender.cli.findings import Finding
 from extender.cli.workloads import Workload, at, items, name_of, namespace_of, selects, workloads
+from extender.model.texts import counted
 
 NARROW = {4: 8, 6: 7}
 """Address family -> shortest prefix that can be somebody's own (10.0.0.0/8, fc00::/7)."""
@@ -140,5 +141,5 @@ def _blocking(document: Document, each: Workload) -> Iterator[Finding]:
     place = f"{document.source}: PodDisruptionBudget {name_of(document.value)}"
     all_needed = isinstance(least, int) and isinstance(replicas, int) and least >= replicas
     if most in (0, "0%") or least == "100%" or all_needed:
-        problem = f"allows none of {replicas} replicas to go"
+        problem = f"allows none of {counted(replicas, 'replica')} to go"
         yield broken("budget-blocks", place, problem)

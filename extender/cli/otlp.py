@@ -27,7 +27,7 @@ from extender import __version__
 from extender.gang.tell.lives import LONGEST, Life, Step, Value
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
-from extender.model.texts import cut
+from extender.model.texts import counted, cut
 from extender.model.tracing import TracingSettings
 
 log = structlog.get_logger("traces")
@@ -249,5 +249,7 @@ def headers_of(path: str) -> dict[str, str]:
             raise InvalidInput(f"line {number} has a value that no header may have", place)
         found[name] = value
     if not 0 < len(found) <= MOST_HEADERS:
-        raise InvalidInput(f"has {len(found)} headers; 1 to {MOST_HEADERS} are possible", place)
+        raise InvalidInput(
+            f"has {counted(len(found), 'header')}; 1 to {MOST_HEADERS} are possible", place
+        )
     return found

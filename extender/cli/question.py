@@ -37,6 +37,7 @@ from extender.model.objects import (
 from extender.model.plan import Code, Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import EMPTY, Snapshot
+from extender.model.texts import all_of
 
 OBJECT_DIALECTS = {
     "core": PodGroupDialect.name,
@@ -195,8 +196,7 @@ def _without_members(question: Question, key: GangKey) -> Refusal:
     phases = question.finished.get(key)
     if phases:
         counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
-        total = phases.total()
-        ended = "its 1 member has" if total == 1 else f"all {total} members have"
+        ended = all_of(phases.total(), "member", "has", "have")
         message = f"{ended} finished ({counts}): nobody wants a seat"
         return Refusal(gang=key, code=Code.NOT_NEEDED, message=message)
     sources = {dialect: source for source, dialect in OBJECT_DIALECTS.items()}

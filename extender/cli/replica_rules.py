@@ -12,6 +12,7 @@ from extender.cli.workloads import at, name_of, workloads
 from extender.gang.act.leader_label import LABEL
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
+from extender.model.texts import counted
 
 
 def replica_findings(documents: Sequence[Document], settings: Settings) -> Iterator[Finding]:
@@ -51,7 +52,7 @@ def several(kind: str, spec: dict[str, Any]) -> str:
     rolling = at(spec, "strategy").get("type", "RollingUpdate") == "RollingUpdate"
     if replicas == 1 and not rolling:
         return ""
-    return f"{replicas} replicas" if replicas != 1 else "a rolling update"
+    return counted(replicas, "replica") if replicas != 1 else "a rolling update"
 
 
 def _probes(ours: dict[str, Any], name: str, settings: Settings) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from extender.cli.plugin_rules import neighbour_findings, plugged, plugin_findin
 from extender.cli.release_rules import unknown_gate_findings
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
+from extender.model.texts import counted
 
 GANG_GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption")
 """Gates that make kube-scheduler schedule pod groups by itself."""
@@ -39,7 +40,7 @@ def configuration_findings(
     elif settings.mode != OBSERVE:  # who only observes need not be asked
         seen = ", ".join(entry.url_prefix or "(no urlPrefix)" for entry in entries.values())
         problem = (
-            f"none of the {len(entries)} entries is this extender ({seen})"
+            f"none of {counted(len(entries), 'entry')} is this extender ({seen})"
             if entries
             else "is empty"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.gang.plan.single import SINGLE
 from extender.gang.tell.leaving import after_eviction
 from extender.gang.tell.story import NEXT_BY_CODE, Facts, Obj, Story, story_of_gang
+from extender.model.texts import counted
 
 
 def story_of_pod(pod: Obj, facts: Facts) -> Story:
@@ -92,7 +93,7 @@ def _single(subject: str, pod: Obj, facts: Facts) -> Story:
         return Story(
             subject,
             str(flight["state"]),
-            f"its seat on {node} is held, {leaving} pods have to go first",
+            f"its seat on {node} is held, {counted(leaving, 'pod', 'has', 'have')} to go first",
             facts.last(key, "plan"),
             "nothing",
         )
@@ -109,7 +110,8 @@ def _single(subject: str, pod: Obj, facts: Facts) -> Story:
     )
     why = "it is a pod of no gang: kube-scheduler places it"
     if held:
-        why += f"; {held} seats that are held for gangs at least as urgent are kept free of it"
+        seats = counted(held, "seat", "is", "are")
+        why += f"; {seats} kept free of it, held for gangs at least as urgent"
     if not pod["tried"]:
         why += f"; {pod['scheduler']} has not tried it yet"
     return Story(

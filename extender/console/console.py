@@ -114,6 +114,8 @@ class Console:
     async def _made(self, visit: Visit, page: str, *, asks: bool) -> None:
         """Answer with a page, whatever becomes of making it."""
         status, more = 200, []
+        up = "../" * page.count("/")
+        error = partial(_error, up, f"{up}static/console.css?{self._files['console.css'].mark}")
         kind = HTML
         try:
             if asks:
@@ -128,22 +130,22 @@ class Console:
             return
         except (Crowded, TooManyAsked, BudgetSpent) as problem:
             status, more = 503, [(b"retry-after", b"2")]
-            made = await self._error(status, str(problem) or "too many bytes are being read")
+            made = error(status, str(problem) or "too many bytes are being read")
         except NotReady as problem:
-            status, made = 503, await self._error(503, str(problem))
+            status, made = 503, error(503, str(problem))
         except BodyTooLarge:
             status, more = 413, [CLOSE]
-            made = await self._error(413, f"the form has more than {MOST_BODY} bytes")
+            made = error(413, f"the form has more than {MOST_BODY} bytes")
         except BodyTooLate:
             status, more = 408, [CLOSE]
-            made = await self._error(408, "the form did not come in time")
+            made = error(408, "the form did not come in time")
         except Missing as problem:
-            status, made = 404, await self._error(404, str(problem))
+            status, made = 404, error(404, str(problem))
         except InvalidInput as problem:
-            status, made = 400, await self._error(400, str(problem))
+            status, made = 400, error(400, str(problem))
         except Exception:
             log.exception("internal error", path=visit.scope["path"])
-            status, made = 500, await self._error(500, "internal error, see the log")
+            status, made = 500, error(500, "internal error, see the log")
         if status == 200 and header(visit.scope, b"if-none-match") == made.tag:
             await self._answer(visit, 304, b"", kind, (b"etag", made.tag), NOT_KEPT)
             return
@@ -257,17 +259,23 @@ class Console:
     def _cells(self, picture: Picture, query: Query) -> bytes:
         return msgspec.json.encode(view_cluster.cells(picture, query))
 
-    async def _error(self, status: int, message: str) -> Rendering:
-        """Return a page that says what is wrong; made at once, of nothing but that."""
-        return rendering(0, ERROR.format(status=status, text=_escaped(message)).encode())
-
 
 ERROR = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{status} · podgroup-extender</title>
-<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="static/console.css">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><link rel="stylesheet" href="{style}">
 </head><body><main id="main" class="error"><h1>{status}</h1><p>{text}</p>
-<p><a href="./">All gangs</a></p></main></body></html>
+<p><a href="{up}./">All gangs</a></p></main></body></html>
 """
+
+
+def _error(up: str, style: str, status: int, message: str) -> Rendering:
+    """Return a page that says what is wrong; made at once, of nothing but that.
+
+    ``up`` leads from its address to /ui/, ``style`` to its style sheet.
+    """
+    page = ERROR.format(up=up, style=style, status=status, text=_escaped(message))
+    return rendering(0, page.encode())
 
 
 def _escaped(text: str) -> str:

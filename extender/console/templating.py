@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from extender.console import words
+from extender.model.texts import counted, noun
 
 FOLDER = Path(__file__).parent
 _UNSEEN = re.compile(
@@ -45,7 +46,9 @@ def environment() -> Environment:
         "part": lambda text: quote(text, safe=""),
         "tone": lambda name: words.TONES.get(name, "plain"),
         "level": words.level_words,
-        "thousands": lambda value: f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"),
+        "thousands": _thousands,
+        "counted": _counted,
+        "noun": noun,
         "iso": _iso,
         "utc": _utc,
         "seconds": _seconds,
@@ -67,6 +70,15 @@ def _ticks(text: str) -> Markup:
         Markup("<code>{}</code>").format(part) if at % 2 and at < len(parts) - 1 else escape(part)
         for at, part in enumerate(parts)
     )
+
+
+def _thousands(value: int) -> str:
+    return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _counted(value: int, what: str, one: str = "", several: str = "") -> str:
+    """Return what ``texts.counted`` does, with its thousands apart."""
+    return counted(value, what, one, several).replace(str(value), _thousands(value), 1)
 
 
 def _iso(seconds: float) -> str:

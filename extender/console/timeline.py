@@ -9,6 +9,7 @@ from msgspec import Struct
 from extender.console import words
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.gang import Gang
+from extender.model.texts import counted
 
 MOST_MOMENTS = 60
 
@@ -38,7 +39,7 @@ def timeline(gang: Gang | None, name: str, decisions: Iterable[Decision]) -> lis
                     Moment(
                         decision.time,
                         "evicted",
-                        f"{len(mine)} of its pods {_chosen(decision)} as victims",
+                        f"{len(mine)} of its pods {_chosen(decision, len(mine))}",
                         f"for {decision.gang}: {mine[0].reason}",
                     )
                 )
@@ -57,8 +58,9 @@ def _of(decision: Decision) -> Moment:
     )
 
 
-def _chosen(decision: Decision) -> str:
-    return "would be chosen" if decision.verb is Verb.OBSERVE else "chosen"
+def _chosen(decision: Decision, count: int) -> str:
+    chosen = "would be chosen" if decision.verb is Verb.OBSERVE else "chosen"
+    return f"{chosen} as a victim" if count == 1 else f"{chosen} as victims"
 
 
 def _of_pods(gang: Gang) -> list[Moment]:
@@ -68,11 +70,11 @@ def _of_pods(gang: Gang) -> list[Moment]:
     if made:
         found.append(Moment(made[0], "pods", "first pod created"))
         if made[-1] > made[0]:
-            found.append(Moment(made[-1], "pods", f"last of {len(made)} pods created"))
+            found.append(Moment(made[-1], "pods", f"last of {counted(len(made), 'pod')} created"))
     if started:
         found.append(Moment(started[0], "bound", "first pod started"))
         if len(started) > 1:
-            title = f"{len(started)} pods started"
+            title = f"{counted(len(started), 'pod')} started"
             if gang.min_count <= len(gang.bound):
                 title += ", the quorum is complete"
             found.append(Moment(started[-1], "bound", title))

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from extender.model.texts import counted
+
 Result = TypeVar("Result")
 SHARE = 0.25
 BURST_SECONDS = 2.0
@@ -62,7 +64,7 @@ class Worker:
     async def run(self, work: Callable[[], Result]) -> Result:
         """Return what ``work`` returns, in its turn. Raises Crowded."""
         if self._waiting >= MOST_WAITING or self.closed:
-            raise Crowded(f"{self._waiting} pages are waited for already")
+            raise Crowded(f"{counted(self._waiting, 'page', 'is', 'are')} waited for already")
         self._waiting += 1
         try:
             async with self._turn:

@@ -15,6 +15,7 @@ from extender.model.names import quoted
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.owner_kinds import COMPOSITE
 from extender.model.snapshot import Snapshot
+from extender.model.texts import all_of, counted
 
 
 class _Part(Struct):
@@ -118,11 +119,12 @@ def of_composite(key: GangKey, members: tuple[Pod, ...], snapshot: Snapshot) -> 
     if not starts:
         return said
     quorum, everybody = tree.quorum, tree.everybody
-    notes = [f"{len(tree.below)} groups of {_told(top)} have pods, {tree.least} must start at once"]
+    below = counted(len(tree.below), "group", f"of {_told(top)} has", f"of {_told(top)} have")
+    notes = [f"{below} pods, {tree.least} must start at once"]
     if everybody > quorum and not tree.runs:
         notes.append(
-            f"all {everybody} pods are waited for, not only the {quorum} of the least quorum: "
-            "which groups start first is not chosen"
+            f"{all_of(everybody, 'pod', 'is', 'are')} waited for, not only the {quorum} of the "
+            "least quorum: which groups start first is not chosen"
         )
     others = {row.uid: row for chain in chains for row in chain.rows if row is not top}
     return Declaration(

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.snapshot import Snapshot
+from extender.model.texts import all_of
 
 
 class Declaration(Struct, frozen=True, gc=False):
@@ -74,9 +75,5 @@ def checked_min_count(group: GroupObject, field: str, owner: str) -> tuple[str, 
 def unknown_size(members: tuple[Pod, ...], what: str) -> Declaration:
     """Return the declaration of a gang whose size is stated nowhere."""
     staying = sum(not pod.deleting for pod in members)
-    all_of = (
-        "the 1 pod that exists now counts"
-        if staying == 1
-        else f"all {staying} pods that exist now count"
-    )
-    return Declaration(notes=(f"{what} states no size: {all_of} as the gang",))
+    those = all_of(staying, "pod", "that exists now counts", "that exist now count")
+    return Declaration(notes=(f"{what} states no size: {those} as the gang",))

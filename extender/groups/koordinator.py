@@ -66,8 +66,8 @@ class KoordinatorDialect:
         if len(lists) > MOST_TEXTS:
             return Declaration(
                 problems=(
-                    f"annotation {GROUPS} is written in {len(lists)} ways on the pods of gang "
-                    f"{key.name}, at most {MOST_TEXTS} are read",
+                    f"annotation {GROUPS} is written in {counted(len(lists), 'way')} on the "
+                    f"pods of gang {key.name}, at most {MOST_TEXTS} are read",
                 )
             )
         together: set[str] = set()
@@ -89,9 +89,9 @@ class KoordinatorDialect:
         if missing:
             # They may have pods all the same: pods that list another group, or none, which are
             # then gangs of their own.
-            have = "has" if len(missing) == 1 else "have"
+            those = counted(len(missing), "gang", "of the group has", "of the group have")
             notes.append(
-                f"{counted(len(missing), 'gang')} of the group {have} no pod that lists the group, "
+                f"{those} no pod that lists the group, "
                 f"first {missing[0]}: one of each is waited for"
             )
         if any(_elsewhere(text, key.namespace) for text, _ in lists):

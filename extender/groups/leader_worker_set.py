@@ -16,6 +16,7 @@ from extender.model.gang import UNIT_ALL
 from extender.model.names import is_name
 from extender.model.objects import GangKey, Part, Pod
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 NAME = PREFIX + "name"
@@ -66,10 +67,11 @@ class LeaderWorkerSetDialect:
             return said
         why = "exclusive topology" if exclusive else "startupPolicy LeaderReady"
         more = said.min_count - 1
+        those = counted(more, "worker", "comes", "come")
         return Declaration(
             min_count=1,
             followers=() if workers is None else foreseen(workers, more, key),
-            notes=(*said.notes, f"{why}: {more} workers come after their leader: {what}"),
+            notes=(*said.notes, f"{why}: {those} after their leader: {what}"),
         )
 
 

@@ -16,7 +16,7 @@ from extender.groups.sizes import made_by, staying
 from extender.model.objects import GangKey, GroupObject, Part, Pod
 from extender.model.owner_kinds import JOB, OWNER_KINDS
 from extender.model.snapshot import Snapshot
-from extender.model.texts import counted
+from extender.model.texts import all_of, counted
 
 MOST_JOBS = 1024
 """Jobs of a JobSet, all its parts together, that are asked one by one; larger ones are taken at
@@ -74,13 +74,14 @@ def owner_size(
     if source == "jobset" and not by_jobs and awaited > total and any(pod.node for pod in here):
         # Which of its pods have finished, its Jobs alone tell.
         notes.append(
-            f"the Jobs of {what} are not read: of its {awaited} pods some may have finished, "
-            f"so all {total} that exist now count as the gang"
+            f"the Jobs of {what} are not read: of its {counted(awaited, 'pod')} some may have "
+            f"finished, so {all_of(total, 'pod', 'that exists', 'that exist')} now make the gang"
         )
         awaited = total
     coming = sum(count for _, count in later)
     if coming:
-        notes.append(f"{coming} more pods of {what} are made once others run")
+        those = counted(coming, "more pod", f"of {what} is", f"of {what} are")
+        notes.append(f"{those} made once others run")
     return Declaration(
         min_count=max(1, awaited),
         whole_from=max(1, min(awaited, total)),

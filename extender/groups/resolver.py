@@ -18,6 +18,7 @@ from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 MAX_CONFLICTS = 5
 """Conflicting pods told one by one; a gang may have thousands."""
@@ -164,7 +165,9 @@ class Resolver:
         problems = [text for pod in members if (text := self.conflict(pod)) is not None]
         if len(problems) > MAX_CONFLICTS:
             more = len(problems) - MAX_CONFLICTS
-            problems[MAX_CONFLICTS:] = [f"{more} more pods name different groups"]
+            problems[MAX_CONFLICTS:] = [
+                f"{counted(more, 'more pod', 'names', 'name')} different groups"
+            ]
         for name in self._explicit_names:
             twin = GangKey(name, key.namespace, key.name)
             if twin == key or twin not in snapshot.members:

@@ -52,8 +52,8 @@ def stated_size(members: tuple[Pod, ...], place: Place, key: str) -> Declaration
                 "it must be a whole number of at least 1",
             )
         )
-    lack = "lacks" if silent == 1 else "lack"
-    notes = (f"{counted(silent, 'pod')} {lack} the {place} {key}",) if silent else ()
+    lack = counted(silent, "pod", "lacks", "lack")
+    notes = (f"{lack} the {place} {key}",) if silent else ()
     return once_together(Declaration(min_count=count, notes=notes), members)
 
 

@@ -19,6 +19,7 @@ from extender.model.interning import remembered
 from extender.model.names import is_name
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 APP = "yunikorn.apache.org/app-id"
 LABELS = ("applicationId", "spark-app-selector")
@@ -68,7 +69,8 @@ class YuniKornDialect:
         if len(texts) > MOST_TEXTS:
             return Declaration(
                 problems=(
-                    f"annotation {GROUPS} is written in {len(texts)} ways on the pods of {what}, "
+                    f"annotation {GROUPS} is written in {counted(len(texts), 'way')} on the "
+                    f"pods of {what}, "
                     f"at most {MOST_TEXTS} are read",
                 )
             )

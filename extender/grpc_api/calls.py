@@ -22,6 +22,7 @@ from extender.grpc_api.rights import Rights
 from extender.grpc_api.statuses import Code, Exhausted, Statuses
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.settings import Settings
+from extender.model.texts import counted
 from extender.server.budget import Budget
 from extender.server.load import Load
 from extender.server.metrics import Metrics, VerbMetrics
@@ -102,7 +103,9 @@ class Calls:
             try:
                 await self._rights.admit(call, page)
                 if self.working >= self._max_calls:
-                    raise Exhausted(f"{self._max_calls} calls are being answered already")
+                    raise Exhausted(
+                        f"{counted(self._max_calls, 'call', 'is', 'are')} being answered already"
+                    )
                 self._enter(task)
                 data = await asked.read(call)
                 read = len(data)
@@ -149,7 +152,9 @@ class Calls:
             try:
                 await self._rights.admit(call, page)
                 if len(self._streams) >= self._max_streams:
-                    raise Exhausted(f"{self._max_streams} streams are open already")
+                    raise Exhausted(
+                        f"{counted(self._max_streams, 'stream', 'is', 'are')} open already"
+                    )
                 if self.draining:
                     raise NotReady("stopping")
                 self._streams[task] = watch
@@ -195,7 +200,8 @@ class Calls:
                 if page:
                     await self._rights.admit(call, page)
                 if taken >= most:
-                    raise Exhausted(f"{most} calls about {what} are open already")
+                    calls = counted(most, "call", f"about {what} is", f"about {what} are")
+                    raise Exhausted(f"{calls} open already")
                 taken += 1
                 try:
                     await work(call)

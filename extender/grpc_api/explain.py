@@ -17,6 +17,7 @@ from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Refusal, Seat, Victim
+from extender.model.texts import all_of, counted
 from extender.pb.podgroup.v1 import plan_pb2, types_pb2
 from extender.verbs.context import Context
 
@@ -117,8 +118,9 @@ class ExplainCalls:
             answer.state = State.STATE_IN_FLIGHT
             left = len(flight.victims) + len(flight.waits)
             answer.reasons.append(
-                f"a plan is in flight ({flight.state.value}): {len(flight.seats)} seats are not "
-                f"taken yet, {left} pods have to go away first"
+                f"a plan is in flight ({flight.state.value}): "
+                f"{counted(len(flight.seats), 'seat', 'is', 'are')} not taken yet, "
+                f"{counted(left, 'pod', 'has', 'have')} to go away first"
             )
             answer.flight.id = flight.id
             answer.flight.state = flight.state.value
@@ -130,7 +132,8 @@ class ExplainCalls:
             return
         if not gang.problems and gang.missing == 0:
             answer.state = State.STATE_RUNNING
-            answer.reasons.append(f"all {gang.min_count} members of the quorum have a node")
+            those = all_of(gang.min_count, "member", "of the quorum has", "of the quorum have")
+            answer.reasons.append(f"{those} a node")
             return
         known = context.asking.known(gang.key)
         if isinstance(known, Refusal):
@@ -148,7 +151,8 @@ class ExplainCalls:
         answer.reasons.extend(gang.problems)
         there = len(gang.bound) + len(gang.pending)
         answer.reasons.append(
-            f"{there} of {gang.min_count} members exist, {len(gang.bound)} of them on nodes; "
+            f"{there} of {counted(gang.min_count, 'member', 'exists', 'exist')}, "
+            f"{len(gang.bound)} of them on nodes; "
             "nothing was decided lately"
         )
 
@@ -209,8 +213,9 @@ def _seats_in_the_way(context: Context, pod: Pod) -> list[str]:
     if not reasons:
         return ["it is of no gang and no held seat is in its way: kube-scheduler places it"]
     lines = [
-        f"{len(nodes)} nodes ({', '.join(nodes[:3])}{', ...' if len(nodes) > 3 else ''}): {why}"
+        f"{counted(len(nodes), 'node')} "
+        f"({', '.join(nodes[:3])}{', ...' if len(nodes) > 3 else ''}): {why}"
         for why, nodes in reasons.items()
     ]
     more = len(lines) - MOST_REASONS
-    return lines[:MOST_REASONS] + ([f"and {more} reasons more"] if more > 0 else [])
+    return lines[:MOST_REASONS] + ([f"and {counted(more, 'more reason')}"] if more > 0 else [])

@@ -35,6 +35,9 @@ _READ_BUFFER = 1 << 20
 """Bytes buffered per connection: a batch of some 200 pods per wake-up."""
 _CONNECT_SECONDS = 10.0
 _USER_AGENT = "podgroup-extender"
+FIELD_MANAGER = "podgroup-extender"
+"""Whose an object's fields are that we wrote (metadata.managedFields)."""
+_WRITES = ("POST", "PUT", "PATCH")
 
 
 class _Asked(aiohttp.ClientRequest):
@@ -120,6 +123,8 @@ class KubeClient:
         ``body`` is sent as it is when bytes, else as JSON. ``timeout`` covers the whole
         exchange, in seconds. Raises ApiError.
         """
+        if method in _WRITES:
+            params = {"fieldManager": FIELD_MANAGER, **(params or {})}
         data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
         async with self._send(method, path, params, data, content_type, limits) as answer:

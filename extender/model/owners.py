@@ -46,6 +46,7 @@ from extender.model.ownershape import (
 from extender.model.podrequests import pod_requests
 from extender.model.podshape import pod_shape
 from extender.model.reduce import reduce_composite
+from extender.model.texts import counted
 
 MOST_PARTS = 256
 HIGHEST_USER = 1_000_000_000
@@ -171,7 +172,8 @@ def reduce_training_job(source: str, raw: RawTrainingJob) -> GroupObject:
     kinds = (spec.pytorch, spec.tensorflow, spec.xgboost, spec.paddle, spec.jax, spec.mpi)
     replicas = next((kind for kind in kinds if kind is not None), {})
     if len(replicas) > MOST_PARTS:
-        raise InvalidInput(f"spec: {len(replicas)} replica types, at most {MOST_PARTS} are read")
+        types = counted(len(replicas), "replica type")
+        raise InvalidInput(f"spec: {types}, at most {MOST_PARTS} are read")
     elastic = spec.elastic_policy.min_replicas if spec.elastic_policy is not None else None
     told = (status.replica_statuses if status is not None else None) or {}
     parts: list[Part] = []
@@ -336,7 +338,8 @@ def _count(number: int | None, default: int) -> int:
 def _bounded(found: list[Any] | None, where: str) -> list[Any]:
     listed = found or []
     if len(listed) > MOST_PARTS:
-        raise InvalidInput(f"{where}: {len(listed)} entries, at most {MOST_PARTS} are read")
+        entries = counted(len(listed), "entry")
+        raise InvalidInput(f"{where}: {entries}, at most {MOST_PARTS} are read")
     return listed
 
 

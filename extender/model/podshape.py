@@ -35,6 +35,7 @@ from extender.model.placementshape import (
     RawSpread,
     RawToleration,
 )
+from extender.model.texts import counted
 
 T = TypeVar("T")
 Parts = tuple[object, ...]
@@ -130,7 +131,9 @@ def selector(raw: RawSelector | None) -> LabelSelector | None:
     for item in raw.match_expressions or ():
         values = tuple(item.values or ())
         if (item.operator in ("In", "NotIn")) != bool(values):
-            raise InvalidInput(f"selector: operator {item.operator} with {len(values)} values")
+            raise InvalidInput(
+                f"selector: operator {item.operator} with {counted(len(values), 'value')}"
+            )
         requirements.append(Requirement(item.key, item.operator, values))
     return LabelSelector(tuple(requirements))
 

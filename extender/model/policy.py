@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from extender.model.names import label_key_problem, label_value_problem
 from extender.model.objects import LabelSelector, Requirement
 from extender.model.opt_outs import KEYS as OPT_OUT_KEYS
+from extender.model.texts import counted
 
 SYSTEM_CRITICAL = 2_000_000_000
 """scheduling.k8s.io SystemCriticalPriority: no class of a user's own can have it or more."""
@@ -120,5 +121,6 @@ def selector_problems(where: str, chosen: NamespaceSelector | None) -> list[str]
         place = f"{where}.matchExpressions"
         wrong += [f"{place}: {why}" for why in (label_key_problem(each.key),) if why]
         if (each.operator in ("In", "NotIn")) != bool(each.values):
-            wrong.append(f"{place}: operator {each.operator} with {len(each.values)} values")
+            many = counted(len(each.values), "value")
+            wrong.append(f"{place}: operator {each.operator} with {many}")
     return wrong

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from extender.model.errors import InvalidInput
+from extender.model.texts import counted
 
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))"
@@ -71,5 +72,5 @@ def format_resource(name: str, amount: int) -> str:
         for power, suffix in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
             if amount and amount % 1024**power == 0:
                 return f"{amount // 1024**power}{suffix} {name}"
-        return f"{amount} bytes {name}"
+        return f"{counted(amount, 'byte')} {name}"
     return f"{amount} {name}"

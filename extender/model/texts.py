@@ -36,9 +36,25 @@ def some(parts: Sequence[str], most: int = 3, of: int | None = None, by: str = "
     return by.join(parts[:most]) + (f" and {left} more" if left > 0 else "")
 
 
-def counted(count: int, what: str) -> str:
-    """Return a number of things as text: "1 pod", "2 pods"; ``what`` is the singular."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def counted(count: int, what: str, one: str = "", several: str = "") -> str:
+    """Return a number of things as text: "1 pod", "2 pods"; ``what`` is the singular.
+
+    With a verb for one and for several of them: "1 pod goes", "2 pods go".
+    """
+    verb = one if count == 1 else several
+    return f"{count} {noun(count, what)}" + (verb and f" {verb}")
+
+
+def all_of(count: int, what: str, one: str, several: str) -> str:
+    """Return all of a number of things with a verb: "the 1 pod goes", "all 2 pods go"."""
+    return f"{'the' if count == 1 else 'all'} {counted(count, what, one, several)}"
+
+
+def noun(count: int, what: str) -> str:
+    """Return what stands behind a number: "pod", "pods"; ``what`` is the singular."""
+    if count == 1:
+        return what
+    return what[:-1] + "ies" if what.endswith("ry") else f"{what}s"
 
 
 def rfc3339(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from extender.model.texts import counted
 from extender.observe.charts import bars
 from extender.observe.weekly import NOTES, Weekly, clock, did, lasted, would
 
@@ -48,7 +49,8 @@ def markdown(week: Weekly) -> str:
             parts.append(f"| {' | '.join(cells)} |")
         parts.append("")
     if week.more:
-        parts += [f"{week.more} more gangs are counted above and not listed.", ""]
+        gangs = counted(week.more, "more gang", "is", "are")
+        parts += [f"{gangs} counted above and not listed.", ""]
     return "\n".join([*parts, *(f"{note}\n" for note in NOTES)])
 
 

@@ -42,6 +42,7 @@ from extender.model.objects import Pod
 from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 from extender.observe.case import (
     Case,
     as_it_was,
@@ -283,9 +284,10 @@ class Observer:
         told = case.told
         ours = "nothing was planned" if not told.answer else f"{told.answer}: {told.message}"
         theirs = (
-            f"{told.evicted} pods evicted for it, {len(told.broke)} gangs broken, "
+            f"{counted(told.evicted, 'pod')} evicted for it, "
+            f"{counted(len(told.broke), 'gang')} broken, "
             f"{len(told.half_broke)} of them left in part; {told.in_part_seconds:.0f} s in part, "
-            f"{told.seats_lost} seats lost"
+            f"{counted(told.seats_lost, 'seat')} lost"
         )
         ends = {"whole": "has its quorum", "gone": "is gone without its quorum"}
         message = f"{ends[told.outcome]} after {told.until - told.since:.0f} s. We: {ours}. "

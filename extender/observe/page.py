@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from extender.model.texts import counted
 from extender.observe.charts import chart
 from extender.observe.weekly import NOTES, Weekly, clock, did, lasted, would
 
@@ -69,7 +70,8 @@ def page(week: Weekly) -> str:
 
 
 def _gangs(week: Weekly) -> str:
-    more = f"<p>{week.more} more gangs are counted above and not listed.</p>" if week.more else ""
+    gangs = counted(week.more, "more gang", "is", "are")
+    more = f"<p>{gangs} counted above and not listed.</p>" if week.more else ""
     if not week.gangs:
         return more
     rows = "".join(

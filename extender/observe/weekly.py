@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from extender.model.errors import InvalidInput
 from extender.model.json_text import decoded
+from extender.model.texts import counted
 from extender.observe.file import Report, decode
 from extender.observe.sums import DAY, WEEK, Sums, Told, Week, week_of
 
@@ -183,23 +184,23 @@ def _findings(sums: Sums) -> list[str]:
     found = []
     if sums.half_broken_gangs:
         found.append(
-            f"{_many(sums.half_broken_gangs, 'gang')} lost the quorum to a preemption that left "
+            f"{counted(sums.half_broken_gangs, 'gang')} lost the quorum to a preemption that left "
             "other members on their nodes. The extender takes such a gang whole or not at all."
         )
     if sums.evicted_in_vain:
         found.append(
-            f"{_many(sums.evicted_in_vain, 'pod')} went for gangs that never had their quorum. The "
-            "extender evicts nobody for a gang that would not fit then."
+            f"{counted(sums.evicted_in_vain, 'pod')} went for gangs that never had their quorum. "
+            "The extender evicts nobody for a gang that would not fit then."
         )
     if sums.in_part_gangs:
         hours = sums.in_part_pod_seconds / 3600
         found.append(
-            f"{_many(sums.in_part_gangs, 'gang')} sat on nodes in part, for {hours:.1f} pod hours "
-            "in all. The extender seats the quorum or nobody."
+            f"{counted(sums.in_part_gangs, 'gang')} sat on nodes in part, for {hours:.1f} pod "
+            "hours in all. The extender seats the quorum or nobody."
         )
     if sums.seats_lost:
         found.append(
-            f"{_many(sums.seats_lost, 'seat')} of its plans went to pods of equal or lower "
+            f"{counted(sums.seats_lost, 'seat')} of its plans went to pods of equal or lower "
             "priority, against which it would have held them."
         )
     if sums.would_evict_pods > sums.evicted_for_gangs:
@@ -209,10 +210,6 @@ def _findings(sums: Sums) -> list[str]:
             "would have had room."
         )
     return found or ["Nothing stands out: nobody was evicted in vain, and no gang left in part."]
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def day(moment: float) -> str:
@@ -239,14 +236,14 @@ def did(gang: Told) -> str:
     """Return in words what schedulers did for a gang."""
     parts = []
     if gang.evicted:
-        parts.append(f"evicted {_many(gang.evicted, 'pod')}")
+        parts.append(f"evicted {counted(gang.evicted, 'pod')}")
     if gang.broke:
         half = f", {len(gang.half_broke)} left in part" if gang.half_broke else ""
         parts.append(f"broke {_some(gang.broke)}{half}")
     if gang.in_part_seconds:
         parts.append(f"{gang.most_bound} of {gang.quorum} sat for {gang.in_part_seconds:.0f} s")
     if gang.seats_lost:
-        parts.append(f"{_many(gang.seats_lost, 'seat')} lost")
+        parts.append(f"{counted(gang.seats_lost, 'seat')} lost")
     return "; ".join(parts) or "nothing"
 
 
@@ -254,13 +251,13 @@ def would(gang: Told) -> str:
     """Return in words what we would have done for it."""
     if gang.answer != "plan":
         return gang.message or "was not asked"
-    evicts = _many(gang.would_evict, "pod")
+    evicts = counted(gang.would_evict, "pod")
     broke = f", with {_some(gang.would_break)} whole" if gang.would_break else ""
-    return f"{_many(gang.seats, 'seat')}, {evicts} evicted{broke}"
+    return f"{counted(gang.seats, 'seat')}, {evicts} evicted{broke}"
 
 
 def _some(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} gangs ({names[0]}, ...)"
+    return names[0] if len(names) == 1 else f"{counted(len(names), 'gang')} ({names[0]}, ...)"
 
 
 NOTES = (

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from extender.model.texts import counted
 from extender.sandbox.observer import Observer, Seen
 from extender.sandbox.scenario import Expect, Reason, Running, Scenario, expand
 
@@ -23,7 +24,8 @@ def unmet(
         gangs = sorted({pod.actor for pod in observer.evicted()})
         if len(gangs) != expect.evicted_gangs:
             wrong.append(
-                f"expected evictions in {expect.evicted_gangs} gangs, seen in {_list(gangs)}"
+                f"expected evictions in {counted(expect.evicted_gangs, 'gang')}, "
+                f"seen in {_list(gangs)}"
             )
     for actor, spec in expect.running.items():
         wrong += _running(actor, spec, observer, scenario)
@@ -32,7 +34,7 @@ def unmet(
         seated = [p for p in observer.of(actor) if p.seated]
         if len(waiting) != count or seated:
             wrong.append(
-                f"expected {count} pods of {actor} waiting and none on a node, "
+                f"expected {counted(count, 'pod')} of {actor} waiting and none on a node, "
                 f"seen {len(waiting)} waiting and {_places(seated)}"
             )
     for actor in expect.not_running:
@@ -66,7 +68,7 @@ def _evicted(wanted: Mapping[str, int], seen: list[Seen]) -> list[str]:
         names = [n for n in left if n == pattern or (pattern != stem and n.startswith(stem))]
         found = sum(left.pop(name) for name in names)
         if found != count:
-            wrong.append(f"expected {count} evicted pods of {pattern}, seen {found}")
+            wrong.append(f"expected {counted(count, 'evicted pod')} of {pattern}, seen {found}")
     if left:
         others = ", ".join(f"{count} of {name or 'others'}" for name, count in sorted(left.items()))
         wrong.append(f"expected no other evictions, seen {others}")
@@ -83,7 +85,7 @@ def _running(actor: str, spec: int | Running, observer: Observer, scenario: Scen
     pods = [p for p in observer.of(actor) if p.running]
     count = create.size if spec.count is None else spec.count
     if len(pods) != count:
-        return [f"expected {count} pods of {actor} running, seen {_places(pods)}"]
+        return [f"expected {counted(count, 'pod')} of {actor} running, seen {_places(pods)}"]
     nodes = sorted(p.node for p in pods)
     if spec.nodes and nodes != sorted(expand(spec.nodes)):
         return [f"expected {actor} on {_list(sorted(expand(spec.nodes)))}, seen on {_list(nodes)}"]

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError, Conflict, NotFound
 from extender.model.errors import ExtenderError
+from extender.model.texts import counted
 from extender.sandbox.objects import ACTOR, Obj
 from extender.sandbox.observer import Observer
 
@@ -46,7 +47,8 @@ class KueueController:
         gated = [pod for pod in await self._pods(actor) if pod["spec"].get("schedulingGates")]
         wanted = len(gated) if count is None else count
         if not 0 < wanted <= len(gated):
-            raise NotAsKueueWould(f"{actor} has {len(gated)} gated pods, to admit {wanted or 1}")
+            gates = counted(len(gated), "gated pod")
+            raise NotAsKueueWould(f"{actor} has {gates}, to admit {wanted or 1}")
         for pod in gated[:wanted]:
             left = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != GATE]
             await self._change(pod, {"spec": {"schedulingGates": left or None}})

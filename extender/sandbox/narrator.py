@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any, TextIO
 
 from extender.model.quantity import format_resource, parse_quantity
+from extender.model.texts import counted
 from extender.sandbox.expectations import decisions_about
 from extender.sandbox.hooks import Hooks
 from extender.sandbox.observer import Event, Observer, Seen
@@ -40,7 +41,7 @@ class Narrator:
         self._say(f"{self._scenario.name}", _BOLD)
         for line in textwrap.wrap(" ".join(self._scenario.about.split()), _WIDTH):
             self._say(f"  {line}")
-        rooms = ", ".join(f"{g.count} nodes x {g.cpu} CPU" for g in self._scenario.nodes)
+        rooms = ", ".join(f"{counted(g.count, 'node')} x {g.cpu} CPU" for g in self._scenario.nodes)
         self._say(f"\n  Cluster: {rooms}\n")
 
     def step(self, step: Step) -> None:
@@ -218,7 +219,8 @@ def _arrival(create: Create, scenario: Scenario) -> str:
     if create.pod:
         return f"{copies}pod {create.pod} arrives: {create.cpu} CPU, priority {priority}"
     if create.jobset is not None:
-        shape = f"{create.jobset.jobs} jobs x {create.jobset.completions} pods of {create.cpu} CPU"
+        jobs, pods = counted(create.jobset.jobs, "job"), counted(create.jobset.completions, "pod")
+        shape = f"{jobs} x {pods} of {create.cpu} CPU"
     else:
         shape = " + ".join(
             f"{c.count} x {create.cpu if c.cpu is None else c.cpu} CPU" for c in create.classes

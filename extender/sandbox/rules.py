@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from extender.model.quantity import parse_quantity
+from extender.model.texts import counted
 from extender.sandbox.observer import Event, Observer
 from extender.sandbox.scenario import Create, Never, Scenario
 
@@ -56,7 +57,7 @@ class Watchman:
         if self._exists(pod.actor) < quorum:
             self._tell(
                 f"{pod.name} got {pod.node} when only {self._exists(pod.actor)} of the "
-                f"{quorum} pods that {pod.actor} needs existed"
+                f"{counted(quorum, 'pod')} that {pod.actor} needs existed"
             )
 
     def _wholeness(self, rule: Never, *, at_end: bool) -> None:
@@ -71,8 +72,8 @@ class Watchman:
         since = self._partly_since.setdefault(actor, now)
         if now - since > rule.settle or at_end:
             self._tell(
-                f"{actor} is neither whole nor away: {seated} pods on nodes, {quorum} needed"
-                + (", at the end" if at_end else f", for {now - since:.0f} s")
+                f"{actor} is neither whole nor away: {counted(seated, 'pod')} on nodes, "
+                f"{quorum} needed" + (", at the end" if at_end else f", for {now - since:.0f} s")
             )
 
     def _stolen_seat(self, rule: Never, event: Event) -> None:
@@ -94,7 +95,7 @@ class Watchman:
         if event.what == "evicted" and self._exists(actor) < self._quorum(actor):
             self._tell(
                 f"{event.pod.name} was evicted when only {self._exists(actor)} of the "
-                f"{self._quorum(actor)} pods that {actor} needs existed"
+                f"{counted(self._quorum(actor), 'pod')} that {actor} needs existed"
             )
 
     def _quorum(self, actor: str) -> int:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from extender.kube.client import KubeClient
 from extender.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from extender.model.errors import ExtenderError
+from extender.model.texts import counted
 from extender.sandbox import objects
 from extender.sandbox.expectations import unmet
 from extender.sandbox.hooks import Hooks
@@ -251,7 +252,7 @@ class Runner:
         await self.observer.until(over, wait.timeout)
         if not any(enough(actor) for actor in actors) and not self._watchman.broken:
             seen = "; ".join(self._table(actor) for actor in actors)
-            names = " or ".join(f"{wanted(actor)} pods of {actor}" for actor in actors)
+            names = " or ".join(f"{counted(wanted(actor), 'pod')} of {actor}" for actor in actors)
             raise StepFailed(
                 f"expected {names} to {verb} within {wait.timeout:g} s; seen: {seen}"
                 + await self._last_words(actors)

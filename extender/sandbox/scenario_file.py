@@ -11,6 +11,7 @@ import yaml
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
+from extender.model.texts import counted
 from extender.sandbox.patches import merge
 from extender.sandbox.scenario import Admit, Create, Running, Scenario, Step, expand
 
@@ -118,7 +119,8 @@ def _create_problems(create: Create, scenario: Scenario, nodes: set[str]) -> lis
         wrong.append(f"minCount must be between 1 and {create.size}")
     places = expand(create.nodes)
     if places and len(places) != create.size * len(create.actors):
-        wrong.append(f"nodes names {len(places)} nodes for {create.size * len(create.actors)} pods")
+        pods = counted(create.size * len(create.actors), "pod")
+        wrong.append(f"nodes names {counted(len(places), 'node')} for {pods}")
     wrong += [f"there is no node {name!r}" for name in places if name not in nodes]
     return wrong
 

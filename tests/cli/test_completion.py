@@ -30,25 +30,40 @@ def test_a_script_knows_every_command_and_is_valid(
         subprocess.run([shell, "-n", str(path)], check=True, timeout=120)
 
 
-def test_bash_completes_a_command(tmp_path: Path, capsys: Capture) -> None:
+BASH = """
+COMP_WORDS=(podgroup-extender %s); COMP_CWORD=%d; COMPREPLY=()
+$(complete -p podgroup-extender | sed 's/.*-F \\([^ ]*\\).*/\\1/') podgroup-extender
+printf "%%s\\n" "${COMPREPLY[@]}"
+"""
+
+LINES = [
+    ("dec", ["decisions"]),
+    ("sandbox tou", ["tour"]),
+    ("sandbox my", ["my-own.yaml"]),
+]
+"""The end of a command line, and what it becomes."""
+
+
+@pytest.mark.parametrize(("line", "found"), LINES)
+def test_bash_completes(line: str, found: list[str], tmp_path: Path, capsys: Capture) -> None:
     if not shutil.which("bash"):
         pytest.skip("bash is not installed")
     main(["completion", "bash"])
     path = tmp_path / "script"
-    path.write_text(
-        capsys.readouterr().out
-        + "\nCOMP_WORDS=(podgroup-extender dec); COMP_CWORD=1; COMPREPLY=()\n"
-        + "$(complete -p podgroup-extender | sed 's/.*-F \\([^ ]*\\).*/\\1/')"
-        + ' podgroup-extender dec ""\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    path.write_text(capsys.readouterr().out + BASH % (line, len(line.split())))
+    (tmp_path / "my-own.yaml").touch()
+    told = subprocess.run(
+        ["bash", str(path)], capture_output=True, text=True, timeout=120, cwd=tmp_path
     )
-    found = subprocess.run(["bash", str(path)], capture_output=True, text=True, timeout=120)
-    assert found.stdout.split() == ["decisions"], found.stderr
+    assert told.stdout.split() == found, told.stderr
 
 
 FISH = """
 source %s
 complete -C "podgroup-extender dec"
 complete -C "podgroup-extender gangs -o w"
+complete -C "podgroup-extender sandbox tou"
+complete -C "podgroup-extender sandbox my"
 """
 
 ZSH = r"""
@@ -58,13 +73,20 @@ zpty -w shell 'fpath=(%s $fpath); autoload -U compinit; compinit -u -D; print re
 zpty -r -m shell said '*ready*'
 zpty -w -n shell $'podgroup-extender dec\t'
 zpty -r -m shell said '*decisions*' && print decisions
+zpty -w -n shell $'\x15podgroup-extender sandbox tou\t'
+zpty -r -m shell said '*sandbox tour*' && print tour
+zpty -w -n shell $'\x15podgroup-extender sandbox my\t'
+zpty -r -m shell said '*my-own.yaml*' && print my-own.yaml
 zpty -d shell
 """
 
 
 @pytest.mark.parametrize(
     ("shell", "play", "found"),
-    [("fish", FISH, ["decisions", "wide"]), ("zsh", ZSH, ["decisions"])],
+    [
+        ("fish", FISH, ["decisions", "wide", "tour", "my-own.yaml"]),
+        ("zsh", ZSH, ["decisions", "tour", "my-own.yaml"]),
+    ],
 )
 def test_the_real_shell_completes(
     shell: str, play: str, found: list[str], tmp_path: Path, capsys: Capture
@@ -76,9 +98,15 @@ def test_the_real_shell_completes(
     script, driver = tmp_path / "_podgroup-extender", tmp_path / "driver"
     script.write_text(capsys.readouterr().out)
     driver.write_text(play % (tmp_path if shell == "zsh" else script))
+    (tmp_path / "my-own.yaml").touch()
     command = ["fish", "--no-config"] if shell == "fish" else ["zsh", "-f"]
     done = subprocess.run(
-        [*command, str(driver)], capture_output=True, text=True, timeout=120, env=bare(tmp_path)
+        [*command, str(driver)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=bare(tmp_path),
+        cwd=tmp_path,
     )
     assert [line.split("\t")[0] for line in done.stdout.split("\n") if line] == found, done
 
@@ -101,6 +129,8 @@ def test_a_plain_install_completes() -> None:
         (["gangs", "-o", ""], ["table", "wide", "json", "yaml"], 4),
         (["what-if", "-f", ""], [], 0),
         (["completion", "z"], ["zsh"], 4),
+        (["sandbox", "tou"], ["tour"], 0),
+        (["sandbox", "my"], [], 0),
         (["why", "hi"], [], 0),
         (["gangs", "--waiting", "--names"], ["--namespace"], 4),
         ([], sorted(COMMANDS), 4),

@@ -7,13 +7,29 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.console.stage import NOW
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
+
+
+class Look(NamedTuple):
+    """What a person looks at a page with."""
+
+    name: str
+    size: dict[str, int]
+    dark: bool
+
+
+LOOKS = [
+    Look("light", DESK, dark=False),
+    Look("dark", DESK, dark=True),
+    Look("phone", PHONE, dark=False),
+    Look("phone-dark", PHONE, dark=True),
+]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 """What axe looks for."""
 BUSY_MS = 60_000
@@ -81,8 +97,8 @@ async def opened(
         await context.close()
 
 
-async def violations(page: Any) -> list[str]:
-    """Return what axe finds, as a person can act on it."""
+async def violations(page: Any, passes: int = 10) -> list[str]:
+    """Return what axe finds, as a person can act on it; more than so many rules must hold."""
     from axe_playwright_python.base import AXE_FILE_PATH
 
     # evaluate() is not under the page's policy, which allows no script but ours.
@@ -90,8 +106,14 @@ async def violations(page: Any) -> list[str]:
     found = await page.evaluate(
         "(rules) => axe.run(document, {runOnly: {type: 'tag', values: rules}})", RULES
     )
-    assert len(found["passes"]) > 10, "it has looked"
+    assert len(found["passes"]) > passes, "it has looked"
     return [
         f"{one['id']}: {one['help']} at {[node['target'] for node in one['nodes'][:5]]}"
         for one in found["violations"]
     ]
+
+
+async def too_wide(page: Any) -> list[str]:
+    """Return by how much the page is wider than the screen; nothing where it fits."""
+    wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return [f"{wide} pixels wider than the screen"] if wide > 0 else []

@@ -198,8 +198,8 @@ async def test_long_plans_are_cut_and_say_so(web: aiohttp.ClientSession) -> None
         async with web.get(site.url(f"gang?name={key}")) as answer:
             text = Read(await answer.text()).words
         assert "90 seats on 90 nodes" in text
-        assert "and 30 nodes more" in text
-        assert "and 50 units more" in text
+        assert "and 30 more nodes" in text
+        assert "and 50 more units" in text
         async with web.get(site.url("decisions")) as answer:
             assert len(await answer.read()) < 60_000
 

@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from extender.console import events
 from extender.gang.tell.decisions import Verb
-from tests.console.browser import PHONE, opened, violations
+from tests.console.browser import LOOKS, Look, opened, too_wide, violations
 from tests.console.site import Site, serving
 from tests.console.stage import Stage, training_cluster
 
@@ -31,6 +31,14 @@ VIEWS = {
     "cluster": "cluster",
     "node": "node?name=gpu-b-01",
     "what-if": "what-if?gang=nightly-distill",
+    "form": "what-if",
+    "no-answer": "what-if?gang=nobody",
+    "nothing-found": "?q=nobody",
+}
+ERRORS = {
+    "no-page": ("nothing/at/all", 404),
+    "no-gang": ("gang?name=nobody", 404),
+    "no-number": ("?page=x", 400),
 }
 
 
@@ -68,23 +76,52 @@ async def shown(page: Any, view: str) -> None:
     """Open what is folded, so that it is looked at too; ask what is to be asked."""
     if view == "what-if":
         await asked(page)
+    if view == "no-answer":
+        await page.click("button:text-is('Ask')")
+        await page.wait_for_selector("[role=alert]")
     await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_no_view_has_a_violation(
-    browser: Any, site: Site, pictures: Path, *, dark: bool
+by_look = pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+
+
+@by_look
+async def test_no_view_has_a_violation_and_all_fit(
+    browser: Any, site: Site, pictures: Path, look: Look
 ) -> None:
     found: dict[str, list[str]] = {}
-    tone = "dark" if dark else "light"
-    async with opened(browser, dark=dark) as (page, complaints):
+    async with opened(browser, dark=look.dark, size=look.size) as (page, complaints):
         for view, address in VIEWS.items():
             await page.goto(site.url(address))
             await shown(page, view)
-            found[view] = await violations(page)
-            await page.screenshot(path=pictures / f"{view}-{tone}.png", full_page=True)
+            found[view] = [*await violations(page), *await too_wide(page)]
+            await page.screenshot(path=pictures / f"{view}-{look.name}.png", full_page=True)
+        site.stage.problems = ("the cache is stale",)
+        await page.goto(site.url(""))
+        await page.wait_for_selector("main .notice.stop")
+        found["not ready"] = [*await violations(page), *await too_wide(page)]
         assert not complaints
     assert not {view: wrong for view, wrong in found.items() if wrong}
+
+
+@by_look
+async def test_no_error_has_a_violation_and_all_fit(
+    browser: Any, site: Site, pictures: Path, look: Look
+) -> None:
+    found: dict[str, list[str]] = {}
+    async with opened(browser, dark=look.dark, size=look.size) as (page, complaints):
+        for error, (address, status) in ERRORS.items():
+            answer = await page.goto(site.url(address))
+            assert answer.status == status
+            # An address may have more parts than a page's: what is relative must lead to ours.
+            width = "getComputedStyle(document.getElementById('main')).maxWidth"
+            assert await page.evaluate(width) != "none", error
+            found[error] = [*await violations(page, passes=8), *await too_wide(page)]
+            await page.screenshot(path=pictures / f"{error}-{look.name}.png", full_page=True)
+            await page.click("text=All gangs")
+            await page.wait_for_selector("h1:text-is('Gangs')")
+        assert not [one for one in complaints if "status of 40" not in one]
+    assert not {error: wrong for error, wrong in found.items() if wrong}
 
 
 async def test_what_is_unfolded_can_be_read(browser: Any, site: Site) -> None:
@@ -104,32 +141,21 @@ async def test_what_is_unfolded_can_be_read(browser: Any, site: Site) -> None:
     assert not {view: lines for view, lines in found.items() if lines}
 
 
-async def test_every_view_fits_a_phone(browser: Any, site: Site, pictures: Path) -> None:
-    found: dict[str, list[str]] = {}
-    async with opened(browser, size=PHONE) as (page, complaints):
-        for view, address in VIEWS.items():
-            await page.goto(site.url(address))
-            await shown(page, view)
-            wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            found[view] = [f"{wide} pixels wider than the screen"] if wide > 0 else []
-            if view in ("gangs", "gang"):
-                found[view] += await violations(page)
-            await page.screenshot(path=pictures / f"{view}-phone.png", full_page=True)
-        assert not complaints
-    assert not {view: wrong for view, wrong in found.items() if wrong}
-
-
 async def test_large_map_has_no_violation_and_tells_nodes(browser: Any, pictures: Path) -> None:
     async with serving(large_cluster()) as site:
-        for dark in (False, True):
-            async with opened(browser, site.url("cluster"), dark=dark) as (page, complaints):
-                box = await page.locator("svg.map").first.bounding_box()
+        for look in LOOKS:
+            async with opened(browser, site.url("cluster"), dark=look.dark, size=look.size) as (
+                page,
+                complaints,
+            ):
+                first = page.locator("svg.map").first
+                await first.scroll_into_view_if_needed()
+                box = await first.bounding_box()
                 await page.mouse.move(box["x"] + 5, box["y"] + 5)
                 await page.wait_for_selector("#tip:not([hidden])")
                 assert "node-0000" in await page.text_content("#tip")
-                assert not await violations(page)
-                name = f"large-map-{'dark' if dark else 'light'}.png"
-                await page.screenshot(path=pictures / name)
+                assert not [*await violations(page), *await too_wide(page)]
+                await page.screenshot(path=pictures / f"large-map-{look.name}.png")
                 await page.mouse.click(box["x"] + 5, box["y"] + 5)
                 await page.wait_for_url("**/node?name=node-0000")
                 assert not complaints
@@ -168,24 +194,29 @@ async def test_page_follows_the_cluster_and_leaves_the_reader_alone(
 async def test_updates_stop_when_asked(
     browser: Any, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A second page that was not asked to stop says when the first would have changed."""
     monkeypatch.setattr(events, "LOOK_SECONDS", 0.05)
-    async with opened(browser, site.url("")) as (page, _):
+    async with (
+        opened(browser, site.url("")) as (page, _),
+        opened(browser, site.url("")) as (other, _),
+    ):
         await page.clock.resume()
+        await other.clock.resume()
         button = page.locator("#live button")
         await button.click()
         assert await button.get_attribute("aria-pressed") == "false"
-        before = await page.evaluate("document.documentElement.dataset.updates ?? '0'")
-        made = site.console.board.made
-        site.stage.generation += 1
-        site.stage.problems = ("the cache is stale",)
-        await page.evaluate(
-            "new Promise((heard) => "
-            "new EventSource('events').addEventListener('news', heard, {once: true}))"
-        )
-        assert site.console.board.made >= made
-        assert await page.evaluate("document.documentElement.dataset.updates ?? '0'") == before
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        # There is a second between two updates, so the second one is past any that was due.
+        for problem in ("the cache is stale", "no watch of pods"):
+            site.stage.generation += 1
+            site.stage.problems = (problem,)
+            await other.wait_for_selector(f"text={problem}")
+        assert not asked
+        assert "Not ready" not in await page.text_content("main")
         await button.click()
-        await page.wait_for_selector("text=not ready")
+        await page.wait_for_selector("text=no watch of pods")
+        assert site.url("") in asked
 
 
 async def test_everything_is_reached_by_keyboard(browser: Any, site: Site) -> None:

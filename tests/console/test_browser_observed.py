@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.console.browser import PHONE, opened, violations
+from tests.console.browser import LOOKS, Look, opened, too_wide, violations
 from tests.console.observed_stage import observed_cluster
 from tests.console.site import Site, serving
 
@@ -20,6 +20,8 @@ VIEWS = {
     "observed": "observed",
     "observed-gangs": "",
     "observed-gang": "gang?name=frontier-run",
+    "observed-decisions": "decisions",
+    "observed-cluster": "cluster",
 }
 
 
@@ -29,17 +31,16 @@ async def site() -> AsyncIterator[Site]:
         yield one
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "phone"])
-async def test_no_view_has_a_violation(browser: Any, site: Site, pictures: Path, look: str) -> None:
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+async def test_no_view_has_a_violation_and_all_fit(
+    browser: Any, site: Site, pictures: Path, look: Look
+) -> None:
     found: dict[str, list[str]] = {}
-    size = PHONE if look == "phone" else None
-    async with opened(browser, dark=look == "dark", size=size) as (page, complaints):
+    async with opened(browser, dark=look.dark, size=look.size) as (page, complaints):
         for view, address in VIEWS.items():
             await page.goto(site.url(address))
-            found[view] = await violations(page)
-            wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            found[view] += [f"{wide} pixels wider than the screen"] if wide > 0 else []
-            await page.screenshot(path=pictures / f"{view}-{look}.png", full_page=True)
+            found[view] = [*await violations(page), *await too_wide(page)]
+            await page.screenshot(path=pictures / f"{view}-{look.name}.png", full_page=True)
         assert not complaints
     assert not {view: wrong for view, wrong in found.items() if wrong}
 

@@ -191,7 +191,7 @@ async def test_an_eviction_that_the_api_server_does_not_take_is_nobodys_fault() 
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "it is given up")
         admission = rig.coordinator.admission
         assert rig.cache.pod_named("default", "low-0") is None
-        assert "1 evictions not accepted" in rig.messages("high")
+        assert "1 eviction not accepted" in rig.messages("high")
         assert admission.describe()["suspended"] == []
         assert admission.counted["victims-stayed"] == 0
         assert not rig.coordinator.flights.evictions.refusals.unevictable()

@@ -111,7 +111,7 @@ async def test_a_message_that_nobody_wants_is_not_read() -> None:
         await gate.entered.wait()
         async with Raw(port(site)) as raw:
             raw.data(raw.call(FILTER), message(b"half", announced=10_000_000))
-            assert b"grpc-status\x018" in await raw.until(b"1 calls are being answered already")
+            assert b"grpc-status\x018" in await raw.until(b"1 call is being answered already")
         gate.opened.set()
         await call
 

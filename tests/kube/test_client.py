@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.kube.client import KubeClient
+from extender.kube.client import FIELD_MANAGER, KubeClient
 from extender.kube.credentials import Access, TokenFile
 from extender.kube.errors import (
     ApiError,
@@ -234,9 +234,26 @@ async def test_create_and_replace_send_json(server: Server, client: KubeClient) 
     assert server.seen[-1][0] == "POST"
     await client.replace("/c/x", {"data": {"k": "v"}}, dry_run=True)
     method, path, query, headers, body = server.seen[-1]
-    assert (method, path, query) == ("PUT", "/c/x", {"dryRun": "All"})
+    assert (method, path, query["dryRun"]) == ("PUT", "/c/x", "All")
     assert headers["Content-Type"] == "application/json"
     assert json.loads(body) == {"data": {"k": "v"}}
+
+
+async def test_every_write_names_its_field_manager(server: Server, client: KubeClient) -> None:
+    """managedFields do not depend on what a proxy makes of the User-Agent."""
+    server.handler = answer({})
+    where = "/apis/scheduling.k8s.io/v1beta1/namespaces/a/podgroups/g/status"
+    await client.patch(where, {"status": {"conditions": []}}, kind="strategic")
+    await client.patch("/p", {}, dry_run=True)
+    await client.create("/c", {})
+    await client.replace("/c/x", {})
+    await client.request("PUT", "/leases/x", body={})
+    assert [query["fieldManager"] for _, _, query, _, _ in server.seen] == [FIELD_MANAGER] * 5
+    assert FIELD_MANAGER == "podgroup-extender"
+    server.seen.clear()
+    await client.get("/p")
+    await client.delete("/p")
+    assert [query for _, _, query, _, _ in server.seen] == [{}, {}]
 
 
 async def test_selectors_arrive_as_they_were_given(server: Server, client: KubeClient) -> None:

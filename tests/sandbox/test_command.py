@@ -32,7 +32,7 @@ async def test_it_says_how_the_play_ended(tmp_path: Path, monkeypatch: pytest.Mo
     assert await run_sandbox(good, Settings(), folder=tmp_path, out=out) == 0
     assert "OK" in out.getvalue()
     assert await run_sandbox(str(bad), Settings(), out=out) == 1
-    assert "expected 1 evicted pods of p, seen 0" in out.getvalue()
+    assert "expected 1 evicted pod of p, seen 0" in out.getvalue()
 
 
 def test_a_scenario_nobody_knows_names_those_that_exist() -> None:

@@ -118,7 +118,7 @@ async def test_a_play_that_ends_well(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("never", "says"),
     [
-        ("{whole: low, settle: 0.3}", "low is neither whole nor away: 1 pods on nodes, 2 needed"),
+        ("{whole: low, settle: 0.3}", "low is neither whole nor away: 1 pod on nodes, 2 needed"),
         ("{evictionsOver: 0}", "is eviction number 1; at most 0 were allowed"),
         ("{bound: one}", "one was never to get a node"),
     ],
@@ -164,7 +164,7 @@ async def test_a_wait_in_vain_says_who_waits_for_what() -> None:
     steps = "steps:\n  - create: {gang: low, pods: 1, cpu: 9}\n"
     steps += "  - waitRunning: {name: low, timeout: 0.5}\n  - sleep: 0\n"
     outcome, _, _ = await play(parse(HEAD + steps), answers=answers)
-    assert "expected 1 pods of low to run within 0.5 s" in outcome.failures[0]
+    assert "expected 1 pod of low to run within 0.5 s" in outcome.failures[0]
     assert "NodeResourcesFit" in outcome.failures[0]
     assert "no room at all" in outcome.failures[0]
 
@@ -190,7 +190,7 @@ async def test_a_task_that_kube_scheduler_starts_in_part_fails() -> None:
     scenario = load(packaged()["t-different-nodes-or-none"])
     soon = [replace(rule, settle=1.0) for rule in scenario.never]
     outcome, _, _ = await play(replace(scenario, never=soon))
-    says = "task is neither whole nor away: 1 pods on nodes, 2 needed"
+    says = "task is neither whole nor away: 1 pod on nodes, 2 needed"
     assert any(says in text for text in outcome.failures), outcome.failures
 
 

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.group_conditions import TYPE
+from extender.kube.client import FIELD_MANAGER
 from extender.model.settings import SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
 from tests.controlplane.cluster import Cluster
@@ -53,6 +54,7 @@ async def test_a_podgroup_that_comes_after_its_pods(told: Cluster) -> None:
     """Nothing happens to pods or nodes then, so kube-scheduler would not try them for minutes."""
     said = await asyncio.to_thread(_late, told)
     assert (said["status"], said["reason"]) == ("True", "Scheduled")
+    assert _writers(told, "late") == {FIELD_MANAGER}
 
 
 def _late(cluster: Cluster) -> dict[str, Any]:
@@ -100,6 +102,18 @@ def _large(cluster: Cluster) -> dict[str, Any]:
         "one reason",
     )
     return client.wait_for(lambda: _condition(cluster, "large"), 90, "condition")
+
+
+def _writers(cluster: Cluster, group: str) -> set[str]:
+    """Return whose our condition is, by managedFields."""
+    entries = cluster.client.get("PodGroup", group)["metadata"]["managedFields"]
+    mine = f'k:{{"type":"{TYPE}"}}'
+    return {
+        entry["manager"]
+        for entry in entries
+        if entry.get("subresource") == "status"
+        and mine in entry["fieldsV1"].get("f:status", {}).get("f:conditions", {})
+    }
 
 
 def _condition(cluster: Cluster, group: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from extender.gang.act.partial import PartlyBound
 from extender.gang.act.refused_seats import RefusedSeats
 from extender.model.objects import Pod
 from extender.model.settings import BindSettings
+from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
 
@@ -98,7 +99,7 @@ class Bindings:
         # Who is held already takes no other place, and the last to come is not held.
         if self.barrier.count >= self._settings.max_held and pod.uid in coming and len(coming) > 1:
             self.barriers["full"] += 1
-            return f"{self.barrier.count} binds are held already (bind.maxHeld)"
+            return f"{counted(self.barrier.count, 'bind', 'is', 'are')} held already (bind.maxHeld)"
         arrival = self.barrier.arrive(flight.id, pod.uid, node)
         self._book.answered(flight, pod.uid, self._clocks.monotonic())
         self._look(flight)

@@ -19,6 +19,7 @@ from extender.gang.plan.ends import End
 from extender.model.fairness import FairnessSettings
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 MOST_SLIPS = 3
 """A booking whose start has passed so often loses its turn."""
@@ -90,7 +91,7 @@ class Tenures:
         if had >= self._horizon:
             return f"it has had its place for fairness.horizonSeconds ({self._horizon:g})", True
         if tenure.slips >= MOST_SLIPS:
-            return f"the start that it was told has passed {tenure.slips} times", True
+            return f"the start that it was told has passed {counted(tenure.slips, 'time')}", True
         if had >= self._patience and now > (-inf if told is None else told):
             for pod in still_there(booking, snapshot):
                 end = self._end(pod)

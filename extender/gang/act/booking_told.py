@@ -12,7 +12,7 @@ from extender.gang.plan.ends import End
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Refusal
 from extender.model.snapshot import Snapshot
-from extender.model.texts import rfc3339
+from extender.model.texts import counted, rfc3339
 
 
 def described(
@@ -65,9 +65,9 @@ def story(booking: Booking) -> Refusal:
     return Refusal(
         gang=booking.gang,
         code=Code.BOOKED,
-        message=f"booked start: its seats are on {len(booking.nodes())} nodes, and "
-        f"{len(booking.awaited)} pods there are waited for, {when}; nobody is evicted, and what "
-        "comes free there is kept for it",
+        message=f"booked start: its seats are on {counted(len(booking.nodes()), 'node')}, and "
+        f"{counted(len(booking.awaited), 'pod', 'there is', 'there are')} waited for, {when}; "
+        "nobody is evicted, and what comes free there is kept for it",
     )
 
 

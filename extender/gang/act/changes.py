@@ -13,6 +13,7 @@ from extender.gang.act.turns import Turns
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.model.plan import Code, Refusal
+from extender.model.texts import counted
 
 ANSWERED_SECONDS = 3.0
 """How long members that were given their seat are waited for before a plan is changed."""
@@ -61,7 +62,7 @@ class Changes:
             if flight.over:
                 return True
             if flight.replans >= self._max_replans:
-                why += f", and the plan was changed {flight.replans} times already"
+                why += f", and the plan was changed {counted(flight.replans, 'time')} already"
                 self._flights.end(flight, Outcome.GAVE_UP, why, penal=True)
                 return True
             single = None

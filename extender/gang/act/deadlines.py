@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from extender.gang.act.book import Flight, State
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
+from extender.model.texts import counted
 
 PLANNED_SECONDS = 30.0
 """How long rehearsal and record may take before the seats go back."""
@@ -41,7 +42,7 @@ def late(
             return None
         names = ", ".join(flight.pods[uid].name for uid in sorted(flight.seats)[:5])
         return (
-            f"{len(flight.seats)} members ({names}) did not bind within "
+            f"{counted(len(flight.seats), 'member')} ({names}) did not bind within "
             f"{settings.bind_seconds:g} s: the seats go back"
         )
     going = (*flight.victims.values(), *flight.waits.values())
@@ -51,10 +52,10 @@ def late(
         return None
     stuck = ", ".join(sorted(victim.name for victim in going)[:5])
     unsent = len(flight.victims.keys() - flight.sent)
-    refused = f" ({'; '.join([f'{unsent} evictions not accepted', *errors[:2]])})" if unsent else ""
+    refused = "; ".join([f"{counted(unsent, 'eviction')} not accepted", *errors[:2]])
     return (
         f"{stuck} did not go away within the grace period and "
-        f"{settings.victim_slack_seconds:g} s{refused}: "
+        f"{settings.victim_slack_seconds:g} s{f' ({refused})' if unsent else ''}: "
         "the seats go back, nothing further is evicted for this plan"
     )
 

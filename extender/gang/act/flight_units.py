@@ -28,6 +28,7 @@ from extender.model.objects import Pod
 from extender.model.plan import Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 BEGIN_UNITS = 128
 """How many units are begun in one turn of the event loop."""
@@ -101,7 +102,7 @@ class FlightUnits:
         plan = flight.plan
         message = (
             f"preempted by {plan.gang} (priority {plan.priority}), which runs as a whole "
-            f"once {len(plan.victims)} pods are gone"
+            f"once {counted(len(plan.victims), 'pod', 'is', 'are')} gone"
         )
         begun = {unit.name for unit in self.evictions.of_plan(flight.id)}
         left = [each for each in units_of(flight.victims.values()).items() if each[0] not in begun]

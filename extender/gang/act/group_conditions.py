@@ -29,7 +29,7 @@ from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject
 from extender.model.plan import Code
 from extender.model.snapshot import Snapshot
-from extender.model.texts import cut, rfc3339
+from extender.model.texts import counted, cut, rfc3339
 
 log = structlog.get_logger("gang")
 
@@ -79,8 +79,8 @@ def condition_of(decision: Decision) -> Condition | None:
         return Condition("False", "GaveUp", cut(decision.message, LONGEST))
     if decision.outcome is Outcome.PLAN and decision.victims:
         text = (
-            f"{len(decision.victims)} pods are evicted for {len(decision.seats)} seats, which are "
-            "held until all members have a node"
+            f"{counted(len(decision.victims), 'pod', 'is', 'are')} evicted for "
+            f"{counted(len(decision.seats), 'seat')}, held until all members have a node"
         )
         return Condition("False", "Preempting", text)
     reason = REASONS.get(decision.code)

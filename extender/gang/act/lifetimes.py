@@ -16,6 +16,7 @@ from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import GangKey
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 
 class Ending(Protocol):
@@ -116,7 +117,8 @@ class Lifetimes:
             for victim in unit.unsent
         )
         if owed:
-            message += f"; {owed} evictions of units that have gone in part are still finished"
+            of = "of units that have gone in part"
+            message += f"; {counted(owed, 'eviction', f'{of} is', f'{of} are')} still finished"
         self._decide(
             Decision(
                 time=self._clocks.wall(),

@@ -134,8 +134,9 @@ class Notices:
         """Warn both gangs that a unit has gone in part and the rest cannot be evicted."""
         left = len(unit.victims)
         note = (
-            f"{unit.name} was to go as a whole for {unit.preemptor}, and {left} of its pods are "
-            f"still there: the eviction of {victim.namespace}/{victim.name} is refused: {why}"
+            f"{unit.name} was to go as a whole for {unit.preemptor}, and {left} of its pods "
+            f"{'is' if left == 1 else 'are'} still there: the eviction of "
+            f"{victim.namespace}/{victim.name} is refused: {why}"
         )
         log.error(
             "a gang is evicted in part",

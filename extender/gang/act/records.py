@@ -49,6 +49,7 @@ from extender.gang.act.signature import Signer, digest_of
 from extender.kube.api import KubeApi
 from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from extender.model.errors import ExtenderError, InvalidInput
+from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
 
@@ -288,7 +289,8 @@ class Records:
         found = {**parts, 0: data_of(item)}
         try:
             if found.keys() < set(range(count)):
-                raise InvalidInput(f"{count - len(found)} parts of the record are missing")
+                part = counted(count - len(found), "part", "of the record is", "of the record are")
+                raise InvalidInput(f"{part} missing")
             whole = [found[number] for number in range(count)]
             digest = digest_of(whole)
             why = self.signer.problem(name, epoch_of(item), digest, signature_of(item))

@@ -25,6 +25,7 @@ from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 log = structlog.get_logger("gang")
 
@@ -80,7 +81,7 @@ class Recovery:
         bound = {pod.uid for pods in snapshot.bound.values() for pod in pods}
         lost = [s for s in plan.seats if s.uid not in waiting and s.uid not in bound]
         if lost:
-            self._close(record, f"{len(lost)} members went away while we were away")
+            self._close(record, f"{counted(len(lost), 'member')} went away while we were away")
             return
         if not waiting:
             self._close(record, "all members were bound while we were away", Outcome.DONE)
@@ -106,9 +107,9 @@ class Recovery:
             return
         decision = of_plan(plan, time=self._clocks.wall(), verb=Verb.RECOVERY, seconds=0.0)
         message = (
-            f"goes on after a restart: {len(flight.seats)} seats to fill, "
-            f"{len(flight.victims)} victims left, "
-            f"{len(flight.victims.keys() - flight.sent)} evictions to send"
+            f"goes on after a restart: {counted(len(flight.seats), 'seat')} to fill, "
+            f"{counted(len(flight.victims), 'victim')} left, "
+            f"{counted(len(flight.victims.keys() - flight.sent), 'eviction')} to send"
         )
         self._decide(replace(decision, message=message))
 
@@ -160,14 +161,15 @@ class Recovery:
     def _close(self, record: Record, why: str, outcome: Outcome = Outcome.GAVE_UP) -> None:
         owed = self._flights.evictions.of_plan(record.id)
         self._watch_unharmed(record, self._snapshot())
+        gone = ("that has gone in part is", "that have gone in part are")
+        begun = counted(len(owed), "unit", *gone)
         self._decide(
             Decision(
                 time=self._clocks.wall(),
                 gang=str(record.plan.gang),
                 verb=Verb.RECOVERY,
                 outcome=outcome,
-                message=why
-                + (f"; {len(owed)} units that have gone in part are finished" if owed else ""),
+                message=why + (f"; {begun} finished" if owed else ""),
                 victims=record.plan.victims,
                 seats=record.plan.seats,
             )

@@ -16,6 +16,7 @@ from extender.gang.act.offers import Offers
 from extender.gang.tell.decisions import Outcome
 from extender.groups.composite import unit_key
 from extender.model.objects import Pod
+from extender.model.texts import all_of, counted
 
 log = structlog.get_logger("gang")
 
@@ -139,6 +140,6 @@ class Sightings:
             self._lifetimes.end(
                 flight,
                 Outcome.DONE,
-                f"all {len(flight.plan.seats)} members are bound {took:.1f} s after the plan, "
-                f"{len(flight.plan.victims)} pods were evicted",
+                f"{all_of(len(flight.plan.seats), 'member', 'is', 'are')} bound {took:.1f} s after "
+                f"the plan, {counted(len(flight.plan.victims), 'pod', 'was', 'were')} evicted",
             )

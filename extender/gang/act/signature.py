@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from extender.model.errors import InvalidInput
+from extender.model.texts import counted
 
 LEAST_KEY_BYTES = 32
 """As many as the digest has: RFC 2104 discourages fewer."""
@@ -87,7 +88,7 @@ def read_key(path: str) -> bytes:
         raise InvalidInput(f"seats.recordKeyFile: {error}") from error
     if len(key) < LEAST_KEY_BYTES:
         raise InvalidInput(
-            f"seats.recordKeyFile: {path} holds {len(key)} bytes, "
+            f"seats.recordKeyFile: {path} holds {counted(len(key), 'byte')}, "
             f"a key has {LEAST_KEY_BYTES} at least"
         )
     return key

@@ -17,6 +17,7 @@ from extender.gang.plan.fair_turns import retry_pause
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Refusal
+from extender.model.texts import counted
 
 MAX_PENALTY = 60.0
 MAX_TIMES = 6
@@ -142,7 +143,8 @@ class Waiting:
         return Refusal(
             gang=gang.key,
             code=Code.SETTLING,
-            message=f"its size is stated nowhere: {len(gang.members)} members exist, and "
+            message=f"its size is stated nowhere: "
+            f"{counted(len(gang.members), 'member', 'exists', 'exist')}, and "
             f"{self._settle_seconds:g} s without a new one are waited for",
         )
 

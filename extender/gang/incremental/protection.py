@@ -28,6 +28,7 @@ from extender.model.policy import (
 )
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 from extender.search.census import STAYS
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -127,7 +128,8 @@ class Protections:
         if pod.namespace in snapshot.stayed:
             found.append(Shield(snapshot.stayed[pod.namespace], STAYS, gang=True))
         if budgets > 1 and plan.pdb_policy == "respect":
-            why = f"{budgets} disruption budgets match it: the Eviction API refuses it"
+            these = counted(budgets, "disruption budget", "matches", "match")
+            why = f"{these} it: the Eviction API refuses it"
             found.append(Shield(why, self._below(BUDGET, pod.namespace, snapshot), gang=True))
         if owner is not None and owner.kind == "DaemonSet" and not plan.evict_daemon_set_pods:
             why = "a DaemonSet's pod comes back to its node"

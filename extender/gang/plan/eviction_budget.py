@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from extender.model.texts import counted
+
 HOUR = 3600.0
 MOST_NAMESPACES = 10_000
 
@@ -56,7 +58,7 @@ class EvictionBudget:
         if used + planned <= self._most:
             return ""
         return (
-            f"namespace {namespace} may have {self._most} pods evicted an hour "
-            f"(eviction.perNamespaceHour): {used} were in the last hour, "
+            f"namespace {namespace} may have {counted(self._most, 'pod')} evicted an hour "
+            f"(eviction.perNamespaceHour): {used} went in the last hour, "
             f"and this plan would evict {planned}"
         )

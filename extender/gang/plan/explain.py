@@ -73,8 +73,8 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
             parts.append(counted(singles, "single pod"))
         lines.append(f"evicts {counted(len(plan.victims), 'pod')}: " + some(parts, MOST_GANGS))
     if plan.waits_for:
-        those = "pod that terminates" if len(plan.waits_for) == 1 else "pods that terminate"
-        lines.append(f"waits for {len(plan.waits_for)} {those} already")
+        those = counted(len(plan.waits_for), "pod", "that terminates", "that terminate")
+        lines.append(f"waits for {those} already")
     for key in plan.takes_over:
         lines.append(f"takes over the seats held for the less urgent {key}")
     if gang.preferred_topology_key:
@@ -152,7 +152,8 @@ def explain_refusal(
         message += f"; {why}"
     stays = [f"{pod.namespace}/{pod.name} stays on {pod.node}: {why}" for pod, why in stayers]
     if built.stays > len(stays):
-        stays.append(f"and {built.stays - len(stays)} more pods that stay")
+        more = counted(built.stays - len(stays), "more pod", "that stays", "that stay")
+        stays.append(f"and {more}")
     return Refusal(
         gang=gang.key,
         code=Code.INFEASIBLE,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from extender.model.errors import InvalidInput
+from extender.model.texts import counted
 
 MAX_PODS = 100_000
 """Of one manifest; far beyond a gang, and few enough to end."""
@@ -69,7 +70,8 @@ def pods_of_job(job: Obj, what: str, most: int = MAX_PODS) -> Iterator[Obj]:
         count = min(count, _count(completions, f"{what}: spec.completions"))
     if count > most:
         raise InvalidInput(
-            f"{what}: {count} pods are too many: the manifest's Jobs may have {most} more"
+            f"{what}: {counted(count, 'pod', 'is', 'are')} too many: the manifest's Jobs "
+            f"may have {most} more"
         )
     indexed = is_indexed(job, what)
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]

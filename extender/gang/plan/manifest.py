@@ -25,6 +25,7 @@ from extender.gang.plan.job_pods import (
 from extender.model.decode import decode_documents, decode_priority_class
 from extender.model.errors import InvalidInput
 from extender.model.objects import PriorityClass
+from extender.model.texts import counted
 
 SYSTEM_CLASSES = (
     PriorityClass("system-node-critical", 2_000_001_000),
@@ -85,7 +86,7 @@ def read(
             key = (job["metadata"]["namespace"], job["metadata"]["name"])
             jobs.add(key)
             if len(jobs) > max_pods:
-                raise InvalidInput(f"{what}: more than {max_pods} Jobs")
+                raise InvalidInput(f"{what}: more than {counted(max_pods, 'Job')}")
             if not is_indexed(job, what):
                 independent[key] = (
                     f"Job {key[0]}/{key[1]} is NonIndexed: its pods are no gang by themselves "

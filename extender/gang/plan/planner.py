@@ -43,7 +43,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Code, Cost, Hold, Plan, Proof, Refusal, Seat, Victim
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.model.texts import counted, cut
+from extender.model.texts import all_of, counted, cut
 from extender.search.problem import Infeasible, Limits, Solution, Vector
 from extender.search.problem.stop import Flag, OutOfTime, Stop
 from extender.search.solver import solve, solve_led
@@ -234,7 +234,8 @@ def _refused_early(gang: Gang, snapshot: Snapshot) -> Refusal | None:
     if gang.unplanned:
         return refusal(Code.CONFLICT, cut("; ".join(gang.unplanned), MOST_LINE))
     if gang.missing == 0:
-        return refusal(Code.NOT_NEEDED, f"all {gang.min_count} members of the quorum have a node")
+        those = all_of(gang.min_count, "member", "of the quorum has", "of the quorum have")
+        return refusal(Code.NOT_NEEDED, f"{those} a node")
     if not gang.complete:
         there = len(gang.bound) + len(gang.pending)
         return refusal(
@@ -280,7 +281,7 @@ def _given_up(question: GangQuestion, trial: Trial, tries: int) -> Refusal:
     return Refusal(
         gang=question.gang.key,
         code=Code.INFEASIBLE,
-        message=f"no placement that passes every rule was found in {tries} tries",
+        message=f"no placement that passes every rule was found in {counted(tries, 'try')}",
         details=tuple(f"{pod.name} on {node}: {why}" for pod, node, why in trial.failed),
         generation=question.snapshot.generation,
     )

@@ -24,7 +24,7 @@ from extender.gang.plan.fair_turns import SYSTEM_CRITICAL
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.snapshot import EMPTY
-from extender.model.texts import cut
+from extender.model.texts import counted, cut
 
 FREE_TRIES = 1
 """So many plans that a namespace's pods were the end of have no consequence."""
@@ -72,8 +72,8 @@ class StayedVictims:
         lasting = 0.0 if beyond < 0 else min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(beyond, 9))
         last = ", ".join(sorted(pods.values())[:MOST_TOLD])
         why = cut(
-            f"pods of namespace {namespace} did not go when they were evicted for {gang}, {times} "
-            f"times in a row, the last time {last}: others are tried"
+            f"pods of namespace {namespace} did not go when they were evicted for {gang}, "
+            f"{counted(times, 'time')} in a row, the last time {last}: others are tried"
         )
         stays[namespace] = _Stay(times, now, now + lasting, why, frozenset(pods))
         while len(stays) > MOST_NAMESPACES:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
+from extender.model.texts import counted
 
 MOST_GANGS = 10_000
 """More are not counted: names are a tenant's to make up."""
@@ -92,7 +93,8 @@ class GiveUps:
         return Suspension(
             gang=key,
             cause=Cause.GAVE_UP,
-            why=f"{self._most} plans for it were given up in a row, the last one because {why}",
+            why=f"{counted(self._most, 'plan', 'for it was', 'for it were')} given up in a row, "
+            f"the last one because {why}",
             since=now,
             until=now + self._seconds,
             looks=looks,

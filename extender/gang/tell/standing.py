@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from extender.model.gang import Gang
+from extender.model.texts import counted
 
 Obj = Mapping[str, Any]
 
@@ -93,16 +94,17 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
     if flight is not None:
         state, why = str(flight["state"]), FLIGHT_STATES.get(str(flight["state"]), "")
         if flight["waitsFor"]:
-            why += f"; {len(flight['waitsFor'])} pods that terminate already are waited for"
+            going = ("that terminates already is", "that terminate already are")
+            why += f"; {counted(len(flight['waitsFor']), 'pod', *going)} waited for"
     elif gang["problems"]:
         state, why = "repair", "; ".join(gang["problems"])
     elif bound >= least:
-        state, why = "running", f"{bound} of {least} members have a node"
+        state, why = "running", f"{bound} of {counted(least, 'member', 'has', 'have')} a node"
     elif robber and bound + pending < least:
         state, why = "leaving", f"its pods are evicted for {robber}"
     elif bound + pending < least:
         state = "incomplete"
-        why = f"{bound + pending} of {least} members exist"
+        why = f"{bound + pending} of {counted(least, 'member', 'exists', 'exist')}"
         if others := gang["members"] - bound - pending:
             why += f", {others} more terminate or are gated"
     elif decision is not None and refuses(decision, gang):

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from extender.gang.tell.leaving import after_eviction, leaving, unit_name
 from extender.gang.tell.standing import Standing, refuses, standings
+from extender.model.texts import counted
 
 Obj = Mapping[str, Any]
 SHOWN = 3
@@ -113,7 +114,8 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         return standing.why, NEXT_BY_CODE["conflict"]
     if standing.state == "running":
         beyond = standing.pending
-        more = f"; {beyond} members beyond the quorum wait for kube-scheduler" if beyond else ""
+        those = counted(beyond, "member", "beyond the quorum waits", "beyond the quorum wait")
+        more = f"; {those} for kube-scheduler" if beyond else ""
         return standing.why + more, NEXT_BY_CODE["not-needed"]
     if standing.state == "leaving":
         return standing.why, _after(standing.gang, facts)
@@ -161,18 +163,21 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     state = flight["state"]
     if state == "open":
         reason = (
-            f"the room is there; {len(seats)} seats are not taken yet: {_some(seats, seats=True)}"
+            f"the room is there; {counted(len(seats), 'seat', 'is', 'are')} not taken yet: "
+            f"{_some(seats, seats=True)}"
         )
     elif state == "planned":
         reason = (
-            f"a plan is made ({len(seats)} seats, {len(flight['victimsLeft'])} pods to evict) and "
+            f"a plan is made ({counted(len(seats), 'seat')}, "
+            f"{counted(len(flight['victimsLeft']), 'pod')} to evict) and "
             "is being rehearsed and recorded"
         )
     elif state == "changing":
         reason = "its plan does not hold any more, another one is searched for"
     else:
         reason = (
-            f"its {len(seats)} seats are held; {len(going)} pods have to go first: "
+            f"its {counted(len(seats), 'seat', 'is', 'are')} held; "
+            f"{counted(len(going), 'pod', 'has', 'have')} to go first: "
             f"{_some(going, seats=False)}"
         )
     errors = [
@@ -194,9 +199,12 @@ def _some(pods: Sequence[Obj], *, seats: bool) -> str:
 def _taken_from(gang: str, facts: Facts) -> list[str]:
     """Return who evicted the gang's pods, from the newest plan that did."""
     for decision, taken in _taking(gang, facts):
-        chosen = "would be chosen" if decision.get("verb") == "observe" else "were chosen"
+        one = len(taken) == 1
+        were = "was chosen" if one else "were chosen"
+        chosen = "would be chosen" if decision.get("verb") == "observe" else were
+        kind = "a victim" if one else "victims"
         return [
-            f"{len(taken)} of its pods {chosen} as victims for {decision['gang']}: "
+            f"{len(taken)} of its pods {chosen} as {kind} for {decision['gang']}: "
             f"{taken[0]['reason']}"
         ]
     return []

@@ -28,6 +28,7 @@ from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
+from extender.model.texts import counted
 
 MOST_WAITING = 4
 KEPT_SECONDS = 60.0
@@ -98,7 +99,7 @@ class WhatIfs:
         if self._closed:
             raise NotReady(STOPPING)
         if self._asked > MOST_WAITING:
-            raise TooManyAsked(f"{self._asked} questions wait already")
+            raise TooManyAsked(f"{counted(self._asked, 'question', 'waits', 'wait')} already")
         cancel = array("b", [0])
         self._asked += 1
         if self._dropping is not None:

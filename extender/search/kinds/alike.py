@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.model.texts import counted
 from extender.search.kinds.first_fit import Seats, first_fit
 from extender.search.problem import (
     Blocker,
@@ -134,8 +135,8 @@ def _solve(
 
 def _why(problem: Problem) -> str:
     return (
-        f"its members are of {len(problem.classes)} kinds, more than are weighed one by one: "
-        "the bound takes near kinds for the least that one of them asks"
+        f"its members are of {counted(len(problem.classes), 'kind')}, more than are weighed one by "
+        "one: the bound takes near kinds for the least that one of them asks"
     )
 
 
@@ -190,7 +191,7 @@ def _refused(problem: Problem, groups: Sequence[Group], below: Infeasible) -> In
     if len(groups) == len(problem.classes):
         return below
     text = (
-        f"its {len(problem.classes)} kinds of members do not fit even if near kinds ask "
+        f"its {counted(len(problem.classes), 'kind')} of members do not fit even if near kinds ask "
         "the least that one of them asks"
     )
     return Infeasible(proved=True, reasons=(text, *below.reasons))
@@ -283,7 +284,7 @@ def _merged(problem: Problem, groups: Sequence[Group], *, loose: bool) -> Proble
     classes = []
     for group in groups:
         of = [problem.classes[c] for c in group]
-        name = of[0].name if len(of) == 1 else f"{len(of)} kinds like {of[0].name}"
+        name = of[0].name if len(of) == 1 else f"{counted(len(of), 'kind')} like {of[0].name}"
         classes.append(
             MemberClass(
                 name=name,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.model.quantity import format_resource
+from extender.model.texts import counted
 from extender.search.problem.stop import Stop
 from extender.search.problem.types import Infeasible, Problem, Vector
 
@@ -49,7 +50,8 @@ def refusal(
     short = _missing(problem, best.counts)
     reasons = [
         f"with every evictable pod gone {min(sum(best.counts), problem.need)} of "
-        f"{max(problem.need, sum(c.least for c in problem.classes))} seats are found"
+        + counted(max(problem.need, sum(c.least for c in problem.classes)), "seat", "is", "are")
+        + " found"
         + (" in the best topology domain" if problem.domain is not None else "")
     ]
     reasons += [_class_reason(problem, best.shortages[cls], cls, members) for cls, members in short]
@@ -74,13 +76,14 @@ def _class_reason(problem: Problem, shortage: Shortage, cls: int, members: int) 
     if not shortage.allowed:
         return f"{rule.name}: {members} short; no node is allowed for it"
     parts = [
-        f"{problem.resources[r]} is what {nodes} of them lack for one more "
+        f"{problem.resources[r]} is what {nodes} of them "
+        f"{'lacks' if nodes == 1 else 'lack'} for one more "
         f"(a member asks {format_resource(problem.resources[r], rule.request[r])}, "
         f"the nearest lacks {format_resource(problem.resources[r], least)})"
         for r, nodes, least in shortage.lacking
     ]
     text = (
-        f"{rule.name}: {members} short; {shortage.allowed} nodes allowed, "
+        f"{rule.name}: {members} short; {counted(shortage.allowed, 'node')} allowed, "
         f"room for {shortage.seats} there"
     )
     return "; ".join([text, *parts])
@@ -101,8 +104,9 @@ def _cap_reasons(problem: Problem, region: Sequence[int]) -> list[str]:
         if not free and cap.limit * len(domains) < wanted:
             names = ", ".join(problem.classes[c].name for c in cap.classes)
             reasons.append(
-                f"at most {cap.limit} of {names} in each of {len(domains)} domains "
-                f"(anti-affinity, host ports or spread), {wanted} are needed"
+                f"at most {cap.limit} of {names} in each of {counted(len(domains), 'domain')} "
+                f"(anti-affinity, host ports or spread), "
+                f"{counted(wanted, 'seat', 'is', 'are')} needed"
             )
     return reasons
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extender.model.errors import InvalidInput
+from extender.model.texts import counted
 from extender.search.problem.types import MOST_MEMBERS, Problem, Vector
 
 
@@ -50,7 +51,9 @@ def check_units(problem: Problem) -> None:
 
 def _columns(problem: Problem, nodes: int, resources: int) -> None:
     if len(problem.free) != resources:
-        raise InvalidInput(f"free has {len(problem.free)} columns for {resources} resources")
+        raise InvalidInput(
+            f"free has {counted(len(problem.free), 'column')} for {counted(resources, 'resource')}"
+        )
     for index, column in enumerate(problem.free):
         if column.typecode != "q":
             raise InvalidInput(f"free[{index}] must be array('q'), not {column.typecode!r}")
@@ -104,7 +107,9 @@ def _units(problem: Problem, nodes: int, resources: int, levels: int) -> None:
                 raise InvalidInput(f"{where}.budgets names budget {budget} twice")
             taken.add(budget)
             if pods < 1:
-                raise InvalidInput(f"{where}.budgets takes {pods} pods from budget {budget}")
+                raise InvalidInput(
+                    f"{where}.budgets takes {counted(pods, 'pod')} from budget {budget}"
+                )
 
 
 def _rules(problem: Problem, nodes: int) -> None:
@@ -150,7 +155,7 @@ def _rules(problem: Problem, nodes: int) -> None:
 
 def _length(values: Sequence[int], wanted: int, where: str) -> None:
     if len(values) != wanted:
-        raise InvalidInput(f"{where} has {len(values)} entries, {wanted} are needed")
+        raise InvalidInput(f"{where} has {counted(len(values), 'entry')}, not {wanted}")
 
 
 def _not_negative(values: Vector, where: str) -> None:

@@ -8,6 +8,7 @@ the solution names; it does not judge whether a cheaper solution exists.
 
 from __future__ import annotations
 
+from extender.model.texts import counted
 from extender.search.problem.types import Problem, Solution
 
 
@@ -23,7 +24,9 @@ def verify(problem: Problem, solution: Solution) -> tuple[str, ...]:
         if not (0 <= cls < len(problem.classes) and 0 <= node < len(problem.nodes)):
             return (*wrong, f"seat names class {cls} or node {node}, which is not there")
         if members < 1 or cls in seated.get(node, {}):
-            wrong.append(f"class {cls} on node {node}: {members} members, or named twice")
+            wrong.append(
+                f"class {cls} on node {node}: {counted(members, 'member')}, or named twice"
+            )
         seated.setdefault(node, {})[cls] = members
     if list(solution.seats) != sorted(solution.seats):
         wrong.append("seats are not sorted by class, then node")
@@ -41,9 +44,10 @@ def _counts(problem: Problem, seated: dict[int, dict[int, int]]) -> list[str]:
         members = sum(by_class.get(cls, 0) for by_class in seated.values())
         total += members
         if not rule.least <= members <= rule.count:
-            wrong.append(f"{rule.name}: {members} seats, not within {rule.least}..{rule.count}")
+            seats = counted(members, "seat")
+            wrong.append(f"{rule.name}: {seats}, not within {rule.least}..{rule.count}")
     if total < problem.need:
-        wrong.append(f"{total} seats, {problem.need} are needed")
+        wrong.append(f"{counted(total, 'seat')}, {problem.need} needed")
     return wrong
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from extender.model.texts import counted
 from extender.search.problem import Infeasible, Problem
 from extender.search.problem.unanswered import Nearest, Shortage, refusal
 from extender.search.seating.room import Room
@@ -58,7 +59,7 @@ def _spread_reasons(problem: Problem, room: Room) -> list[str]:
         emptiest = (
             "there are fewer domains than minDomains"
             if rule.from_zero
-            else f"the emptiest of {len(reach)} domains holds {least} at most"
+            else f"the emptiest of {counted(len(reach), 'domain')} holds {least} at most"
         )
         reasons.append(
             f"topology spread of {names} (skew {rule.max_skew} at most): {emptiest}, "

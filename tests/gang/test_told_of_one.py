@@ -1,0 +1,128 @@
+"""What is said where there is one pod, one seat, one member."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extender.cli.why_pod import story_of_pod
+from extender.gang.act.group_conditions import condition_of
+from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.gang.tell.standing import standings
+from extender.gang.tell.story import Facts, story_of_gang
+from extender.model.plan import Seat, Victim
+
+KEY = "pod-group:team/high"
+POD = {"namespace": "team", "name": "low-0", "node": "n0", "uid": "u", "gang": "", "owner": None}
+
+
+def gang(bound: int = 0, pending: int = 1, least: int = 1) -> dict[str, Any]:
+    return {
+        "gang": KEY,
+        "minCount": least,
+        "members": bound + pending,
+        "bound": bound,
+        "pending": pending,
+        "startsWhole": True,
+        "priorityAsPreemptor": 9,
+        "problems": [],
+        "notes": [],
+    }
+
+
+def flight(state: str, waits: int = 0, key: str = KEY) -> dict[str, Any]:
+    return {
+        "gang": key,
+        "plan": "p-1",
+        "state": state,
+        "priority": 9,
+        "seats": [{**POD, "name": "high-0"}],
+        "victimsLeft": [] if waits else [POD],
+        "waitsFor": [POD] * waits,
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("waiting", "its 1 seat is held; 1 pod has to go first: team/low-0"),
+        ("open", "the room is there; 1 seat is not taken yet: team/high-0 on n0"),
+        ("planned", "a plan is made (1 seat, 1 pod to evict) and is being rehearsed and recorded"),
+    ],
+)
+def test_a_plan_of_one_seat_and_one_victim(state: str, said: str) -> None:
+    story = story_of_gang(KEY, Facts([gang()], [flight(state)], [], []))
+    assert story is not None
+    assert story.reason == said
+
+
+@pytest.mark.parametrize(
+    ("found", "plans", "said"),
+    [
+        (gang(bound=1, pending=0), [], "1 of 1 member has a node"),
+        (gang(pending=0), [], "0 of 1 member exists"),
+        (gang(least=2), [], "1 of 2 members exist"),
+        (
+            gang(),
+            [flight("waiting", waits=1)],
+            "all evictions are sent, victims terminate; "
+            "1 pod that terminates already is waited for",
+        ),
+    ],
+)
+def test_where_a_gang_of_one_stands(
+    found: dict[str, Any], plans: list[dict[str, Any]], said: str
+) -> None:
+    assert standings([found], plans, [])[0].why == said
+
+
+def test_a_member_beyond_the_quorum() -> None:
+    story = story_of_gang(KEY, Facts([gang(bound=1)], [], [], []))
+    assert story is not None
+    assert story.reason.endswith("; 1 member beyond the quorum waits for kube-scheduler")
+
+
+def test_a_victim_that_was_chosen() -> None:
+    plan = {
+        "gang": "pod-group:team/other",
+        "outcome": "plan",
+        "victims": [{**POD, "gang": KEY, "reason": "its room is needed"}],
+    }
+    story = story_of_gang(KEY, Facts([gang(pending=0)], [], [], [plan | {"time": 0.0}]))
+    assert story is not None
+    assert story.also == (
+        "1 of its pods was chosen as a victim for pod-group:team/other: its room is needed",
+    )
+
+
+def test_a_single_pod() -> None:
+    pod = {
+        **POD,
+        "name": "web",
+        "node": "",
+        "priority": 1,
+        "tried": True,
+        "gated": False,
+        "terminating": False,
+        "scheduler": "default-scheduler",
+    }
+    beside = Facts([], [flight("open")], [], [])
+    assert "; 1 seat is kept free of it" in story_of_pod(pod, beside).reason
+    its_own = Facts([], [flight("waiting", key="pod:team/web")], [], [])
+    assert story_of_pod(pod, its_own).reason == "its seat on n0 is held, 1 pod has to go first"
+
+
+def test_the_condition_of_a_podgroup() -> None:
+    decision = Decision(
+        time=0.0,
+        gang=KEY,
+        verb=Verb.LOOP,
+        outcome=Outcome.PLAN,
+        message="",
+        victims=(Victim("u", "team", "low-0", "n0", 1),),
+        seats=(Seat("v", "team", "high-0", "n0"),),
+    )
+    said = condition_of(decision)
+    assert said is not None
+    assert said.message == ("1 pod is evicted for 1 seat, held until all members have a node")
