@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.markers import all_keys, explicit_keys
+from extender.groups.newcomers import ran_before
 from extender.groups.patience import patience_of
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
@@ -122,7 +123,7 @@ class Resolver:
             topology_key=topology.required,
             preferred_topology_key=topology.preferred,
             followers=tuple(replace(pod, priority=low) for pod in said.followers),
-            whole_from=said.whole_from,
+            whole_from=_whole_from(said, members),
             patience=patience,
             problems=(
                 said.problems
@@ -193,6 +194,13 @@ def _named(pod: Pod, keys: Iterable[Callable[[Pod], GangKey | None]]) -> list[Ga
         if key is not None and len(key.name) <= MOST_SUBDOMAIN:
             found.append(key)
     return found
+
+
+def _whole_from(said: Declaration, members: tuple[Pod, ...]) -> int | None:
+    """As in Gang: what the dialect says, or fewer that ran before the first that waits was made."""
+    before = ran_before(members)
+    least = [count for count in (said.whole_from, said.min_count, before or None) if count]
+    return min(least) if before else said.whole_from
 
 
 def _unclear(key: GangKey, members: tuple[Pod, ...], error: Exception) -> Gang:

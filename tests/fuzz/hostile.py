@@ -376,19 +376,3 @@ def shielded(draw: st.DrawFn) -> Obj:
     small |= {"bound": True, "copies": 1, "ends": False, "differ": False}
     small["pod"]["spec"]["containers"] = [{"name": "c"}]
     return {"several": [many, small]}
-
-
-steps = st.one_of(
-    pods(),
-    pods(),
-    pods(),
-    shielded(),
-    trees(),
-    trees(),
-    composites(),
-    groups(),
-    member_groups,
-    budgets,
-)
-attacks = st.tuples(st.booleans(), st.lists(steps, min_size=1, max_size=8))
-"""Whether the administrator lets the tenant opt out, and what it creates, in order."""

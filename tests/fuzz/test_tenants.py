@@ -15,8 +15,9 @@ from extender.gang.incremental.protection import Protections
 from extender.groups.dialect import Declaration
 from extender.groups.yunikorn import TaskGroup, YuniKornDialect
 from extender.model.names import label_key_problem
+from extender.model.objects import GangKey, Part
 from extender.search.census import STAYS
-from tests.fuzz.hostile import DEEP, TEN_YEARS
+from tests.fuzz.hostile import DEEP, TEN_YEARS, TENANT
 from tests.fuzz.tenants import Totals, batch, main, play
 from tests.fuzz.world import Broken
 
@@ -108,3 +109,34 @@ def test_a_dialect_that_stumbles_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(YuniKornDialect, "declare", deep)
     with pytest.raises(Broken, match=r"contained.*RecursionError"):
         play((False, [waiting]))
+
+
+def owner(replicas: Any, *, gone: bool = False) -> dict[str, Any]:
+    """A JobSet with pods of its name, which wait."""
+    spec = {"replicatedJobs": [{"name": "w", "replicas": replicas}]}
+    document = {"kind": "JobSet", "metadata": {"name": "a"}, "spec": spec, "status": {}}
+    waiting = {**pods(), "bound": False}
+    waiting["pod"]["metadata"]["labels"] = {"jobset.sigs.k8s.io/jobset-name": "a"}
+    return {"several": [{"owner": "jobset", "document": document, "gone": gone}, waiting]}
+
+
+def test_an_owner_is_read_as_a_list_of_them_is() -> None:
+    key = GangKey("jobset", TENANT, "a")
+    for replicas, size in ((9, 9), (-3, 1), (10**30, 2**31 - 1), ("3", 6), (1.5, 6)):
+        world = play((False, [owner(replicas)]))
+        gang = world.resolver.resolve(key, world.snapshot())
+        # What cannot be read leaves what is there.
+        assert gang.min_count == size, replicas
+        assert world.seen["unreadable"] == (not isinstance(replicas, int))
+    world = play((False, [owner(9), owner(9, gone=True)]))
+    assert "does not exist" in world.resolver.resolve(key, world.snapshot()).notes[0]
+
+
+def test_an_owner_whose_size_stumbles_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumbles(part: Part) -> int:
+        raise KeyError(part.name)
+
+    play((False, [owner(9)]))
+    monkeypatch.setattr("extender.groups.owned._plain", stumbles)
+    with pytest.raises(Broken, match=r"contained.*KeyError"):
+        play((False, [owner(9)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from array import array
 from collections import Counter, defaultdict
@@ -10,8 +11,11 @@ from copy import deepcopy
 from typing import Any
 
 import msgspec
+from structlog.testing import capture_logs
 
-from extender.cache.stats import CacheStats
+from extender.cache import resources
+from extender.cache.reader import Reader
+from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.incremental.protection import MIRROR_ANNOTATION, Protections
@@ -31,7 +35,7 @@ from extender.model.decode import (
     decode_priority_class,
 )
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.policy import SYSTEM_CRITICAL
 from extender.model.settings import PlanSettings, Settings
@@ -95,6 +99,9 @@ class World:
     # -- what there is --------------------------------------------------------------------------
 
     def _json(self, document: Obj, namespace: str = "") -> bytes:
+        return msgspec.json.encode({**document, "metadata": self._meta(document, namespace)})
+
+    def _meta(self, document: Obj, namespace: str) -> Obj:
         self._version += 1
         meta = {
             "uid": f"uid-{self._version:05}",
@@ -104,7 +111,7 @@ class World:
         }
         if namespace:
             meta["namespace"] = namespace
-        return msgspec.json.encode({**document, "metadata": meta})
+        return meta
 
     def _node(self, name: str, rack: str) -> None:
         document = {
@@ -161,6 +168,8 @@ class World:
                     self.take(each)
             elif kind == "pod":
                 self._create_pods(step)
+            elif kind == "owner":
+                self._write_owner(step)
             elif kind == "composite":
                 data = self._json(document, TENANT)
                 self.sent += len(data)
@@ -182,6 +191,31 @@ class World:
                     source = "core" if kind == "group" else "scheduling-plugins"
                     record = decode_group(source, data)
                     self.store.groups[source].put(record)
+
+    def _write_owner(self, step: Obj) -> None:
+        """Write an object that makes pods, or delete it; it is read as a list would be."""
+        source, document = step["owner"], step["document"]
+        # As the API server has it: numbers of any size, and what is left of the metadata.
+        data = json.dumps({**document, "metadata": self._meta(document, TENANT)}).encode()
+        self.sent += len(data)
+        table, stats = self.store.groups[source], WatchStats(source, "/x")
+        self.store.read_groups_of(self.store.group_sources | {source})
+        records: dict[str, GroupObject] = {}
+        page = b'{"metadata":{"resourceVersion":"1"},"items":[' + data + b"]}"
+        with capture_logs():  # an object that is left out is told, as an error
+            Reader(resources.groups(source, "/x", all_jobs=True), stats).page(page, records)
+        name = document["metadata"]["name"]
+        for old in [row for row in table.rows.values() if row.name == name]:
+            table.remove(old)
+        unread = {key[1:]: why for key, why in self.store.unreadable.items() if key[0] == source}
+        unread.pop((TENANT, name), None)
+        if not step["gone"]:
+            for record in records.values():
+                table.put(record)
+            unread |= stats.left_out_by_name()
+            self.seen["owners"] += len(records)
+            self.seen["unreadable"] += not records
+        self.store.leave_out(source, unread)
 
     def _create_pods(self, step: Obj) -> None:
         for copy in range(step["copies"]):

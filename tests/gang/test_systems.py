@@ -19,6 +19,7 @@ from extender.gang.incremental.classes import classes_of
 from extender.model.custom_groups import CustomGroup, custom_annotations
 from extender.model.metadata import keep_annotations
 from extender.model.settings import GroupSettings, SeatSettings
+from extender.model.texts import rfc3339
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import OTHER_POD_GROUPS
 from tests.gang.rig import FAST, PODS, Rig
@@ -34,6 +35,8 @@ def made(system: str, i: int, size: int, gang: str) -> dict[str, Any]:
         return {"annotations": {"x.example/run": gang, "x.example/pods": str(size)}}
     if system == "train-job":
         return recorded.train_job(i, size, gang)
+    if system == "skypilot":
+        return {"labels": {"skypilot-cluster-name": gang}}
     return recorded.EVERY[system.removesuffix(" unread")](i, size, gang)
 
 
@@ -54,6 +57,18 @@ async def bed(system: str) -> AsyncIterator[Rig]:
         yield rig
 
 
+def member(system: str, i: int, size: int, gang: str, cls: str, *, bound: bool) -> dict[str, Any]:
+    """One pod of a gang; on the node of its number, if bound."""
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}],
+        "terminationGracePeriodSeconds": 0,
+        "priorityClassName": cls,
+    }
+    if bound:
+        spec["nodeName"] = NODES[i]
+    return {"metadata": {"name": f"{gang}-{i}", **made(system, i, size, gang)}, "spec": spec}
+
+
 async def gang(rig: Rig, system: str, name: str, cls: str, *, bound: bool, size: int = 4) -> None:
     if system in recorded.OBJECTS:
         group = recorded.group_document(system, size, name)
@@ -61,15 +76,7 @@ async def gang(rig: Rig, system: str, name: str, cls: str, *, bound: bool, size:
         path = f"/apis/{group['apiVersion']}/namespaces/default/podgroups"
         await rig.client.create(path, group)
     for i in range(4):
-        spec: dict[str, Any] = {
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}],
-            "terminationGracePeriodSeconds": 0,
-            "priorityClassName": cls,
-        }
-        if bound:
-            spec["nodeName"] = NODES[i]
-        meta = {"name": f"{name}-{i}", **made(system, i, size, name)}
-        await rig.client.create(PODS, {"metadata": meta, "spec": spec})
+        await rig.client.create(PODS, member(system, i, size, name, cls, bound=bound))
     await rig.until(lambda: rig.cache.pod_named("default", f"{name}-3") is not None, name)
     if system in recorded.OBJECTS:
         key = (rig.resolver_key(f"{name}-0").dialect, "default", name)
@@ -191,3 +198,18 @@ async def test_one_of_which_a_member_has_finished_goes_whole(system: str) -> Non
         await rig.pod("keep", cls="top", on="n3")
         await rig.pod("urgent", cls="high")
         await until_only(rig, "urgent", "keep", "urgent")
+
+
+@pytest.mark.parametrize("system", [*SYSTEMS, "skypilot"])
+async def test_one_of_which_a_member_waits_anew_goes_whole(system: str) -> None:
+    """Four ran for an hour; one was lost, and its controller has made another: the three go."""
+    async with bed(system) as rig:
+        await gang(rig, system, "low-0", "low", bound=True)
+        hour_ago = rfc3339(time.time() - 3600)
+        for i in range(3):
+            await rig.client.patch(f"{PODS}/low-0-{i}/status", {"status": {"startTime": hour_ago}})
+        await rig.remove("low-0-3")
+        await rig.pod("keep", cls="top", on="n3")
+        await rig.client.create(PODS, member(system, 3, 4, "low-0", "low", bound=False))
+        await rig.pod("urgent", cls="high")
+        await until_only(rig, "urgent", "keep", "urgent", "low-0-3")

@@ -115,6 +115,7 @@ def test_all_of_it_is_every_section_and_what_they_printed_is_shown(ci: Ci) -> No
         "audit",
         "python -m bench.serving.load *",
         "python -m tests.fuzz.wire *",
+        "python -m tests.fairness *",
         "test-checked",
         "python -m tests.simulation *",
         "test-real tests/chaos",
@@ -131,6 +132,12 @@ def test_whatever_fails_fails_all_of_it(ci: Ci, fails: str) -> None:
     done = ci.run(fails=fails)
     assert done.returncode not in (0, 2), done.stdout
     assert "all passed" not in done.stdout
+
+
+def test_all_of_it_has_streams_of_arrivals(ci: Ci) -> None:
+    """Beyond those of the tests, which have the first thirty."""
+    (call,) = [each for each in calls_of(ci) if "tests.fairness" in each]
+    assert call == "python -m tests.fairness --streams 120 --first 30"
 
 
 def test_a_lane_that_fails_keeps_no_other_from_being_told(ci: Ci) -> None:

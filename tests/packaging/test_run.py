@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -308,7 +309,8 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
     done = checkout.run("nightly", "--seed", "7")
     assert done.returncode == 0, done.stderr
     assert "the image, built and started" in done.stdout
-    build, programs, skypilot, chaos = checkout.asked("-m tests.")
+    fairness, build, programs, skypilot, chaos = checkout.asked("-m tests.")
+    assert re.fullmatch(r"-m tests\.fairness --streams 1000 --first 2\d{7}000", fairness)
     assert programs == "-m tests.install.programs kubectl jobset"
     assert skypilot == "-m tests.clients.installation"
     assert build == "-m tests.controlplane.build 1.34 1.35 1.36 1.37"

@@ -4,14 +4,16 @@ Each system has four nodes of its own. Its pods are those of tests/groups/record
 their owners, which no controller here has made (the garbage collector would take such pods); its
 objects are of kinds without a schema. With each:
 
-1. A low gang of four runs; a high one is made, and one of the four nodes is closed: nobody is
-   evicted, nobody bound. The node opens: all of the high one run, and none of the low one is left.
+1. A low gang of four runs; a high one is made, and one of the four nodes is closed: for seconds
+   nobody is evicted, nobody bound. The node opens: all of the high one run, none of the low one is
+   left.
 2. A pod of equal priority changes nothing. A more urgent single pod: all four of the gang go.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from tests.controlplane.client import Client
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.objects import make_node, make_pod
 from tests.controlplane.rights import grant_manifest
+from tests.controlplane.watching import Watch
 from tests.groups import owners, recorded
 
 Obj = dict[str, Any]
@@ -34,6 +37,11 @@ Meta = Callable[[int, int, str], Obj]
 
 CUSTOM = CustomGroup(name="ours", annotation="x.example/run", size_annotation="x.example/pods")
 SECONDS = 120.0
+NAMESPACE = "NAMESPACE"
+"""Stands for that of the test, in annotations."""
+WATCHED = 5.0
+"""Seconds in which nothing must happen after a refusal: kube-scheduler and the extender's own
+loop have tried everybody again by then."""
 
 
 def _custom(i: int, size: int, gang: str) -> Obj:
@@ -52,8 +60,18 @@ def _coscheduling(i: int, size: int, gang: str) -> Obj:
     return {"labels": {"scheduling.x-k8s.io/pod-group": gang}}
 
 
+def _gang_group(i: int, size: int, gang: str) -> Obj:
+    """Koordinator's: two gangs of two that start at once."""
+    groups = f'["{NAMESPACE}/{gang}-a","{NAMESPACE}/{gang}-b"]'
+    pod = recorded.koordinator(i, 2, f"{gang}-{'ab'[i % 2]}")
+    pod["annotations"]["gang.scheduling.koordinator.sh/groups"] = groups
+    return pod
+
+
 SYSTEMS: dict[str, Meta] = {
     **recorded.EVERY,
+    "koordinator-groups": _gang_group,
+    "train-job": recorded.train_job,
     "custom": _custom,
     "skypilot": _skypilot,
     "jobset": _jobset,
@@ -68,8 +86,9 @@ def _objects(system: str, gang: str) -> list[Obj]:
     if system == "scheduling-plugins":
         made = recorded.group_document("volcano", 4, gang)
         return [{**made, "apiVersion": "scheduling.x-k8s.io/v1alpha1"}]
-    if system == "jobset":
-        return [owners.jobset(owners.replicated("w", each=4), name=gang)]
+    if system in ("jobset", "train-job"):
+        part = "w" if system == "jobset" else "node"
+        return [owners.jobset(owners.replicated(part, each=4), name=gang)]
     if system == "ray-cluster":
         spec = {"workerGroupSpecs": [{"groupName": "small-group", "replicas": 3}]}
         return [owners.document("ray-cluster", gang, spec)]
@@ -82,8 +101,9 @@ def _objects(system: str, gang: str) -> list[Obj]:
 class Play:
     """One system's part."""
 
-    def __init__(self, client: Client, system: str) -> None:
+    def __init__(self, client: Client, watch: Watch, system: str) -> None:
         self._client = client
+        self._watch = watch
         self._system = system
         self._short = system.replace("-", "")
         self._nodes = [f"{self._short}-{i}" for i in range(4)]
@@ -106,15 +126,14 @@ class Play:
         client.patch("Node", last, {"spec": {"unschedulable": True}})
         client.create_all(*self._members("high"))
         client.wait_for(lambda: self._refused(high), SECONDS, f"{self._system}: refused")
-        self._all_stay(low)
+        self._stays(low, waiting=high)
         client.patch("Node", last, {"spec": {"unschedulable": False}})
         client.wait_running(*high, timeout=SECONDS)
         assert [client.get_or_none("Pod", name) for name in low] == [None] * 4, self._system
+        peer = f"{self._short}-high"
         client.create(self._single("high"))
-        client.wait_for(
-            lambda: self._refused([f"{self._short}-high"]), SECONDS, f"{self._system}: its peer"
-        )
-        self._all_stay(high)
+        client.wait_for(lambda: self._refused([peer]), SECONDS, f"{self._system}: its peer")
+        self._stays(high, waiting=[peer])
         client.create(self._single("top"))
         client.wait_running(f"{self._short}-top", timeout=SECONDS)
         for name in high:
@@ -131,13 +150,15 @@ class Play:
         pods = []
         for i, name in enumerate(self._names(cls)):
             meta = SYSTEMS[self._system](i, 4, self._gang(cls))
+            found = meta.get("annotations", {}).items()
+            annotations = {k: v.replace(NAMESPACE, self._client.namespace) for k, v in found}
             pods.append(
                 make_pod(
                     name,
                     cpu=3,
                     priority_class=cls,
                     labels=meta.get("labels"),
-                    annotations=meta.get("annotations"),
+                    annotations=annotations,
                     node=self._nodes[i] if bound else None,
                     spec={"nodeSelector": {"bed": self._short}},
                 )
@@ -159,9 +180,15 @@ class Play:
             for pod in pods
         )
 
-    def _all_stay(self, names: list[str]) -> None:
-        here = [self._client.get("Pod", name) for name in names]
-        assert not any(pod["metadata"].get("deletionTimestamp") for pod in here), self._system
+    def _stays(self, here: list[str], *, waiting: list[str]) -> None:
+        """For some seconds nobody of ``here`` is deleted, and nobody of ``waiting`` bound."""
+        time.sleep(WATCHED)
+        gone = set(self._watch.deleting().values()) & {*here, *waiting}
+        bound = {
+            event.name for event in self._watch.events if event.object["spec"].get("nodeName")
+        } & set(waiting)
+        assert not gone, f"{self._system}: {gone} went"
+        assert not bound, f"{self._system}: {bound} got a node"
 
 
 @pytest.mark.real
@@ -175,7 +202,8 @@ async def test_gangs_of_other_systems(cluster: Cluster, tmp_path: Path) -> None:
     )
     seats = SeatSettings(record_namespace=cluster.namespace)
     settings = replace(Settings(), seats=seats, groups=groups)
-    plays = [Play(client, system) for system in SYSTEMS]
+    watch = await asyncio.to_thread(cluster.watch)
+    plays = [Play(client, watch, system) for system in SYSTEMS]
     for play in plays:
         await asyncio.to_thread(play.prepare)
     hooks = ExtenderProcess(tmp_path, cluster.control_plane.extender_kubeconfig, settings)
