@@ -14,11 +14,12 @@ from extender.groups.member_group import MemberGroupDialect
 from extender.model.objects import Pod
 
 ANNOTATION = "scheduling.k8s.io/group-name"
+TASK = "volcano.sh/task-spec"
 DERIVED = "podgroup-"
 
 
 class VolcanoDialect(MemberGroupDialect):
-    """A gang is a scheduling.volcano.sh PodGroup with spec.minMember."""
+    """A gang is a scheduling.volcano.sh PodGroup with spec.minMember, its parts are tasks."""
 
     name = "volcano"
     api_group = "scheduling.volcano.sh"
@@ -31,3 +32,7 @@ class VolcanoDialect(MemberGroupDialect):
             if uid == pod.uid or (pod.owner is not None and uid == pod.owner.uid):
                 return None
         return name
+
+    def part_name(self, pod: Pod) -> str:
+        """Return the task: the annotation, else the label, as getTaskRole of Volcano does."""
+        return pod.annotations.get(TASK) or pod.labels.get(TASK, "")

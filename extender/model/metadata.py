@@ -63,6 +63,7 @@ READ_ANNOTATIONS = (
     "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority",
     "preemption-toleration.scheduling.x-k8s.io/toleration-seconds",
     "scheduling.k8s.io/group-name",
+    "volcano.sh/task-spec",
     "yunikorn.apache.org/app-id",
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/task-groups",

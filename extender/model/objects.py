@@ -272,7 +272,10 @@ class GroupObject(Struct, frozen=True, gc=False):
     topology_key: str = ""
     version: int = 0
     parts: tuple[Part, ...] = ()
-    """Of an owner: what it makes, finished pods left out where it tells of them."""
+    """Of an owner: what it makes, finished pods left out where it tells of them. Of a PodGroup:
+    parts with a least number of members each, which is ``each``."""
+    unkept: str = ""
+    """What it asks of a start that cannot be kept here, in words: nobody is evicted for it."""
     of: str = ""
     """The name of what it belongs to: of a JobSet's Job, or of a PodGroup or a CompositePodGroup
     the CompositePodGroup above it."""

@@ -21,10 +21,12 @@ from extender.model.apishape import (
 )
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
+from extender.model.group_parts import quorum_of
 from extender.model.groupshape import (
     RawCompositePodGroup,
     RawCompositePodGroupSpec,
     RawMemberGroup,
+    RawMemberGroupSpec,
     RawPodGroup,
     RawPodGroupSpec,
 )
@@ -281,12 +283,14 @@ def member_group_of(source: str) -> Callable[[RawMemberGroup], GroupObject]:
 def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
     """Return the record of a PodGroup with minMember; without it one pod suffices."""
     meta = named(raw.metadata)
-    least = raw.spec.min_member if raw.spec is not None else None
+    said = quorum_of(source, raw.spec or RawMemberGroupSpec())
     return GroupObject(
         source=source,
         uid=meta.uid or "",
         namespace=sys.intern(meta.namespace or "default"),
         name=meta.name or "",
-        min_count=1 if least is None else least,
+        min_count=said.min_count,
         version=version_of(meta),
+        parts=said.parts,
+        unkept=said.unkept,
     )

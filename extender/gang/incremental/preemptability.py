@@ -275,7 +275,7 @@ class Preemptability:
             return GangPreemptability(victim, number, now, inf)
         bound, floor = victim.bound, victim.victim_priority
         if not victim.goes_whole:
-            surplus = len(bound) - victim.min_count
+            surplus = victim.surplus
             # A gang below its quorum is broken already: taking more of it breaks nothing,
             # and its members lose nothing together.
             elastic = ElasticCandidate(victim.key, surplus, floor) if surplus >= 0 else None

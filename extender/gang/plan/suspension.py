@@ -136,7 +136,7 @@ def looks_of(gang: Gang) -> str:
     for pod in gang.members:
         kind = repr((pod.requests, pod.shape, pod.priority, pod.preempts))
         kinds[kind] = kinds.get(kind, 0) + 1
-    whole = (
+    whole: tuple[object, ...] = (
         gang.min_count,
         gang.preemptor_priority,
         gang.preempts,
@@ -144,4 +144,6 @@ def looks_of(gang: Gang) -> str:
         gang.preferred_topology_key,
         sorted(kinds.items()),
     )
+    if gang.parts:
+        whole += (sorted((part.name, part.least) for part in gang.parts),)
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]

@@ -9,9 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from extender.model.gang import Gang
+from extender.model.names import quoted
+from extender.model.texts import some
 
 Obj = Mapping[str, Any]
 
+MOST_PARTS = 4
 FLIGHT_STATES = {
     "planned": "its plan is rehearsed and recorded, nothing is evicted yet",
     "evicting": "evictions are being sent",
@@ -50,6 +53,13 @@ def described(gang: Gang) -> dict[str, object]:
         "members": len(gang.members),
         "bound": len(gang.bound),
         "pending": len(gang.pending),
+        "missing": gang.missing,
+        "complete": gang.complete,
+        "partsMissing": {
+            quoted(part.name): lack
+            for part, lack in zip(gang.parts, gang.lacks, strict=True)
+            if lack
+        },
         "unit": gang.unit,
         "startsWhole": gang.starts_whole,
         "priorityAsPreemptor": gang.preemptor_priority,
@@ -90,19 +100,23 @@ def standings(
 
 def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) -> Standing:
     bound, pending, least = gang["bound"], gang["pending"], gang["minCount"]
+    short = [f"{lack} of part {name}" for name, lack in gang.get("partsMissing", {}).items()]
+    complete = gang.get("complete", bound + pending >= least)
     if flight is not None:
         state, why = str(flight["state"]), FLIGHT_STATES.get(str(flight["state"]), "")
         if flight["waitsFor"]:
             why += f"; {len(flight['waitsFor'])} pods that terminate already are waited for"
     elif gang["problems"]:
         state, why = "repair", "; ".join(gang["problems"])
-    elif bound >= least:
+    elif bound >= least and not short:
         state, why = "running", f"{bound} of {least} members have a node"
-    elif robber and bound + pending < least:
+    elif robber and not complete:
         state, why = "leaving", f"its pods are evicted for {robber}"
-    elif bound + pending < least:
+    elif not complete:
         state = "incomplete"
         why = f"{bound + pending} of {least} members exist"
+        if short:
+            why += f", nodes for {some(short, MOST_PARTS)} are missing"
         if others := gang["members"] - bound - pending:
             why += f", {others} more terminate or are gated"
     elif decision is not None and refuses(decision, gang):
