@@ -7,6 +7,9 @@ objects are of kinds without a schema. With each:
 1. A low gang of four runs; a high one is made, and one of the four nodes is closed: nobody is
    evicted, nobody bound. The node opens: all of the high one run, and none of the low one is left.
 2. A pod of equal priority changes nothing. A more urgent single pod: all four of the gang go.
+
+Gangs with parts need three pods only, and the first must be one of them: it may sit on that one
+node alone, so that any three others would have room before it opens.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ def _coscheduling(i: int, size: int, gang: str) -> Obj:
 
 SYSTEMS: dict[str, Meta] = {
     **recorded.EVERY,
+    **recorded.PARTS,
     "custom": _custom,
     "skypilot": _skypilot,
     "jobset": _jobset,
@@ -65,6 +69,8 @@ def _objects(system: str, gang: str) -> list[Obj]:
     """What tells the size of a gang of four, where the pods do not."""
     if system in recorded.OBJECTS:
         return [recorded.group_document(system, 4, gang)]
+    if system in recorded.PARTS:
+        return [recorded.parts_document(system, 4, gang)]
     if system == "scheduling-plugins":
         made = recorded.group_document("volcano", 4, gang)
         return [{**made, "apiVersion": "scheduling.x-k8s.io/v1alpha1"}]
@@ -131,6 +137,9 @@ class Play:
         pods = []
         for i, name in enumerate(self._names(cls)):
             meta = SYSTEMS[self._system](i, 4, self._gang(cls))
+            chosen = {"bed": self._short}
+            if self._system in recorded.PARTS and not i and not bound:
+                chosen["kubernetes.io/hostname"] = self._nodes[-1]
             pods.append(
                 make_pod(
                     name,
@@ -139,7 +148,7 @@ class Play:
                     labels=meta.get("labels"),
                     annotations=meta.get("annotations"),
                     node=self._nodes[i] if bound else None,
-                    spec={"nodeSelector": {"bed": self._short}},
+                    spec={"nodeSelector": chosen},
                 )
             )
         return pods
