@@ -16,6 +16,7 @@ from extender.groups.sizes import alone, made_by
 from extender.model.gang import UNIT_ALL, GangPart
 from extender.model.names import is_name
 from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.owner_budget import OwnerBudget
 from extender.model.snapshot import Snapshot
 
 
@@ -38,6 +39,10 @@ class MemberGroupDialect:
         """Return which part of the group the pod belongs to, "" for none."""
         return ""
 
+    def own_budget(self, members: tuple[Pod, ...]) -> tuple[OwnerBudget | None, str]:
+        """Return the budget that the pods themselves state, and what of it does not count."""
+        return None, ""
+
     def key(self, pod: Pod) -> GangKey | None:
         """Return the PodGroup named, unless nothing can have this name."""
         name = self.group_name(pod)
@@ -47,7 +52,8 @@ class MemberGroupDialect:
         """Return what the PodGroup says; 0 and 1 are no quorum, but for a part of its own."""
         what = f"PodGroup {key.namespace}/{key.name} ({self.api_group})"
         if self.name not in snapshot.group_sources:
-            return made_by(members, f"{what} is not served or must not be read, and so")
+            said = made_by(members, f"{what} is not served or must not be read, and so")
+            return _with_budget(said, *self.own_budget(members))
         group = snapshot.groups.get((self.name, key.namespace, key.name))
         if group is None:
             why = why_absent(self.name, key.namespace, key.name, snapshot)
@@ -58,11 +64,11 @@ class MemberGroupDialect:
         found = self._parts(group, members)
         said = Declaration(min_count=max(1, count), parts=found)
         if group.unkept:
-            return replace(said, unplanned=(f"{what} has {group.unkept}",))
-        # A quorum of one that any pod makes; not one of a part that others wait for.
-        if not found or all(len(part.uids) == len(members) for part in found):
-            return alone(said)
-        return said
+            said = replace(said, unplanned=(f"{what} has {group.unkept}",))
+        elif not found or all(len(part.uids) == len(members) for part in found):
+            # A quorum of one that any pod makes; not one of a part that others wait for.
+            said = alone(said)
+        return _with_budget(said, group.budget, group.note)
 
     def _parts(self, group: GroupObject, members: tuple[Pod, ...]) -> tuple[GangPart, ...]:
         """Return the parts that need a number of members of their own, with their members."""
@@ -76,3 +82,7 @@ class MemberGroupDialect:
         return tuple(
             GangPart(part.name, frozenset(uids[part.name]), part.each) for part in group.parts
         )
+
+
+def _with_budget(said: Declaration, budget: OwnerBudget | None, note: str) -> Declaration:
+    return replace(said, budget=budget, notes=(*said.notes, note) if note else said.notes)

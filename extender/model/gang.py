@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from extender.model.objects import GangKey, Pod
+from extender.model.owner_budget import OwnerBudget
 
 UNIT_ALL: Final = "all"
 UNIT_SINGLE: Final = "single"
@@ -44,6 +45,8 @@ class Gang(Struct, frozen=True, dict=True):
     """Quorum; with size_known False the number of non-finished members."""
     parts: tuple[GangPart, ...] = ()
     """Parts that need a number of members of their own, within the quorum or beside it."""
+    budget: OwnerBudget | None = None
+    """How many of its pods its owner can do without, where that counts (model.policy)."""
     size_known: bool = True
     unit: str = UNIT_SINGLE
     """UNIT_ALL: evicted whole or not at all. UNIT_SINGLE: surplus first."""
@@ -122,6 +125,21 @@ class Gang(Struct, frozen=True, dict=True):
     def runs_with(self, uids: AbstractSet[str]) -> bool:
         """Whether these members would be its quorum, that of each part included."""
         return len(uids) >= self.min_count and not any(part.lacks(uids) for part in self.parts)
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """Uids of bound members that its owner's budget keeps: all but as many as may go.
+
+        All of a gang that goes whole, unless all may. Else the same ones stay while others go:
+        the more urgent, then the younger.
+        """
+        if self.budget is None or self.problems:
+            return frozenset()
+        allowed = self.budget.allowed(len(self.members), len(self.bound))
+        if self.goes_whole:
+            allowed = 0 if allowed < len(self.bound) else allowed
+        order = sorted(self.bound, key=lambda pod: (pod.priority, pod.created, pod.uid))
+        return frozenset(pod.uid for pod in order[allowed:])
 
     @property
     def goes_whole(self) -> bool:

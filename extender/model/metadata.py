@@ -19,6 +19,7 @@ from extender.model.errors import InvalidInput
 from extender.model.interning import Memo
 from extender.model.objects import Owner
 from extender.model.opt_outs import ANNOTATION_KEYS
+from extender.model.owner_budget import BUDGET_KEYS
 
 KEPT_ANNOTATIONS = (
     "podgroup-extender.io/",
@@ -68,6 +69,7 @@ READ_ANNOTATIONS = (
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/task-groups",
     *sorted(ANNOTATION_KEYS),
+    *BUDGET_KEYS,
 )
 """Those that are read today: all that is kept of annotations of more than LARGE bytes."""
 

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
+from extender.model.owner_budget import OwnerBudget
+
 Requests = tuple[tuple[str, int], ...]
 """Resource name and amount, sorted by name, zero amounts left out."""
 
@@ -276,6 +278,10 @@ class GroupObject(Struct, frozen=True, gc=False):
     parts with a least number of members each, which is ``each``."""
     unkept: str = ""
     """What it asks of a start that cannot be kept here, in words: nobody is evicted for it."""
+    budget: OwnerBudget | None = None
+    """How many of its pods its owner can do without (Volcano)."""
+    note: str = ""
+    """What of it does not count, in words."""
     of: str = ""
     """The name of what it belongs to: of a JobSet's Job, or of a PodGroup or a CompositePodGroup
     the CompositePodGroup above it."""

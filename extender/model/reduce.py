@@ -21,7 +21,7 @@ from extender.model.apishape import (
 )
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
-from extender.model.group_parts import quorum_of
+from extender.model.group_parts import VOLCANO, quorum_of
 from extender.model.groupshape import (
     RawCompositePodGroup,
     RawCompositePodGroupSpec,
@@ -47,6 +47,7 @@ from extender.model.objects import (
     PriorityClass,
     Taint,
 )
+from extender.model.owner_budget import budget_of
 from extender.model.owner_kinds import COMPOSITE
 from extender.model.podrequests import parse_amounts, pod_requests, to_requests
 from extender.model.podshape import kept_selector, pod_shape
@@ -284,6 +285,9 @@ def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
     """Return the record of a PodGroup with minMember; without it one pod suffices."""
     meta = named(raw.metadata)
     said = quorum_of(source, raw.spec or RawMemberGroupSpec())
+    budget, note = None, ""
+    if source == VOLCANO:
+        budget, note = budget_of(kept_annotations(meta.annotations, "metadata.annotations"))
     return GroupObject(
         source=source,
         uid=meta.uid or "",
@@ -293,4 +297,6 @@ def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
         version=version_of(meta),
         parts=said.parts,
         unkept=said.unkept,
+        budget=budget,
+        note=note,
     )

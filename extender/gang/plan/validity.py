@@ -146,7 +146,7 @@ def _pod_problem(
         started = oldest_start(gang) if gang.goes_whole else None
     if least >= priority:
         return f"its priority {least} is not below {priority}"
-    return protections.why(pod, snapshot, priority, started=started)
+    return protections.why(pod, snapshot, priority, started=started, gang=gang)
 
 
 def unit_problem(
@@ -191,7 +191,7 @@ def _gang_shield(gang: Gang, priority: int, snapshot: Snapshot, protections: Pro
     """Return which pod keeps all of its gang from going at this priority, and why, or ""."""
     started = oldest_start(gang)
     for pod in gang.bound:
-        for shield in protections.shields(pod, snapshot, started=started):
+        for shield in protections.shields(pod, snapshot, started=started, gang=gang):
             if shield.gang and priority < shield.below:
                 return f"{pod.name} stays: {shield.why}"
     return ""
