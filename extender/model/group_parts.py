@@ -8,7 +8,6 @@ Tenants write both. InvalidInput begins with the field.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 
 from msgspec import Struct
 
@@ -20,7 +19,7 @@ from extender.model.names import quoted
 from extender.model.objects import Part
 
 VOLCANO, KAI = "volcano", "kai"
-SOME_SUFFICE = "minSubGroup: not all of its subGroups are needed, and which of them is not decided"
+ALL_AWAITED = "minSubGroup lets some of its subGroups suffice: all of them are waited for"
 
 
 class Quorum(Struct, frozen=True):
@@ -29,8 +28,10 @@ class Quorum(Struct, frozen=True):
     min_count: int
     parts: tuple[Part, ...] = ()
     """Those that need a number of their own, which is ``each``."""
-    unkept: str = ""
+    whole_from: int | None = None
     """As in GroupObject."""
+    note: str = ""
+    """What of it does not count, in words."""
 
 
 def quorum_of(source: str, spec: RawMemberGroupSpec) -> Quorum:
@@ -63,7 +64,8 @@ def _of_tasks(min_member: int, tasks: Mapping[str, int]) -> Quorum:
 
 def _of_subgroups(enough: int | None, listed: Sequence[RawSubGroup]) -> Quorum:
     """KAI asks for the minimum of each subgroup that has none below it, and for nothing else:
-    minMember beside them is not read. Where minSubGroup lets some suffice nobody says which."""
+    minMember beside them is not read. Where minSubGroup lets some suffice, all are asked for: which
+    of them is not decided here. As a victim it has come together with the fewest."""
     _bounded(len(listed), "spec.subGroups")
     known: dict[str, RawSubGroup] = {}
     below: dict[str, list[RawSubGroup]] = {"": []}
@@ -84,38 +86,37 @@ def _of_subgroups(enough: int | None, listed: Sequence[RawSubGroup]) -> Quorum:
         order += [each.name for each in below[name]]
     if len(order) < len(listed):
         raise InvalidInput("spec.subGroups: parents in a circle")
-    needed: dict[str, int] = {}
-    some = False
+    every: dict[str, int] = {}
+    fewest: dict[str, int] = {}
     for name in reversed(order):
         children = below[name]
         if children:
-            fewest, fewer = _of_children(known[name].min_sub_group, children, needed, name)
-            some |= fewer
+            every[name] = sum(every[each.name] for each in children)
+            fewest[name] = _of_children(known[name].min_sub_group, children, fewest, name)
         else:
             least = known[name].min_member
             if least is None or least < 0:
                 where = f"spec.subGroups[{quoted(name)}].minMember"
                 raise InvalidInput(f"{where}: a number of at least 0 is required")
-            fewest = least
-        needed[name] = fewest
-    total, fewer = _of_children(enough, below[""], needed, "")
-    if some or fewer:
-        return Quorum(total, unkept=SOME_SUFFICE)
-    leaves = [name for name in order if not below[name] and needed[name]]
-    return Quorum(total, tuple(Part(named_text(name), each=needed[name]) for name in leaves))
+            every[name] = fewest[name] = least
+    total = sum(every[each.name] for each in below[""])
+    some = _of_children(enough, below[""], fewest, "")
+    leaves = [name for name in order if not below[name] and every[name]]
+    parts = tuple(Part(named_text(name), each=every[name]) for name in leaves)
+    if some < total:
+        return Quorum(total, parts, max(1, some), ALL_AWAITED)
+    return Quorum(total, parts)
 
 
 def _of_children(
-    enough: int | None, children: Sequence[RawSubGroup], needed: Mapping[str, int], name: str
-) -> tuple[int, bool]:
-    """Return with how few members so many of the children can be had, and whether that is a
-    choice among them."""
+    enough: int | None, children: Sequence[RawSubGroup], fewest: Mapping[str, int], name: str
+) -> int:
+    """Return with how few members so many of the children can be had."""
     if enough is not None and not 0 <= enough <= len(children):
         where = f"spec.subGroups[{quoted(name)}]" if name else "spec"
         raise InvalidInput(f"{where}.minSubGroup: {enough} of {len(children)} subgroups")
     count = len(children) if enough is None else enough
-    least = sorted(needed[each.name] for each in children)
-    return sum(islice(least, count)), count < len(children)
+    return sum(sorted(fewest[each.name] for each in children)[:count])
 
 
 def _bounded(count: int, where: str) -> None:

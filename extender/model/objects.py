@@ -276,8 +276,8 @@ class GroupObject(Struct, frozen=True, gc=False):
     parts: tuple[Part, ...] = ()
     """Of an owner: what it makes, finished pods left out where it tells of them. Of a PodGroup:
     parts with a least number of members each, which is ``each``."""
-    unkept: str = ""
-    """What it asks of a start that cannot be kept here, in words: nobody is evicted for it."""
+    whole_from: int | None = None
+    """Of a PodGroup with fewer than all of its parts: with how many pods it may run."""
     budget: OwnerBudget | None = None
     """How many of its pods its owner can do without (Volcano)."""
     note: str = ""

@@ -285,7 +285,7 @@ def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
     """Return the record of a PodGroup with minMember; without it one pod suffices."""
     meta = named(raw.metadata)
     said = quorum_of(source, raw.spec or RawMemberGroupSpec())
-    budget, note = None, ""
+    budget, note = None, said.note
     if source == VOLCANO:
         budget, note = budget_of(kept_annotations(meta.annotations, "metadata.annotations"))
     return GroupObject(
@@ -296,7 +296,7 @@ def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
         min_count=said.min_count,
         version=version_of(meta),
         parts=said.parts,
-        unkept=said.unkept,
+        whole_from=said.whole_from,
         budget=budget,
         note=note,
     )

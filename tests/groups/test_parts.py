@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.groups.resolver import Resolver
 from extender.model.decode import decode_group, decode_pod
@@ -185,23 +188,43 @@ class TestKai:
         gang = only([kai_pod("a"), kai_pod("b")], kai(leaf("default", 2)))
         assert parts(gang) == {"default": (2, 2)}
 
-    def test_minima_over_subgroups_are_not_planned_for(self) -> None:
+    def test_where_some_subgroups_suffice_all_are_waited_for(self) -> None:
         replicas = [leaf(f"r{i}", 3) for i in range(3)]
         pods = [kai_pod(f"p{i}", f"r{i // 3}", node="n") for i in range(6)]
         gang = only(pods, kai(*replicas, minSubGroup=2))
-        assert gang.parts == ()
-        (why,) = gang.unplanned
-        assert "minSubGroup" in why
-        assert (gang.min_count, gang.goes_whole) == (6, True), "two replicas of three run"
+        assert (gang.min_count, len(gang.parts), gang.complete) == (9, 3, False)
+        (note,) = gang.notes
+        assert "minSubGroup lets some of its subGroups suffice" in note
+        assert gang.goes_whole, "two replicas of three run"
         assert not only(pods[:5], kai(*replicas, minSubGroup=2)).goes_whole
         every = only(pods, kai(*replicas, minSubGroup=3))
-        assert (every.min_count, every.unplanned, len(every.parts)) == (9, (), 3)
+        assert (every.min_count, every.notes, every.goes_whole) == (9, (), False)
 
     def test_minima_over_subgroups_below(self) -> None:
         inner = {**leaf("in", None), "minSubGroup": 1}
         said = kai(inner, leaf("a", 4, "in"), leaf("b", 2, "in"), leaf("c", 3))
-        gang = only([kai_pod("x", "a")], said)
-        assert (gang.min_count, bool(gang.unplanned)) == (5, True)
+        assert (said.min_count, said.whole_from) == (9, 5)
+        none = kai(leaf("a", 4), leaf("b", 2), minSubGroup=0)
+        assert (none.min_count, none.whole_from) == (6, 1)
+
+    @given(
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+            lambda inner: (
+                st.lists(inner, max_size=4)
+                | st.dictionaries(
+                    st.sampled_from(("name", "minMember", "minSubGroup", "parent", "a")), inner
+                )
+            ),
+            max_leaves=30,
+        )
+    )
+    def test_whatever_is_written_is_read_or_named(self, anything: Any) -> None:
+        for source in ("volcano", "kai"):
+            spec = {"minMember": 3, "minTaskMember": anything, "subGroups": anything}
+            with contextlib.suppress(InvalidInput):
+                said = group(source, spec)
+                assert (said.min_count or 0) >= sum(part.each for part in said.parts)
 
     @pytest.mark.parametrize(
         ("subgroups", "more", "says"),
