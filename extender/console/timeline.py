@@ -75,7 +75,7 @@ def _of_pods(gang: Gang) -> list[Moment]:
         found.append(Moment(started[0], "bound", "first pod started"))
         if len(started) > 1:
             title = f"{counted(len(started), 'pod')} started"
-            if gang.min_count <= len(gang.bound):
+            if not gang.missing:
                 title += ", the quorum is complete"
             found.append(Moment(started[-1], "bound", title))
     return found

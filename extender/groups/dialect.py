@@ -6,7 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from extender.model.gang import GangPart
 from extender.model.objects import GangKey, GroupObject, Pod
+from extender.model.owner_budget import OwnerBudget
 from extender.model.snapshot import Snapshot
 from extender.model.texts import all_of
 
@@ -19,6 +21,10 @@ class Declaration(Struct, frozen=True, gc=False):
 
     min_count: int | None = None
     """None: the size is stated nowhere, so every member counts."""
+    parts: tuple[GangPart, ...] = ()
+    """As in Gang."""
+    budget: OwnerBudget | None = None
+    """As in Gang."""
     unit: str = ""
     """UNIT_ALL or UNIT_SINGLE when the group itself decides; "" leaves it to
     configuration and to the dialect's default."""

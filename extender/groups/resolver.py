@@ -111,6 +111,8 @@ class Resolver:
             # already: counting both would make a quorum nobody can reach.
             min_count=max(1, staying if said.min_count is None else said.min_count),
             size_known=size_known,
+            parts=said.parts,
+            budget=said.budget,
             unit=said.unit or self._settings.unit.get(dialect.name, dialect.unit),
             starts_whole=(
                 self._settings.starts_whole.get(dialect.name, dialect.starts_whole)

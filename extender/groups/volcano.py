@@ -11,14 +11,17 @@ what their labels say. volcano.sh/preemptable is an opt-out, which the policy gr
 from __future__ import annotations
 
 from extender.groups.member_group import MemberGroupDialect
+from extender.groups.sizes import staying
 from extender.model.objects import Pod
+from extender.model.owner_budget import OwnerBudget, budget_of
 
 ANNOTATION = "scheduling.k8s.io/group-name"
+TASK = "volcano.sh/task-spec"
 DERIVED = "podgroup-"
 
 
 class VolcanoDialect(MemberGroupDialect):
-    """A gang is a scheduling.volcano.sh PodGroup with spec.minMember."""
+    """A gang is a scheduling.volcano.sh PodGroup with spec.minMember, its parts are tasks."""
 
     name = "volcano"
     api_group = "scheduling.volcano.sh"
@@ -31,3 +34,11 @@ class VolcanoDialect(MemberGroupDialect):
             if uid == pod.uid or (pod.owner is not None and uid == pod.owner.uid):
                 return None
         return name
+
+    def part_name(self, pod: Pod) -> str:
+        """Return the task: the annotation, else the label, as getTaskRole of Volcano does."""
+        return pod.annotations.get(TASK) or pod.labels.get(TASK, "")
+
+    def own_budget(self, members: tuple[Pod, ...]) -> tuple[OwnerBudget | None, str]:
+        """Return the budget that the job controller copies to every pod of a vcjob."""
+        return budget_of(staying(members)[0].annotations) if members else (None, "")

@@ -8,6 +8,7 @@ from itertools import islice
 
 from msgspec import Struct
 
+from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.grpc_api.calls import Answered, Call, parsed
@@ -149,10 +150,8 @@ class ExplainCalls:
             return
         answer.state = State.STATE_UNDECIDED
         answer.reasons.extend(gang.problems)
-        there = len(gang.bound) + len(gang.pending)
         answer.reasons.append(
-            f"{there} of {counted(gang.min_count, 'member', 'exists', 'exist')}, "
-            f"{len(gang.bound)} of them on nodes; "
+            f"{members_there(gang, 'member')}, {len(gang.bound)} of them on nodes; "
             "nothing was decided lately"
         )
 

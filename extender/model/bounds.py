@@ -25,6 +25,8 @@ OVERSIZE = "oversize"
 TOO_MANY = "podgroup-extender.io/too-many-resources"
 """Stands for the resources of a pod beyond MOST_RESOURCES; no node has it."""
 MOST_RESOURCES = 128
+MOST_PARTS = 256
+"""Parts of one owner or one gang; an object that names more is not read."""
 
 
 def estimate(data: bytes) -> int:

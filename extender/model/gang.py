@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
 
 from extender.model.objects import GangKey, Pod
+from extender.model.owner_budget import OwnerBudget
 
 UNIT_ALL: Final = "all"
 UNIT_SINGLE: Final = "single"
+
+
+class GangPart(Struct, frozen=True):
+    """Members of which the gang needs a number of their own: a Volcano task, a KAI subgroup."""
+
+    name: str
+    uids: frozenset[str]
+    """Of the members that belong to it. No member belongs to two parts."""
+    least: int
+    """At least 1."""
+
+    def lacks(self, uids: AbstractSet[str]) -> int:
+        """How many of it are missing among these members."""
+        return max(0, self.least - len(self.uids & uids))
 
 
 class Gang(Struct, frozen=True, dict=True):
@@ -27,6 +43,10 @@ class Gang(Struct, frozen=True, dict=True):
     """Non-finished pods, by (created, uid). Terminating ones included."""
     min_count: int
     """Quorum; with size_known False the number of non-finished members."""
+    parts: tuple[GangPart, ...] = ()
+    """Parts that need a number of members of their own, within the quorum or beside it."""
+    budget: OwnerBudget | None = None
+    """How many of its pods its owner can do without, where that counts (model.policy)."""
     size_known: bool = True
     unit: str = UNIT_SINGLE
     """UNIT_ALL: evicted whole or not at all. UNIT_SINGLE: surplus first."""
@@ -72,24 +92,65 @@ class Gang(Struct, frozen=True, dict=True):
         """Whether its definition is no reason to refuse it."""
         return not (self.problems or self.unplanned)
 
+    @cached_property
+    def lacks(self) -> tuple[int, ...]:
+        """How many seats each of its parts still lacks, as in ``parts``."""
+        bound = {pod.uid for pod in self.bound} if self.parts else set()
+        return tuple(part.lacks(bound) for part in self.parts)
+
     @property
     def missing(self) -> int:
-        """How many seats the quorum still lacks."""
-        return max(0, self.min_count - len(self.bound))
+        """How many seats the quorum still lacks, that of each part included."""
+        return max(0, self.min_count - len(self.bound), sum(self.lacks))
+
+    @property
+    def surplus(self) -> int:
+        """How many members, whichever they are, its quorum can lose; below 0: what it lacks."""
+        bound = {pod.uid for pod in self.bound}
+        parts = (len(part.uids & bound) - part.least for part in self.parts)
+        return min((len(bound) - self.min_count, *parts))
 
     @property
     def complete(self) -> bool:
-        """Whether enough ungated members exist to reach the quorum."""
-        return len(self.bound) + len(self.pending) >= self.min_count
+        """Whether enough ungated members exist to reach the quorum, that of each part included."""
+        enough = len(self.bound) + len(self.pending) >= self.min_count
+        return enough and not self.short_parts
+
+    @cached_property
+    def short_parts(self) -> tuple[tuple[GangPart, int], ...]:
+        """Parts of which too few ungated members exist, and how many of each do."""
+        there = {p.uid for p in (*self.bound, *self.pending)} if self.parts else set()
+        return tuple((p, len(p.uids & there)) for p in self.parts if p.lacks(there))
+
+    def runs_with(self, uids: AbstractSet[str]) -> bool:
+        """Whether these members would be its quorum, that of each part included."""
+        return len(uids) >= self.min_count and not any(part.lacks(uids) for part in self.parts)
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """Uids of bound members that its owner's budget keeps: all but as many as may go.
+
+        All of a gang that goes whole, unless all may. Else the same ones stay while others go:
+        the more urgent, then the younger.
+        """
+        if self.budget is None or self.problems:
+            return frozenset()
+        allowed = self.budget.allowed(len(self.members), len(self.bound))
+        if self.goes_whole:
+            allowed = 0 if allowed < len(self.bound) else allowed
+        order = sorted(self.bound, key=lambda pod: (pod.priority, pod.created, pod.uid))
+        return frozenset(pod.uid for pod in order[allowed:])
 
     @property
     def goes_whole(self) -> bool:
         """Whether it is evicted whole or not at all: a unit, and one that has come together.
 
-        Members of a gang below its quorum lose nothing together. One whose members do not wait
-        for each other has no quorum: whoever of it runs does its work. What a gang with problems
-        would be is not known.
+        Members of a gang below its quorum lose nothing together, nor do those of one of whose
+        parts too few run. One whose members do not wait for each other has no quorum: whoever of
+        it runs does its work. What a gang with problems would be is not known.
         """
         needed = self.min_count if self.whole_from is None else self.whole_from
         together = max(1, needed) if self.starts_whole else 1
-        return not self.problems and self.unit == UNIT_ALL and len(self.bound) >= together
+        if self.problems or self.unit != UNIT_ALL or len(self.bound) < together:
+            return False
+        return not self.starts_whole or self.whole_from is not None or not any(self.lacks)

@@ -83,10 +83,24 @@ class RawCompositePodGroup(Shape, gc=False):
     spec: RawCompositePodGroupSpec | None = None
 
 
+class RawSubGroup(Shape, gc=False):
+    """SubGroup of scheduling.run.ai/v2alpha2 (KAI)."""
+
+    name: str
+    min_member: int | None = None
+    min_sub_group: int | None = None
+    parent: str | None = None
+
+
 class RawMemberGroupSpec(Shape, gc=False):
-    """PodGroupSpec of scheduling.x-k8s.io/v1alpha1 (scheduler-plugins)."""
+    """PodGroupSpec of scheduling.x-k8s.io/v1alpha1 (scheduler-plugins) and of its relatives."""
 
     min_member: int | None = None
+    min_task_member: dict[str, int] | None = None
+    """Volcano's."""
+    min_sub_group: int | None = None
+    """KAI's, with the next."""
+    sub_groups: list[RawSubGroup] | None = None
 
 
 class RawMemberGroup(Shape, gc=False):

@@ -19,6 +19,7 @@ from extender.model.errors import InvalidInput
 from extender.model.interning import Memo
 from extender.model.objects import Owner
 from extender.model.opt_outs import ANNOTATION_KEYS
+from extender.model.owner_budget import BUDGET_KEYS
 
 KEPT_ANNOTATIONS = (
     "podgroup-extender.io/",
@@ -63,10 +64,12 @@ READ_ANNOTATIONS = (
     "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority",
     "preemption-toleration.scheduling.x-k8s.io/toleration-seconds",
     "scheduling.k8s.io/group-name",
+    "volcano.sh/task-spec",
     "yunikorn.apache.org/app-id",
     "yunikorn.apache.org/task-group-name",
     "yunikorn.apache.org/task-groups",
     *sorted(ANNOTATION_KEYS),
+    *BUDGET_KEYS,
 )
 """Those that are read today: all that is kept of annotations of more than LARGE bytes."""
 

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
+from extender.model.owner_budget import OwnerBudget
+
 Requests = tuple[tuple[str, int], ...]
 """Resource name and amount, sorted by name, zero amounts left out."""
 
@@ -272,7 +274,14 @@ class GroupObject(Struct, frozen=True, gc=False):
     topology_key: str = ""
     version: int = 0
     parts: tuple[Part, ...] = ()
-    """Of an owner: what it makes, finished pods left out where it tells of them."""
+    """Of an owner: what it makes, finished pods left out where it tells of them. Of a PodGroup:
+    parts with a least number of members each, which is ``each``."""
+    whole_from: int | None = None
+    """Of a PodGroup with fewer than all of its parts: with how many pods it may run."""
+    budget: OwnerBudget | None = None
+    """How many of its pods its owner can do without (Volcano)."""
+    note: str = ""
+    """What of it does not count, in words."""
     of: str = ""
     """The name of what it belongs to: of a JobSet's Job, or of a PodGroup or a CompositePodGroup
     the CompositePodGroup above it."""

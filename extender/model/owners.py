@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from extender.model.apishape import NO_RAW, RawMeta, RawPodSpec, raw_bytes
+from extender.model.bounds import MOST_PARTS
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
 from extender.model.groupshape import RawCompositePodGroup
@@ -48,7 +49,6 @@ from extender.model.podshape import pod_shape
 from extender.model.reduce import reduce_composite
 from extender.model.texts import counted
 
-MOST_PARTS = 256
 HIGHEST_USER = 1_000_000_000
 """The most that a PriorityClass of users can have (scheduling.HighestUserDefinablePriority)."""
 OF_KUEUE = "kueue.x-k8s.io/workloadpriorityclass"

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from extender.model.names import label_key_problem, label_value_problem
 from extender.model.objects import LabelSelector, Requirement
 from extender.model.opt_outs import KEYS as OPT_OUT_KEYS
+from extender.model.owner_budget import BUDGET_KEYS
 from extender.model.texts import counted
 
 SYSTEM_CRITICAL = 2_000_000_000
@@ -24,7 +25,7 @@ OPT_OUT_NAMESPACE_LABEL = "podgroup-extender.io/opt-out"
 DAEMON_SET = "DaemonSet"
 BUDGET = "PodDisruptionBudget"
 DEFAULT = "default"
-KEYS = (DEFAULT, DAEMON_SET, BUDGET, *OPT_OUT_KEYS)
+KEYS = (DEFAULT, DAEMON_SET, BUDGET, *OPT_OUT_KEYS, *BUDGET_KEYS)
 """What policy.optOut may name."""
 
 

@@ -21,10 +21,12 @@ from extender.model.apishape import (
 )
 from extender.model.bounds import named as named_text
 from extender.model.errors import InvalidInput
+from extender.model.group_parts import VOLCANO, quorum_of
 from extender.model.groupshape import (
     RawCompositePodGroup,
     RawCompositePodGroupSpec,
     RawMemberGroup,
+    RawMemberGroupSpec,
     RawPodGroup,
     RawPodGroupSpec,
 )
@@ -45,6 +47,7 @@ from extender.model.objects import (
     PriorityClass,
     Taint,
 )
+from extender.model.owner_budget import budget_of
 from extender.model.owner_kinds import COMPOSITE
 from extender.model.podrequests import parse_amounts, pod_requests, to_requests
 from extender.model.podshape import kept_selector, pod_shape
@@ -281,12 +284,19 @@ def member_group_of(source: str) -> Callable[[RawMemberGroup], GroupObject]:
 def reduce_member_group(source: str, raw: RawMemberGroup) -> GroupObject:
     """Return the record of a PodGroup with minMember; without it one pod suffices."""
     meta = named(raw.metadata)
-    least = raw.spec.min_member if raw.spec is not None else None
+    said = quorum_of(source, raw.spec or RawMemberGroupSpec())
+    budget, note = None, said.note
+    if source == VOLCANO:
+        budget, note = budget_of(kept_annotations(meta.annotations, "metadata.annotations"))
     return GroupObject(
         source=source,
         uid=meta.uid or "",
         namespace=sys.intern(meta.namespace or "default"),
         name=meta.name or "",
-        min_count=1 if least is None else least,
+        min_count=said.min_count,
         version=version_of(meta),
+        parts=said.parts,
+        whole_from=said.whole_from,
+        budget=budget,
+        note=note,
     )

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.plan.validity import quick_problem
-from extender.model.gang import Gang
+from extender.model.gang import Gang, GangPart
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
@@ -33,6 +33,8 @@ class Case(Struct):
     """Members as they first waited, by uid, while ``before`` is kept."""
     seated: set[str] = field(default_factory=set)
     """Uids of members on nodes, kept by events: a quorum may last for less than a tick."""
+    parts: tuple[GangPart, ...] = ()
+    """Of the gang as it was looked at last."""
     whole_since: float = 0.0
     """When it had its quorum for the first time; 0: it has not had it."""
     plan: Plan | None = None

@@ -120,7 +120,9 @@ class Cases:
             case.seated.discard(pod.uid)
         elif pod.node and pod.uid not in case.seated:
             case.seated.add(pod.uid)
-            if len(case.seated) >= case.told.quorum and not case.whole_since:
+            enough = len(case.seated) >= case.told.quorum
+            short = any(part.lacks(case.seated) for part in case.parts)
+            if enough and not short and not case.whole_since:
                 case.whole_since = self._clocks.monotonic()
 
     def begin(self, key: GangKey, *, fresh: bool = True) -> None:
@@ -142,6 +144,7 @@ class Cases:
             before=snapshot if fresh and kept < MOST_BEFORE else None,
             told=Told(gang=str(key), since=wall, quorum=gang.min_count),
             seated={pod.uid for pod in gang.bound},
+            parts=gang.parts,
             looked=self._clocks.monotonic(),
         )
         self.open[key] = case
@@ -207,6 +210,9 @@ class Cases:
         had = len({pod.uid for pod in first.bound} | gone)
         counted = first.starts_whole and first.size_known
         together = max(1, first.min_count) if counted else had
+        whole = {pod.uid for pod in first.bound} | gone
+        if counted and first.parts and first.runs_with(whole) and not first.runs_with(whole - gone):
+            together = had  # a part has too few, whatever the sum
         is_gang = not first.problems and (first.starts_whole or first.unit == UNIT_ALL)
         if not is_gang or not together <= had < together + len(gone):
             return
@@ -238,6 +244,7 @@ class Cases:
         passed, case.looked = now - case.looked, now
         told, bound = case.told, len(gang.bound)
         told.quorum = max(told.quorum, gang.min_count)
+        case.parts = gang.parts
         told.priority = gang.preemptor_priority if gang.members else told.priority
         told.most_bound = max(told.most_bound, bound)
         if not gang.missing:

@@ -18,6 +18,7 @@ from extender.gang.incremental.protection import Protections
 from extender.gang.plan.lists import samples
 from extender.gang.plan.single import single_gang
 from extender.gang.tell.decisions import Verb
+from extender.model.gang import Gang
 from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
 from extender.model.plan import Refusal
@@ -112,15 +113,19 @@ class Preempt:
         breaking: dict[str, Candidate] = {}
         for node, candidate in candidates.items():
             victims = self._victims(node, candidate)
-            if victims is None or any(
-                self._protections.why(victim, snapshot, pod.priority) for victim in victims
+            if victims is None:
+                continue
+            gangs = [self._gang_of(victim, snapshot) for victim in victims]
+            if any(
+                self._protections.why(victim, snapshot, pod.priority, gang=gang)
+                for victim, gang in zip(victims, gangs, strict=True)
             ):
                 continue
             if not self._leaves_seats(pod, node, victims):
                 continue
             if any(self._takes_its_seat(victim) for victim in victims):
                 continue
-            if any(self._goes_whole(victim, snapshot) for victim in victims):
+            if any(self._goes_whole(gang, snapshot) for gang in gangs):
                 breaking[node] = candidate
             else:
                 clean[node] = candidate
@@ -151,12 +156,14 @@ class Preempt:
         flight = None if key is None else self._context.book.get(key)
         return flight is not None and flight.binding
 
-    def _goes_whole(self, victim: Pod, snapshot: Snapshot) -> bool:
+    def _gang_of(self, victim: Pod, snapshot: Snapshot) -> Gang | None:
         key = self._context.resolver.unit_key(victim)
-        gang = None if key is None else self._context.resolver.resolve(key, snapshot)
+        return None if key is None else self._context.resolver.resolve(key, snapshot)
+
+    def _goes_whole(self, gang: Gang | None, snapshot: Snapshot) -> bool:
         if gang is None:
             return False
-        spared = not self._context.enforcement.may_evict(victim.namespace, snapshot)
+        spared = not self._context.enforcement.may_evict(gang.key.namespace, snapshot)
         # A gang that we may not evict whole is left to kube-scheduler, as all of its namespace.
         return gang.goes_whole and len(gang.bound) > 1 and not spared
 

@@ -224,6 +224,21 @@ def train_job(i: int, size: int, gang: str = "g") -> Obj:
     }
 
 
+def volcano_tasks(i: int, size: int, gang: str = "g") -> Obj:
+    """A vcjob of two tasks, the first a ps: the job controller writes the task in both places."""
+    pod = volcano(i, size, gang)
+    pod["labels"]["volcano.sh/task-spec"] = "worker" if i else "ps"
+    pod["annotations"]["volcano.sh/task-spec"] = "worker" if i else "ps"
+    return pod
+
+
+def kai_subgroups(i: int, size: int, gang: str = "g") -> Obj:
+    """The pods of a PyTorchJob as KAI's newer pod-grouper labels them: master and workers."""
+    pod = kai(i, size, gang)
+    pod["labels"]["kai.scheduler/subgroup-name"] = "worker" if i else "master"
+    return pod
+
+
 STATED = {
     "kueue": kueue,
     "kueue-annotation": kueue_annotation,
@@ -245,8 +260,12 @@ LAUNCHED = {
 OBJECTS = {"volcano": volcano, "koordinator-pod-group": koordinator_pod_group, "kai": kai}
 """The size is in a PodGroup object."""
 EVERY = {**STATED, **LAUNCHED, **OBJECTS}
+PARTS = {"volcano-tasks": volcano_tasks, "kai-subgroups": kai_subgroups}
+"""Its first pod is a part of its own, and all but one of them are the quorum."""
 VERSIONS = {
     "volcano": "scheduling.volcano.sh/v1beta1",
+    "volcano-tasks": "scheduling.volcano.sh/v1beta1",
+    "kai-subgroups": "scheduling.run.ai/v2alpha2",
     "koordinator-pod-group": "scheduling.sigs.k8s.io/v1alpha1",
     "kai": "scheduling.run.ai/v2alpha2",
 }
@@ -288,6 +307,14 @@ def group_document(fixture: str, size: int, gang: str = "g-0", **spec: Any) -> O
         "metadata": {"name": gang, "namespace": "ns", "uid": f"pg-{gang}"},
         "spec": {"minMember": size, **spec},
     }
+
+
+def parts_document(fixture: str, size: int, gang: str = "g-0") -> Obj:
+    """Return the PodGroup object of a gang of PARTS: one pod less than all is its quorum."""
+    if fixture == "volcano-tasks":
+        return group_document(fixture, size - 1, gang, minTaskMember={"ps": 1, "worker": size - 2})
+    subgroups = [{"name": "master", "minMember": 1}, {"name": "worker", "minMember": size - 2}]
+    return group_document(fixture, size - 1, gang, subGroups=subgroups)
 
 
 def group(fixture: str, size: int, gang: str = "g-0", **spec: Any) -> GroupObject:

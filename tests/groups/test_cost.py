@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from extender.model.objects import GroupObject, Pod
-from tests.groups import owners
+from tests.groups import owners, recorded
 from tests.groups.build import pod
 from tests.groups.composites import composite, pod_group
 from tests.groups.owners import jobset, jobset_pod, read, replicated
@@ -148,6 +148,48 @@ class TestOthers:
             note = {prefix + "name": "g00", prefix + "groups": text, prefix + "min-available": "2"}
             pods.append(made(f"p{i}", {"annotations": note}))
         assert cost(pods, []) < FIXED_STEPS
+
+    def test_tasks_of_volcano(self) -> None:
+        spec = {"minMember": 256, "minTaskMember": {f"t{i}": 1 for i in range(256)}}
+        group = recorded.group("volcano", 256, "g", **spec)
+        pods = []
+        for i in range(2000):
+            meta = recorded.volcano(i, 256, "g")
+            meta["annotations"]["volcano.sh/task-spec"] = f"t{i % 300}"
+            pods.append(made(f"p{i}", meta))
+        assert cost(pods, [group]) < FIXED_STEPS
+
+    def test_subgroups_of_kai(self) -> None:
+        subgroups = [{"name": f"t{i}", "minMember": 1} for i in range(256)]
+        group = recorded.group("kai", 256, "g", subGroups=subgroups)
+        pods = []
+        for i in range(2000):
+            meta = recorded.kai(i, 256, "g")
+            meta["labels"]["kai.scheduler/subgroup-name"] = f"t{i % 300}"
+            pods.append(made(f"p{i}", meta))
+        assert cost(pods, [group]) < FIXED_STEPS
+
+    def test_what_a_gang_with_many_parts_lacks(self) -> None:
+        """Asked by every filter call of every member."""
+        groups = {f"t{i}": 4 for i in range(256)}
+        group = recorded.group("volcano", 2000, "g", minTaskMember=groups)
+        pods = []
+        for i in range(2000):
+            meta = recorded.volcano(i, 256, "g")
+            meta["annotations"]["volcano.sh/task-spec"] = f"t{i % 256}"
+            pods.append(made(f"p{i}", meta))
+        snapshot = state(pods, [group])
+        (key,) = snapshot.members
+        gang = RESOLVER.resolve(key, snapshot)
+        assert len(gang.parts) == 256
+
+        def asked() -> None:
+            assert gang.missing
+            assert gang.complete
+            assert not gang.goes_whole
+            assert not gang.runs_with(set())
+
+        assert steps(asked) < FIXED_STEPS
 
     def test_composite_groups(self) -> None:
         groups = [composite("c0", least=128)]

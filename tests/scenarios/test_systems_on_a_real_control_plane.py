@@ -8,6 +8,9 @@ objects are of kinds without a schema. With each:
    nobody is evicted, nobody bound. The node opens: all of the high one run, none of the low one is
    left.
 2. A pod of equal priority changes nothing. A more urgent single pod: all four of the gang go.
+
+Gangs with parts need three pods only, and the first must be one of them: it may sit on that one
+node alone, so that any three others would have room before it opens.
 """
 
 from __future__ import annotations
@@ -72,6 +75,7 @@ SYSTEMS: dict[str, Meta] = {
     **recorded.EVERY,
     "koordinator-groups": _gang_group,
     "train-job": recorded.train_job,
+    **recorded.PARTS,
     "custom": _custom,
     "skypilot": _skypilot,
     "jobset": _jobset,
@@ -83,6 +87,8 @@ def _objects(system: str, gang: str) -> list[Obj]:
     """What tells the size of a gang of four, where the pods do not."""
     if system in recorded.OBJECTS:
         return [recorded.group_document(system, 4, gang)]
+    if system in recorded.PARTS:
+        return [recorded.parts_document(system, 4, gang)]
     if system == "scheduling-plugins":
         made = recorded.group_document("volcano", 4, gang)
         return [{**made, "apiVersion": "scheduling.x-k8s.io/v1alpha1"}]
@@ -152,6 +158,9 @@ class Play:
             meta = SYSTEMS[self._system](i, 4, self._gang(cls))
             found = meta.get("annotations", {}).items()
             annotations = {k: v.replace(NAMESPACE, self._client.namespace) for k, v in found}
+            chosen = {"bed": self._short}
+            if self._system in recorded.PARTS and not i and not bound:
+                chosen["kubernetes.io/hostname"] = self._nodes[-1]
             pods.append(
                 make_pod(
                     name,
@@ -160,7 +169,7 @@ class Play:
                     labels=meta.get("labels"),
                     annotations=annotations,
                     node=self._nodes[i] if bound else None,
-                    spec={"nodeSelector": {"bed": self._short}},
+                    spec={"nodeSelector": chosen},
                 )
             )
         return pods

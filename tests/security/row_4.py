@@ -8,6 +8,7 @@ ROW = 4
 SHIELDS = "extender/gang/incremental/protection.py"
 JUDGE = "extender/gang/incremental/preemptability.py"
 POLICY = "extender/model/policy.py"
+TEST_OWNER_BUDGETS = "tests/gang/test_owner_budgets.py::TestGangsThatGoWhole::"
 TEST_OPT_OUTS = "tests/gang/test_opt_outs.py::"
 
 MUTANTS = (
@@ -115,6 +116,30 @@ MUTANTS = (
         "    except Exception as error:",
         "    except KeyError as error:",
         "tests/groups/test_resolver.py::test_a_mistake_about_one_gang_is_that_gangs_problem",
+    ),
+    Mutant(
+        ROW,
+        "the policy says whether an owner's own budget counts",
+        SHIELDS,
+        "found.append(self._opted(gang.budget.key, pod, snapshot, why))",
+        "found.append(Shield(why, STAYS))",
+        f"{TEST_OWNER_BUDGETS}test_they_go_where_it_does_not",
+    ),
+    Mutant(
+        ROW,
+        "an owner's budget that is no number spares nobody",
+        "extender/model/owner_budget.py",
+        "if whole and int(digits) > 0 and (digits == text or int(digits) < 100):",
+        "if whole:",
+        "tests/gang/test_owner_budgets.py::test_what_is_no_number_does_not_count_and_is_told",
+    ),
+    Mutant(
+        ROW,
+        "a PodGroup has no more than 256 parts",
+        "extender/model/group_parts.py",
+        "if count > MOST_PARTS:",
+        "if False:",
+        "tests/groups/test_parts.py::TestVolcano::test_malformed_minima_are_named",
     ),
     Mutant(
         ROW,

@@ -97,7 +97,7 @@ class PartlyBound:
         gang = self._gang_of(flight.key)
         there = {pod.uid for pod in gang.members if not pod.deleting}
         bound = {pod.uid for pod in gang.bound} | (sitting & there)
-        return bool(sitting & there) and len(bound) < gang.min_count
+        return bool(sitting & there) and not gang.runs_with(bound)
 
     def _tell(self, flight: Flight, why: str) -> None:
         if flight.id in self._told:

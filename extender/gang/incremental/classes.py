@@ -82,12 +82,9 @@ def allowed_nodes(
     return mask
 
 
-def class_name(group: tuple[Pod, ...]) -> str:
-    """Return the class in words: an example, how many, what one asks for."""
+def class_name(group: tuple[Pod, ...], part: str = "") -> str:
+    """Return the class in words: an example, how many, of which part, what one asks for."""
     asked = [(n, a) for n, a in group[0].requests if n != "pods"]
     wants = some([format_resource(n, a) for n, a in asked[:MOST_TOLD]], MOST_TOLD, len(asked))
-    return (
-        f"{group[0].name} and {len(group) - 1} like it ({wants})"
-        if len(group) > 1
-        else (f"{group[0].name} ({wants})")
-    )
+    who = group[0].name + (f" of {part}" if part else "")
+    return f"{who} and {len(group) - 1} like it ({wants})" if len(group) > 1 else f"{who} ({wants})"

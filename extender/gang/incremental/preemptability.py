@@ -188,7 +188,7 @@ class Preemptability:
             if gang.whole is not None and pod.uid in gang.together:
                 return Leave(gang.whole.priority, gang.until, gang, whole=True)
             started = oldest_start(gang.gang) if gang.gang.goes_whole else None
-            shields = self._shields(pod, started, budgets)
+            shields = self._shields(pod, started, budgets, gang.gang)
             priority, until = self._alone(pod, shields, gang.floor)
             return Leave(priority, min(until, gang.until), gang, whole=False)
         except Exception as error:  # a mistake of ours about this pod
@@ -216,7 +216,7 @@ class Preemptability:
             started = oldest_start(gang) if gang.goes_whole else None
         if least >= asked:
             return TOO_URGENT.format(least, asked)
-        for shield in self._shields(pod, started):
+        for shield in self._shields(pod, started, gang=None if verdict is None else verdict.gang):
             if asked < shield.below:
                 return shield.why
         if verdict is not None and verdict.shield is not None and asked < verdict.shield.below:
@@ -250,12 +250,18 @@ class Preemptability:
         )
 
     def _shields(
-        self, pod: Pod, started: float | None = None, budgets: int | None = None
+        self,
+        pod: Pod,
+        started: float | None = None,
+        budgets: int | None = None,
+        gang: Gang | None = None,
     ) -> Sequence[Shield]:
         """``budgets``: how many disruption budgets match the pod, where that is known."""
         if budgets is None:
             budgets = len(self._guards.matching(pod.namespace, pod.labels))
-        return self.protections.shields(pod, self._snapshot, budgets=budgets, started=started)
+        return self.protections.shields(
+            pod, self._snapshot, budgets=budgets, started=started, gang=gang
+        )
 
     def _alone(self, pod: Pod, shields: Sequence[Shield], floor: int = FREE) -> tuple[int, float]:
         """At what priority the pod by itself goes, and until when that holds at least."""
@@ -275,13 +281,13 @@ class Preemptability:
             return GangPreemptability(victim, number, now, inf)
         bound, floor = victim.bound, victim.victim_priority
         if not victim.goes_whole:
-            surplus = len(bound) - victim.min_count
+            surplus = victim.surplus
             # A gang below its quorum is broken already: taking more of it breaks nothing,
             # and its members lose nothing together.
             elastic = ElasticCandidate(victim.key, surplus, floor) if surplus >= 0 else None
             return GangPreemptability(victim, number, now, inf, floor, elastic=elastic)
         started = oldest_start(victim)
-        shields = [(pod, self._shields(pod, started)) for pod in bound]
+        shields = [(pod, self._shields(pod, started, gang=victim)) for pod in bound]
         shield, shielded = None, ""
         for pod, found in shields:
             for each in found:

@@ -77,15 +77,17 @@ class Protections:
         *,
         budgets: int = 0,
         started: float | None = None,
+        gang: Gang | None = None,
     ) -> Sequence[Shield]:
         """Return why the pod stays, but for its priority; hardly any pod has a reason.
 
         ``budgets``: how many disruption budgets match it. ``started``: since when what it
-        belongs to runs; its own start if not given.
+        belongs to runs; its own start if not given. ``gang``: what it goes with as a victim.
         """
         plan, owner = self._plan, pod.owner
         if (
             budgets < 2
+            and (gang is None or gang.budget is None)
             and not pod.annotations
             and (owner is None or owner.kind != "DaemonSet")
             and not self._least_runs(pod)
@@ -136,6 +138,10 @@ class Protections:
             found.append(self._opted(DAEMON_SET, pod, snapshot, why))
         for key, said in opt_outs(pod.labels, pod.annotations):
             found.append(self._opted(key, pod, snapshot, said))
+        if gang is not None and gang.budget is not None and pod.uid in gang.kept:
+            few = len(gang.bound) - len(gang.kept)
+            why = f"{gang.budget} of its gang lets {few} of {counted(len(gang.bound), 'pod')} go"
+            found.append(self._opted(gang.budget.key, pod, snapshot, why))
         return [shield for shield in found if shield.below > -SYSTEM_CRITICAL]
 
     def why(
@@ -146,9 +152,10 @@ class Protections:
         *,
         budgets: int = 0,
         started: float | None = None,
+        gang: Gang | None = None,
     ) -> str:
         """Return why the pod stays for a preemptor of priority ``asked``, "" when it need not."""
-        for shield in self.shields(pod, snapshot, budgets=budgets, started=started):
+        for shield in self.shields(pod, snapshot, budgets=budgets, started=started, gang=gang):
             if asked < shield.below:
                 return shield.why
         return ""

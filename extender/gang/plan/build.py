@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from extender.fit.blockers import blocked_nodes
 from extender.fit.member_rules import MemberCap, MemberRules, self_caps
 from extender.fit.view import ClusterView
-from extender.gang.incremental.classes import allowed_nodes, class_name
+from extender.gang.incremental.classes import allowed_nodes
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victim_costs import VictimSums
 from extender.gang.incremental.victims import Candidate
@@ -26,6 +26,7 @@ from extender.gang.plan.budgets import Uses, budgets_of
 from extender.gang.plan.built import Built, Part
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.held_seats import releases_of, seatings, taken_over, vector
+from extender.gang.plan.part_classes import by_part
 from extender.gang.plan.regions import (
     blockers_of,
     cap_domains,
@@ -47,7 +48,6 @@ from extender.search.problem import (
     Budget,
     Cap,
     ElasticGang,
-    MemberClass,
     Problem,
     Unit,
     Vector,
@@ -94,8 +94,11 @@ class Build:
         self._view = view
         self._planning = planning
         self._pending = gang.pending
-        self.classes = planning.classes(self._pending)
         self._need = min(gang.missing, len(self._pending))
+        self.parts = by_part(planning.classes(self._pending), gang, self._need)
+        self.classes = self.parts.classes
+        self.least = self.parts.least
+        """Of each class; may be raised before the question is asked anew."""
         masked = []
         for group in self.classes:
             stop.check_first()
@@ -280,7 +283,7 @@ class Build:
             resources=self._resources,
             nodes=part.names,
             free=part.room,
-            classes=self._members(allowed),
+            classes=self.parts.of_search(self._requests, allowed, self.least),
             need=self._need,
             units=units,
             levels=costs.names,
@@ -353,12 +356,6 @@ class Build:
                 units.append(Unit(uid=f"reservation {key}", releases=released, cost=cost, pods=0))
                 subjects.append(key)
         return tuple(units), tuple(subjects)
-
-    def _members(self, allowed: Iterable[bytearray]) -> tuple[MemberClass, ...]:
-        return tuple(
-            MemberClass(class_name(group), request, len(group), bytes(mask))
-            for group, request, mask in zip(self.classes, self._requests, allowed, strict=True)
-        )
 
     def _limits(self, names: Sequence[str]) -> tuple[Cap, ...]:
         """What members set each other: how many of them one domain may have."""

@@ -34,6 +34,7 @@ from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal,
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.question import GangQuestion, Masks
+from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.plan.trial import Trial, failures, tried, view_after
 from extender.gang.plan.validity import present
@@ -145,13 +146,16 @@ class Planner:
                 gang, snapshot, view, self._planning, others, self._settings, struck, stop
             )
             built, answer = self._answered(draft, stop)
+            least = answer.bound if isinstance(answer, Solution) else ()
+            if isinstance(answer, Solution) and not draft.parts.kept_by(answer):
+                built, answer = self._shared_out(draft, answer, stop)
             if isinstance(answer, Infeasible):
                 return _refused(question, draft, built, answer, struck=strikes > 0)
             trial = tried(view, snapshot, others, built, answer, stop)
             if trial.failed and built.unsure:
                 trial = self._careful(trial, draft, question, view, others, stop)
             if not trial.failed:
-                bound = answer.bound if strikes == 0 else tuple(0 for _ in answer.cost)
+                bound = least if strikes == 0 else tuple(0 for _ in answer.cost)
                 return _finish(question, trial, bound, self._settings)
             if strikes == MAX_STRIKES or stop.over():
                 return _given_up(question, trial, strikes + 1)
@@ -174,6 +178,27 @@ class Planner:
         built = draft.full()
         return built, self._solve(built, stop)
 
+    def _shared_out(
+        self, draft: Build, relaxed: Solution, stop: Stop
+    ) -> tuple[Built, Solution | Infeasible]:
+        """Ask with the numbers of parts of unequal members shared out among their kinds.
+
+        The cost of what keeps fewer of them is a bound all the same.
+        """
+        ways = 0
+        for least in draft.parts.shares(relaxed):
+            draft.least = least
+            ways += 1
+            built = draft.full()
+            answer = self._solve(built, stop)
+            if isinstance(answer, Solution) or stop.over():
+                break
+        if isinstance(answer, Infeasible):
+            many = counted(ways, "way")
+            told = f"members of a part are unequal, {many} to choose among them failed"
+            answer = replace(answer, proved=False, reasons=(*answer.reasons, told))
+        return built, answer
+
     def _solve(self, built: Built, stop: Stop) -> Solution | Infeasible:
         deadline = stop.deadline or None
         return solve(built.problem, self._limits, deadline=deadline, cancel=stop.cancel)
@@ -191,7 +216,7 @@ class Planner:
         way. What bounds the looser question bounds this one too."""
         built = draft.full(strict=True)
         answer = self._solve(built, stop)
-        if isinstance(answer, Solution):
+        if isinstance(answer, Solution) and draft.parts.kept_by(answer):
             careful = tried(view, question.snapshot, others, built, answer, stop)
             if not careful.failed:
                 return careful
@@ -237,10 +262,9 @@ def _refused_early(gang: Gang, snapshot: Snapshot) -> Refusal | None:
         those = all_of(gang.min_count, "member", "of the quorum has", "of the quorum have")
         return refusal(Code.NOT_NEEDED, f"{those} a node")
     if not gang.complete:
-        there = len(gang.bound) + len(gang.pending)
         return refusal(
             Code.INCOMPLETE,
-            f"waits for members: {there} of {gang.min_count} exist, nothing is evicted"
+            f"waits for members: {members_there(gang)}, nothing is evicted"
             + "".join(f"; {note}" for note in gang.notes if note.endswith(NO_ASKER)),
         )
     return None

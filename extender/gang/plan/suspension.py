@@ -138,7 +138,7 @@ def looks_of(gang: Gang) -> str:
     for pod in gang.members:
         kind = repr((pod.requests, pod.shape, pod.priority, pod.preempts))
         kinds[kind] = kinds.get(kind, 0) + 1
-    whole = (
+    whole: tuple[object, ...] = (
         gang.min_count,
         gang.preemptor_priority,
         gang.preempts,
@@ -146,4 +146,6 @@ def looks_of(gang: Gang) -> str:
         gang.preferred_topology_key,
         sorted(kinds.items()),
     )
+    if gang.parts:
+        whole += (sorted((part.name, part.least) for part in gang.parts),)
     return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]

@@ -23,6 +23,7 @@ from extender.fit.selectors import matches
 from extender.fit.static import static_allowed
 from extender.gang.incremental.protection import Protections, oldest_start
 from extender.model.gang import Gang
+from extender.model.names import quoted
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, Plan, Victim
 from extender.model.snapshot import Snapshot
@@ -80,6 +81,12 @@ def member_problem(plan: Plan, gang: Gang, seats: Mapping[str, str]) -> str:
             f"{gang.key} now lacks {counted(gang.missing, 'member')} of its quorum, "
             f"and the plan has {counted(len(seats), 'seat')}"
         )
+    for part, lack in zip(gang.parts, gang.lacks, strict=True):
+        if lack > len(part.uids & seats.keys()):
+            return (
+                f"{gang.key} now lacks {counted(lack, 'member')} of part {quoted(part.name)}, and "
+                f"the plan has {counted(len(part.uids & seats.keys()), 'seat')} for it"
+            )
     if plan.victims and (gang.preemptor_priority < plan.priority or not gang.preempts):
         return f"{gang.key} may no longer evict at priority {plan.priority}"
     return ""
@@ -139,7 +146,7 @@ def _pod_problem(
         started = oldest_start(gang) if gang.goes_whole else None
     if least >= priority:
         return f"its priority {least} is not below {priority}"
-    return protections.why(pod, snapshot, priority, started=started)
+    return protections.why(pod, snapshot, priority, started=started, gang=gang)
 
 
 def unit_problem(
@@ -184,7 +191,7 @@ def _gang_shield(gang: Gang, priority: int, snapshot: Snapshot, protections: Pro
     """Return which pod keeps all of its gang from going at this priority, and why, or ""."""
     started = oldest_start(gang)
     for pod in gang.bound:
-        for shield in protections.shields(pod, snapshot, started=started):
+        for shield in protections.shields(pod, snapshot, started=started, gang=gang):
             if shield.gang and priority < shield.below:
                 return f"{pod.name} stays: {shield.why}"
     return ""

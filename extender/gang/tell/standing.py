@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from extender.gang.plan.quorum_words import members_there
 from extender.model.gang import Gang
 from extender.model.texts import counted
 
@@ -51,6 +52,9 @@ def described(gang: Gang) -> dict[str, object]:
         "members": len(gang.members),
         "bound": len(gang.bound),
         "pending": len(gang.pending),
+        "missing": gang.missing,
+        "complete": gang.complete,
+        "exist": members_there(gang, "member"),
         "unit": gang.unit,
         "startsWhole": gang.starts_whole,
         "priorityAsPreemptor": gang.preemptor_priority,
@@ -91,6 +95,8 @@ def standings(
 
 def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) -> Standing:
     bound, pending, least = gang["bound"], gang["pending"], gang["minCount"]
+    missing = gang.get("missing", max(0, least - bound))
+    complete = gang.get("complete", bound + pending >= least)
     if flight is not None:
         state, why = str(flight["state"]), FLIGHT_STATES.get(str(flight["state"]), "")
         if flight["waitsFor"]:
@@ -98,13 +104,14 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
             why += f"; {counted(len(flight['waitsFor']), 'pod', *going)} waited for"
     elif gang["problems"]:
         state, why = "repair", "; ".join(gang["problems"])
-    elif bound >= least:
+    elif not missing:
         state, why = "running", f"{bound} of {counted(least, 'member', 'has', 'have')} a node"
-    elif robber and bound + pending < least:
+    elif robber and not complete:
         state, why = "leaving", f"its pods are evicted for {robber}"
-    elif bound + pending < least:
+    elif not complete:
         state = "incomplete"
-        why = f"{bound + pending} of {counted(least, 'member', 'exists', 'exist')}"
+        told = f"{bound + pending} of {counted(least, 'member', 'exists', 'exist')}"
+        why = gang.get("exist", told)
         if others := gang["members"] - bound - pending:
             why += f", {others} more terminate or are gated"
     elif decision is not None and refuses(decision, gang):

@@ -1,0 +1,23 @@
+"""How many of a gang's members exist, in words."""
+
+from __future__ import annotations
+
+from extender.model.gang import Gang
+from extender.model.names import quoted
+from extender.model.texts import counted, some
+
+MOST_PARTS_TOLD = 4
+
+
+def members_there(gang: Gang, what: str = "") -> str:
+    """Return how many of the quorum exist, and of which parts too few do.
+
+    ``what`` they are called, in the singular; "" for no word.
+    """
+    there = len(gang.bound) + len(gang.pending)
+    exist = counted(gang.min_count, what, "exists", "exist") if what else f"{gang.min_count} exist"
+    told = f"{there} of {exist}"
+    short = [
+        f"{count} of {part.least} of part {quoted(part.name)}" for part, count in gang.short_parts
+    ]
+    return told + (f", {some(short, MOST_PARTS_TOLD)}" if short else "")
