@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +60,24 @@ def run(args: argparse.Namespace) -> int:
         return 0
     try:
         settings = config.load(args.config)
-        return asyncio.run(
-            run_sandbox(
-                args.scenario,
-                settings,
-                keep=args.keep,
-                minor=args.kubernetes,
-                time_scale=args.time_scale,
-            )
+        playing = run_sandbox(
+            args.scenario,
+            settings,
+            keep=args.keep,
+            minor=args.kubernetes,
+            time_scale=args.time_scale,
         )
+        return asyncio.run(_until_told(playing))
     except InvalidInput as problem:
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED
+
+
+async def _until_told(playing: Coroutine[Any, Any, int]) -> int:
+    """Return what it returns. SIGTERM ends it as Ctrl-C does: no ``serve`` is left behind."""
+    told = asyncio.current_task()
+    assert told is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.cancel)
+    return await playing

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +63,23 @@ async def test_an_api_server_that_refuses_an_arrival_is_told(tmp_path: Path) -> 
     assert await run_sandbox(path, Settings(), folder=tmp_path, out=out) == 1
     assert "step 0 (create)" in out.getvalue()
     assert "must be a lowercase RFC 1123 name" in out.getvalue()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
+def test_who_is_told_to_stop_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
+    """No ``serve`` without the API server that it asks, and no folder."""
+    scenario, home = tmp_path / "short.yaml", tmp_path / "home"
+    scenario.write_text(SHORT.replace("EVICTED", "{}"))
+    home.mkdir()
+    command = [sys.executable, "-m", "extender.cli.main", "sandbox", str(scenario), "--keep"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(home)}
+    ) as played:
+        assert played.stdout is not None
+        assert any("Everything stays up" in line for line in played.stdout)
+        (serving,) = Path(f"/proc/{played.pid}/task/{played.pid}/children").read_text().split()
+        assert list(home.iterdir())
+        played.send_signal(how)
+        assert played.wait(timeout=120) == 130
+    assert not Path(f"/proc/{serving}").exists()
+    assert not list(home.iterdir())
