@@ -82,3 +82,26 @@ async def test_what_is_held_for_others_is_told_without_their_names(rig: Rig) -> 
     told = " ".join({**answer.failed, **answer.failed_and_unresolvable}.values())
     assert "held for 1 of other namespaces" in told
     assert flight.key.name not in told
+
+
+async def test_room_taken_from_seats_that_yield_is_not_missed_by_firm_ones() -> None:
+    """A pod of no gang may have what seats of a gang hold of whose members none sits. That gang's
+    plan ends; a gang beside it whose first member sits goes on to its last."""
+    async with Rig() as rig:
+        await rig.nodes(1, cpu=12)
+        await rig.classes(high=100, top=1000)
+        for name in ("first", "second"):
+            await rig.gang(name, 2, "high")
+            await rig.coordinator.ensure(rig.resolver_key(f"{name}-0"), Verb.LOOP)
+        assert len(rig.coordinator.book) == 2
+        assert (await rig.filter("first-0", "n0")).node_names == ["n0"]
+        await rig.bind("first-0", "n0")
+        await rig.until(lambda: bool(rig.cached("first-0").node), "the first member sits")
+        await rig.pod("urgent", cls="top")
+        assert (await rig.filter("urgent", "n0")).node_names == ["n0"]
+        await rig.bind("urgent", "n0")
+        await rig.until(lambda: "gave-up" in rig.outcomes("second"), "it is the second's room")
+        assert "gave-up" not in rig.outcomes("first")
+        assert (await rig.filter("first-1", "n0")).node_names == ["n0"]
+        await rig.bind("first-1", "n0")
+        await rig.until(lambda: "done" in rig.outcomes("first"), "the first gang sits")

@@ -87,7 +87,13 @@ class Comparison:
         ends = {str(key) for key in (flight.key, *plan.takes_over)}
         ends |= gangs_of(plan.victims, snapshot, self._gangs.member_key)
         held = list(self._book.holds())
-        holds = [hold for hold in held if str(hold.gang) not in ends]
+        # Where members sit already, seats of those of whom none does must leave room, not these:
+        # a pod that may have the room of the latter is not what the former lack.
+        holds = [
+            hold
+            for hold in held
+            if str(hold.gang) not in ends and (hold.firm or not flight.binding)
+        ]
         holds += nominated_seats(gang, snapshot, {hold.uid for hold in held})
         going = {*flight.victims, *flight.waits}
         return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
@@ -148,7 +154,11 @@ class Comparison:
         offered = self._offers.in_the_way(flight.held, nodes, flight.plan.priority, until)
         if not offered:
             return False
-        others = [hold for hold in self._book.holds() if hold.gang != flight.key]
+        others = [
+            hold
+            for hold in self._book.holds()
+            if hold.gang != flight.key and (hold.firm or not flight.binding)
+        ]
         going = {*flight.victims, *flight.waits}
         return bool(
             quick_problem(flight.seats, flight.pods, self.shown(), going, [*others, *offered])
