@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import compress, count, product
 
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from extender.fit.member_rules import self_caps
+from extender.fit.view import ClusterView
+from extender.gang.incremental.classes import classes_of
 from extender.gang.plan.planner import MAX_STRIKES, Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
@@ -62,13 +65,15 @@ def held(waits: Pod, at: str, *, firm: bool = False, gang: str = "others") -> Ho
     return Hold(gang_key(gang), waits.priority, waits.uid, at, waits.requests, firm=firm)
 
 
-def asked(state: Snapshot, holds: Sequence[Hold] = (), planner: Planner | None = None) -> object:
+def asked(
+    state: Snapshot, holds: Sequence[Hold] = (), planner: Planner | None = None
+) -> Plan | Refusal:
     resolver = Resolver(Settings().groups)
     question = GangQuestion(resolver.resolve(gang_key("high"), state), state, holds)
     return (planner or Planner(Settings(), resolver)).plan(question)
 
 
-def optimal(answer: object) -> Plan:
+def optimal(answer: Plan | Refusal) -> Plan:
     assert isinstance(answer, Plan), answer
     assert answer.proof is Proof.OPTIMAL, answer
     return answer
@@ -179,8 +184,11 @@ SHAPES = st.builds(
 )
 
 
+World = tuple[list[Node], list[Pod], list[tuple[Pod, str]]]
+
+
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[tuple[Pod, str]]]:
+def worlds(draw: st.DrawFn) -> World:
     """Nodes in zones, victims with members of one or two kinds, and pods that others seat."""
     names = [f"n{i}" for i in range(draw(st.integers(2, 5)))]
     nodes = [zoned(name, draw(st.sampled_from("xy"))) for name in names]
@@ -231,9 +239,7 @@ WAYS: dict[str, Seated] = {
 @pytest.mark.parametrize("how", WAYS)
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(world=worlds())
-def test_beside_a_pod_that_comes_is_as_beside_the_same_pod_bound(
-    how: str, world: tuple[list[Node], list[Pod], list[tuple[Pod, str]]]
-) -> None:
+def test_beside_a_pod_that_comes_is_as_beside_the_same_pod_bound(how: str, world: World) -> None:
     nodes, pods, others = world
     size = sum(each.name.startswith("high") for each in pods)
     groups = [group("high", size)]
@@ -253,6 +259,51 @@ def test_beside_a_pod_that_comes_is_as_beside_the_same_pod_bound(
     assert (seats(answer), evicted(answer)) == (seats(bound), evicted(bound))
     assert [(c.level, c.value) for c in answer.costs] == costs
     assert answer.proof is bound.proof
+
+
+def fewest(
+    state: Snapshot, holds: Sequence[Hold], low: list[Pod], mine: list[Pod]
+) -> tuple[int, int] | None:
+    """Least (victims, gangs whose seats are taken over), on the filters alone, by brute force."""
+    costs = []
+    for gone in product((False, True), repeat=len(low) + len(holds)):
+        view = ClusterView.from_snapshot(state)
+        for victim in compress(low, gone):
+            view.remove(victim)
+        for hold, over in zip(holds, gone[len(low) :], strict=True):
+            if not over:
+                view.add(state.pending[hold.uid], hold.node)
+        start, price = view.mark(), (sum(gone[: len(low)]), sum(gone[len(low) :]))
+        for places in product(sorted(state.nodes), repeat=len(mine)):
+            if all(view.seat(*seat) is None for seat in zip(mine, places, strict=True)):
+                costs.append(price)
+                break
+            view.rollback(start)
+    return min(costs, default=None)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(world=worlds())
+def test_seats_that_give_way_are_as_brute_force_over_the_filters_says(world: World) -> None:
+    nodes, pods, others = world
+    waits = [replace(each, priority=1) for each, _ in others]
+    holds = [held(each, at, gang=each.name) for each, (_, at) in zip(waits, others, strict=True)]
+    low = [each for each in pods if each.node]
+    mine = [each for each in pods if not each.node]
+    state = snapshot(nodes, [*pods, *waits], [group("high", len(mine))])
+    rules = self_caps(classes_of(mine), ClusterView.from_snapshot(state))
+    assume(not rules.verify)  # what members set each other is another matter
+    least = fewest(state, holds, low, mine)
+    answer = asked(state, holds)
+    if least is None:
+        event("refused")
+        assert isinstance(answer, Refusal)
+        assert "tries" not in answer.message
+        return
+    plan = optimal(answer)
+    event(f"{len(plan.victims)} victims, {len(plan.takes_over)} taken over")
+    assert len(plan.victims) == least[0]
+    assert least[0] or len(plan.takes_over) == least[1]
 
 
 def test_incremental_answers_are_those_of_a_new_planner() -> None:

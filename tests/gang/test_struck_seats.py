@@ -73,7 +73,7 @@ def led(cpu: float = 1) -> list[Pod]:
     return [leader, pod("worker", cpu=cpu, priority=HIGH, group="high", shape=WITH_THE_LEADER)]
 
 
-def leading(cpu: float = 4) -> Node:
+def leading(cpu: int = 4) -> Node:
     made = node("z", cpu=cpu)
     return replace(made, labels={**made.labels, "role": LEADS})
 
