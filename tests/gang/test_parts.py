@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import combinations, product
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from extender.gang.act.partial import PartlyBound
 from extender.gang.plan.part_classes import by_part
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import looks_of
 from extender.gang.plan.validity import member_problem
+from extender.gang.tell.decisions import Decision
+from extender.gang.tell.standing import described, standings
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject, Part, Pod, PodShape
@@ -289,3 +294,45 @@ def test_the_surplus_of_a_gang_is_that_of_its_parts(unit: str) -> None:
     gang = replace(gang_of(world(["n0"], run, said(3, ps=1, worker=2))), unit=unit)
     assert gang.surplus == 0, "any pod may be the ps"
     assert replace(gang, parts=()).surplus == 2
+
+
+@pytest.mark.parametrize(("parts", "told"), [({"ps": 1, "worker": 2}, 1), ({"worker": 2}, 0)])
+async def test_a_plan_that_ends_without_a_part_leaves_the_gang_in_part(
+    parts: dict[str, int], told: int
+) -> None:
+    """Three workers sit, as many as the quorum: without the ps they are no gang."""
+    run = [member(f"w{i}", "worker", on="n0", cpu=1) for i in range(3)]
+    gang = gang_of(world(["n0"], [*run, member("ps", "ps")], said(3, **parts)))
+    seated = [SimpleNamespace(uid=uid) for uid in ("uid-w2", "uid-ps")]
+    flight: Any = SimpleNamespace(
+        id="f", key=KEY, seats={"uid-ps": "n0"}, yields=False, pods={}, plan=SimpleNamespace()
+    )
+    flight.plan.seats = seated
+    stub: Any = SimpleNamespace(warn=lambda *_: None, wall=lambda: 0.0, spawn=None)
+    decided: list[Decision] = []
+    partly = PartlyBound(
+        roll_back=False,
+        evictor=stub,
+        notices=stub,
+        leadership=stub,
+        clocks=stub,
+        background=stub,
+        gang_of=lambda _: gang,
+        decide=decided.append,
+        give_up=lambda *_: None,
+    )
+    partly.ended(flight, "it was given up")
+    assert len(decided) == told
+
+
+def test_where_a_gang_stands_is_told_by_its_parts() -> None:
+    run = [member(f"w{i}", "worker", on="n0", cpu=1) for i in range(3)]
+    waits = [member("ps", "ps")]
+
+    def standing(pods: list[Pod]) -> tuple[str, str]:
+        (found,) = standings([described(gang_of(world(["n0"], pods, said(3, ps=1))))], [], [])
+        return found.state, found.why
+
+    assert standing(run) == ("incomplete", "3 of 3 members exist, 0 of 1 of part 'ps'")
+    assert standing([*run, *waits])[0] == "pending"
+    assert standing([*run, replace(waits[0], node="n0")])[0] == "running"

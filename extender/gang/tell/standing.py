@@ -8,13 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from extender.gang.plan.quorum_words import members_there
 from extender.model.gang import Gang
-from extender.model.names import quoted
-from extender.model.texts import some
 
 Obj = Mapping[str, Any]
 
-MOST_PARTS = 4
 FLIGHT_STATES = {
     "planned": "its plan is rehearsed and recorded, nothing is evicted yet",
     "evicting": "evictions are being sent",
@@ -55,11 +53,7 @@ def described(gang: Gang) -> dict[str, object]:
         "pending": len(gang.pending),
         "missing": gang.missing,
         "complete": gang.complete,
-        "partsMissing": {
-            quoted(part.name): lack
-            for part, lack in zip(gang.parts, gang.lacks, strict=True)
-            if lack
-        },
+        "exist": members_there(gang, " members"),
         "unit": gang.unit,
         "startsWhole": gang.starts_whole,
         "priorityAsPreemptor": gang.preemptor_priority,
@@ -100,7 +94,7 @@ def standings(
 
 def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) -> Standing:
     bound, pending, least = gang["bound"], gang["pending"], gang["minCount"]
-    short = [f"{lack} of part {name}" for name, lack in gang.get("partsMissing", {}).items()]
+    missing = gang.get("missing", max(0, least - bound))
     complete = gang.get("complete", bound + pending >= least)
     if flight is not None:
         state, why = str(flight["state"]), FLIGHT_STATES.get(str(flight["state"]), "")
@@ -108,15 +102,13 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
             why += f"; {len(flight['waitsFor'])} pods that terminate already are waited for"
     elif gang["problems"]:
         state, why = "repair", "; ".join(gang["problems"])
-    elif bound >= least and not short:
+    elif not missing:
         state, why = "running", f"{bound} of {least} members have a node"
     elif robber and not complete:
         state, why = "leaving", f"its pods are evicted for {robber}"
     elif not complete:
         state = "incomplete"
-        why = f"{bound + pending} of {least} members exist"
-        if short:
-            why += f", nodes for {some(short, MOST_PARTS)} are missing"
+        why = gang.get("exist", f"{bound + pending} of {least} members exist")
         if others := gang["members"] - bound - pending:
             why += f", {others} more terminate or are gated"
     elif decision is not None and refuses(decision, gang):
