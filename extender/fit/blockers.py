@@ -7,11 +7,17 @@ pods leaves does not matter) and are left to a check of the finished plan.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from extender.fit import node_ports
 from extender.fit.inter_pod_affinity import Domain, term_picks, term_refuses
 from extender.fit.node_state import NodeState
 from extender.fit.view import ClusterView
 from extender.model.objects import Pod, PodAffinityTerm
+
+Coming = Sequence[tuple[Pod, Sequence[tuple[str, str]]]]
+"""Pods that are on no node yet and count as if they were: one of each kind, that is of a
+namespace, shape and labels, with the uid and the node of every one like it."""
 
 
 def anti_affinity_blockers(pod: Pod, view: ClusterView, node_name: str) -> tuple[str, ...]:
@@ -23,15 +29,22 @@ def anti_affinity_blockers(pod: Pod, view: ClusterView, node_name: str) -> tuple
     return _on(pod, view.state(node_name), _closed_domains(pod, view), {})
 
 
-def blocked_nodes(pod: Pod, view: ClusterView) -> dict[str, tuple[str, ...]]:
-    """Return anti_affinity_blockers of every node that has any, in one pass over the view."""
+def blocked_nodes(pod: Pod, view: ClusterView, coming: Coming = ()) -> dict[str, tuple[str, ...]]:
+    """Return anti_affinity_blockers of every node that has any, in one pass over the view.
+
+    ``coming`` are pods that the view does not know, on nodes that it knows.
+    """
     closed = _closed_domains(pod, view)
+    ports = _come(pod, view, coming, closed) if coming else {}
     if not closed and not pod.shape.host_ports:
         return {}
     memo: dict[tuple[Domain, ...], tuple[str, ...]] = {}
     found = {}
     for state in view.states():
         uids = _on(pod, state, closed, memo)
+        takers = ports.get(state.node.name)
+        if takers:
+            uids = tuple(sorted(takers.union(uids)))
         if uids:
             found[state.node.name] = uids
     return found
@@ -63,6 +76,27 @@ def _on(
         if holders:
             uids = tuple(sorted(holders.union(uids)))
     return uids
+
+
+def _come(pod: Pod, view: ClusterView, coming: Coming, closed: Closed) -> dict[str, set[str]]:
+    """Close the domains that pods to come close, and return who of them takes a wanted port."""
+    own, wanted = dict.fromkeys(pod.shape.anti_affinity), pod.shape.host_ports
+    ports: dict[str, set[str]] = {}
+    for other, places in coming:
+        apart = {term.topology_key for term in own if term_picks(term, other, view.namespaces)}
+        for term in other.shape.anti_affinity:
+            if term_refuses(term, pod, view.namespaces):
+                apart.add(term.topology_key)
+        clash = wanted and node_ports.clash(wanted, other.shape.host_ports)
+        for uid, name in places if apart or clash else ():
+            if uid == pod.uid:
+                continue
+            if clash:
+                ports.setdefault(name, set()).add(uid)
+            labels = view.nodes[name].labels
+            for key in apart & labels.keys():
+                closed.setdefault(key, {}).setdefault(labels[key], set()).add(uid)
+    return ports
 
 
 def _closed_domains(pod: Pod, view: ClusterView) -> Closed:

@@ -13,6 +13,7 @@ from itertools import combinations, combinations_with_replacement
 from msgspec import Struct
 
 from extender.fit import node_ports
+from extender.fit.blockers import Coming
 from extender.fit.inter_pod_affinity import picks_all, term_picks
 from extender.fit.namespaces import Namespaces
 from extender.fit.pod_topology_spread import counts_for
@@ -134,6 +135,39 @@ def affinity_mask(
             for term in terms
         )
     return bytes(mask)
+
+
+def led_away(
+    pod: Pod, view: ClusterView, coming: Coming, members: Sequence[Pod]
+) -> dict[str, tuple[str, ...]]:
+    """Return the nodes that required affinity to pods which come rules out, each with their uids.
+
+    So it does while nobody in the view matches: then members that match their own terms may open
+    a domain, unless others have opened one before. Where somebody matches already affinity_mask
+    has the answer, and whoever comes only adds to it.
+    """
+    terms = pod.shape.affinity
+    if not terms or not any(picks_all(terms, other, view.namespaces) for other, _ in coming):
+        return {}
+    matching = [other for other in members if picks_all(terms, other, view.namespaces)]
+    free = any(other.shape.affinity != terms for other in matching)
+    if free or not matching or view.term_counts(terms).counts:
+        return {}
+    keys = {term.topology_key for term in terms}
+    uids: set[str] = set()
+    domains: set[tuple[str, str]] = set()
+    for other, places in coming:
+        for uid, name in places if picks_all(terms, other, view.namespaces) else ():
+            labels = view.nodes[name].labels
+            there = {(key, labels[key]) for key in keys & labels.keys()}
+            domains |= there
+            uids |= {uid} if there else set()
+    leaders = tuple(sorted(uids))
+    return {
+        name: leaders
+        for name, node in (view.nodes.items() if leaders else ())
+        if not all((key, node.labels.get(key, "")) in domains for key in keys)
+    }
 
 
 Kind = tuple[Pod, int]

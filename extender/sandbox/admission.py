@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from extender.sandbox.resources import CONFIG_MAPS, PODS, PRIORITY_CLASSES, Resource
+from extender.model.errors import InvalidInput
+from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, PODS, PRIORITY_CLASSES, Resource
+from extender.sandbox.selectors import selector_of
 from extender.sandbox.status import Obj, forbidden, invalid
 from extender.sandbox.storage import Storage
 
@@ -35,11 +37,21 @@ def admit(resource: Resource, obj: Obj, storage: Storage) -> Obj:
         return _pod(obj, storage)
     if resource.kind == "PodGroup" and not resource.custom:
         return _pod_group(resource, obj, storage)
+    if resource.key == BUDGETS.key:
+        _check_selector(name, obj)
     if resource.key == CONFIG_MAPS.key:
         _check_size(name, obj)
     if resource.key == PRIORITY_CLASSES.key and not isinstance(obj.get("value"), int):
         raise invalid(resource.plural, name, "value: required")
     return obj
+
+
+def _check_selector(name: str, obj: Obj) -> None:
+    """Raise 422 when a budget's selector breaks the rules of a LabelSelector."""
+    try:
+        selector_of((obj.get("spec") or {}).get("selector"))
+    except InvalidInput as error:
+        raise invalid(BUDGETS.plural, name, f"spec.selector: {error}") from error
 
 
 def _check_size(name: str, obj: Obj) -> None:

@@ -11,6 +11,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
+from extender.fit.selectors import matches
+from extender.model.errors import InvalidInput
+from extender.model.objects import LabelSelector
+from extender.model.placementshape import RawSelector
+from extender.model.podshape import selector
 from extender.sandbox.status import Obj, bad_request
 
 Match = Callable[[Obj], bool]
@@ -47,24 +54,29 @@ def parse(labels: str, fields: str) -> Match:
     return lambda obj: all(rule(obj) for rule in rules)
 
 
-def selects(selector: Obj | None, labels: Mapping[str, str]) -> bool:
-    """Whether a metav1.LabelSelector selects these labels; an absent one selects nothing."""
-    if selector is None:
+def selector_of(raw: Obj | None) -> LabelSelector | None:
+    """Return a metav1.LabelSelector of a stored object; None for an absent one.
+
+    Raises InvalidInput for one that the API server refuses to store (ValidateLabelSelector in
+    apimachinery's pkg/apis/meta/v1/validation): In and NotIn need values, Exists and
+    DoesNotExist may have none, and there is no other operator.
+    """
+    try:
+        return selector(msgspec.convert(raw, RawSelector | None))
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def selects(raw: Obj | None, labels: Mapping[str, str]) -> bool:
+    """Whether a metav1.LabelSelector selects these labels.
+
+    An absent one selects nothing; nor does one that is malformed, as for the Eviction API and
+    the disruption controller, which pass over a budget with a selector they cannot read.
+    """
+    try:
+        return matches(selector_of(raw), labels)
+    except InvalidInput:
         return False
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
-    for item in selector.get("matchExpressions") or ():
-        key, values = item["key"], item.get("values") or ()
-        fine = {
-            "In": labels.get(key) in values,
-            "NotIn": labels.get(key) not in values,
-            "Exists": key in labels,
-            "DoesNotExist": key not in labels,
-        }
-        if not fine.get(item["operator"], False):
-            return False
-    return True
 
 
 def _split(text: str) -> list[str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from extender.fit.blockers import anti_affinity_blockers, blocked_nodes
 from extender.fit.static import static_allowed, static_mask
@@ -112,3 +113,20 @@ def test_blockers_are_exactly_who_stands_in_the_way(world: Snapshot) -> None:
             assert "anti-affinity" not in reason
             assert "NodePorts" not in reason
             view.rollback(start)
+
+
+@quiet
+@given(worlds(), st.data())
+def test_pods_that_come_block_as_if_they_were_there(world: Snapshot, data: st.DataObject) -> None:
+    names = st.lists(st.sampled_from(sorted(world.nodes)), min_size=1, max_size=2)
+    view, there = ClusterView.from_snapshot(world), ClusterView.from_snapshot(world)
+    asks, *others = world.pending.values()
+    coming = []
+    for other in others:
+        places = [(f"{other.uid}-{i}", name) for i, name in enumerate(data.draw(names))]
+        coming.append((other, places))
+        for uid, name in places:
+            there.add(replace(other, uid=uid), name)
+    expected = blocked_nodes(asks, there)
+    assert blocked_nodes(asks, view, coming) == expected
+    event("somebody comes in the way" if expected != blocked_nodes(asks, view) else "nobody")

@@ -65,11 +65,12 @@ def everything(
             _take(free[at[name]], vector(pod.requests))
     holds = [hold for hold in holds if hold.gang != gang.key]
     seated = {member.uid for member in gang.members} | {hold.uid for hold in holds}
+    least = min([gang.preemptor_priority, *(member.priority for member in gang.pending)])
     for pod in state.pending.values():
         # What kube-scheduler has nominated to a node and is no less urgent has its room there.
         if (
             pod.nominated in at
-            and pod.priority >= gang.preemptor_priority
+            and pod.priority >= least
             and not pod.deleting
             and pod.uid not in seated
         ):

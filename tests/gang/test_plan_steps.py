@@ -210,7 +210,7 @@ def test_no_class_more_is_looked_at_once_not_even_a_first_answer_is_waited_for(
         monkeypatch.setattr(owner, name, counted)
 
     counting(PlanningCache, "mask")
-    counting(build, "blocked_nodes")
+    counting(build, "blocked_beside")
     gang = resolver.resolve(gang_key("high"), state)
     with pytest.raises(OutOfTime):
         Build(gang, state, view, planning, (), Settings(), {}, Stop(None, None, flag))

@@ -47,6 +47,28 @@ def test_room_of_a_nominated_pod_is_taken_for_who_is_no_more_urgent() -> None:
     assert isinstance(plan_for(state, "high"), Refusal)
 
 
+@pytest.mark.parametrize(
+    ("own", "of_group", "waits", "kept"),
+    [(0, 100, 50, True), (0, 100, 0, True), (100, 0, 50, True), (100, 100, 50, False)],
+)
+def test_a_nominated_pod_keeps_its_room_from_members_less_urgent_than_their_group(
+    own: int, of_group: int, waits: int, *, kept: bool
+) -> None:
+    """kube-scheduler compares the priorities of the pods; nor does such a seat give way."""
+    mine = [replace(each, priority=own) for each in members()]
+    groups = [group("high", 1, priority=of_group)]
+    answer = plan_for(snapshot([node("n0")], [nominee(waits), *mine], groups), "high")
+    assert isinstance(answer, Refusal if kept else Plan), answer
+
+
+def test_of_members_that_differ_the_least_urgent_decides_where_pods_are_nominated() -> None:
+    """Room is kept on a node, not from a kind of member."""
+    two = [replace(each, priority=p) for each, p in zip(members(2), (100, 0), strict=True)]
+    groups = [group("high", 2, priority=100)]
+    assert isinstance(plan_for(snapshot(NODES, [nominee(50), *two], groups), "high"), Refusal)
+    assert isinstance(plan_for(snapshot(NODES, two, groups), "high"), Plan)
+
+
 def test_a_member_nominated_itself_takes_no_room_from_its_gang() -> None:
     mine = [replace(member, nominated="n0") for member in members(2)]
     state = snapshot(NODES, mine, [group("high", 2)])

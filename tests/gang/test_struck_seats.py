@@ -11,6 +11,7 @@ from extender.gang.plan.schedulers import NO_ASKER
 from extender.groups.resolver import Resolver
 from extender.model.objects import (
     LabelSelector,
+    Node,
     Pod,
     PodAffinityTerm,
     PodShape,
@@ -47,37 +48,62 @@ def quiet() -> Pod:
 
 
 def loud(at: str) -> tuple[Pod, Hold]:
-    """A waiting pod and its seat on a node: the search knows the room that it takes, not more."""
+    """A waiting pod and its seat on a node."""
     waits = pod(f"loud-{at}", cpu=1, priority=HIGH, group="others", labels={"app": "loud"})
     return waits, Hold(gang_key("others"), HIGH, waits.uid, at, (("cpu", 1000),), firm=True)
 
 
-def test_after_a_strike_nothing_is_called_proved() -> None:
-    beside, held = loud("n0")
-    low = pod("low", cpu=4, priority=1, on="n1")
-    state = snapshot([node("n0"), node("n1")], [beside, low, quiet()], [group("high", 1)])
-    plan = asked(state, (held,))
+LEADS = "leads"
+WITH_THE_LEADER = PodShape(
+    affinity=(
+        PodAffinityTerm(
+            "kubernetes.io/hostname",
+            LabelSelector((Requirement("app", "In", (LEADS,)),)),
+            ("default",),
+        ),
+    )
+)
+"""Affinity to a member of another kind: the problem does not say it, seats are tried for it."""
+LEADERS = PodShape(node_selector=(("role", LEADS),))
+
+
+def led(cpu: float = 1) -> list[Pod]:
+    """A leader of 1 CPU, which has one node only, and a worker that has to be on the same."""
+    leader = pod("leader", cpu=1, priority=HIGH, group="high", labels={"app": LEADS}, shape=LEADERS)
+    return [leader, pod("worker", cpu=cpu, priority=HIGH, group="high", shape=WITH_THE_LEADER)]
+
+
+def leading(cpu: int = 4) -> Node:
+    made = node("z", cpu=cpu)
+    return replace(made, labels={**made.labels, "role": LEADS})
+
+
+@pytest.mark.parametrize("cpu", [0.5, 2])
+def test_after_a_strike_nothing_is_called_proved(cpu: float) -> None:
+    """It is struck out for the class that failed, whichever of the two comes first."""
+    low = pod("low", cpu=3, priority=1, on="z")
+    state = snapshot([node("n0"), leading()], [low, *led(cpu)], [group("high", 2)])
+    plan = asked(state)
     assert evicted(plan) == {"low"}
-    assert seats(plan) == {"high-0": "n1"}
+    assert seats(plan) == {"leader": "z", "worker": "z"}
     assert isinstance(plan, Plan)
     assert [cost.bound for cost in plan.costs] == [0] * len(plan.costs)
     assert plan.proof == "bounded"
-    state = snapshot([node("n0")], [beside, quiet()], [group("high", 1)])
-    answer = asked(state, (held,))
+    state = snapshot([node("n0"), leading(1)], led(cpu), [group("high", 2)])
+    answer = asked(state)
     assert isinstance(answer, Refusal)
     assert answer.message.startswith("no solution was found: ")
 
 
 def test_after_so_many_strikes_the_seats_that_failed_are_told() -> None:
     nodes = [node(f"n{i:02}") for i in range(MAX_STRIKES + 4)]
-    pods, holds = zip(*(loud(each.name) for each in nodes), strict=True)
-    answer = asked(snapshot(nodes, [*pods, quiet()], [group("high", 1)]), holds)
+    answer = asked(snapshot([*nodes, leading(1)], led(), [group("high", 2)]))
     assert isinstance(answer, Refusal)
     assert f"was found in {MAX_STRIKES + 1} tries" in answer.message
     assert len(answer.details) == 1
-    assert answer.details[0].startswith("high-0 on n")
-    enough = snapshot(nodes[:MAX_STRIKES], [*pods, quiet()], [group("high", 1)])
-    answer = asked(enough, holds)
+    assert answer.details[0].startswith("worker on n")
+    enough = snapshot([*nodes[:MAX_STRIKES], leading(1)], led(), [group("high", 2)])
+    answer = asked(enough)
     assert isinstance(answer, Refusal)
     assert "tries" not in answer.message, "every node was struck out, so that is known"
 
@@ -146,7 +172,7 @@ def test_of_a_gang_that_goes_one_by_one_only_the_pod_in_the_way_goes() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_seat_is_struck_out_for_the_class_that_failed(number: int) -> None:
+def test_a_held_seat_closes_its_node_for_the_class_that_it_keeps_away(number: int) -> None:
     beside, held = loud("n0")
     asks = replace(quiet(), uid=f"uid-high-{number}", name=f"high-{number}")
     plain = pod(f"high-{1 - number}", cpu=1, priority=HIGH, group="high", labels={"app": "plain"})

@@ -8,6 +8,7 @@ import pytest
 
 from extender.kube import errors
 from extender.kube.client import KubeClient
+from extender.sandbox.resources import BUDGETS
 from tests.sandbox.conftest import PODS, node, pod
 
 
@@ -45,6 +46,32 @@ async def test_an_object_against_the_rules_is_invalid(
 ) -> None:
     with pytest.raises(errors.Invalid):
         await client.create(PODS, body)
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "fine"),
+    [
+        ("NotIn", [], False),
+        ("NotIn", None, False),
+        ("In", [], False),
+        ("Exists", ["x"], False),
+        ("Gt", ["1"], False),
+        ("NotIn", ["x"], True),
+        ("Exists", [], True),
+    ],
+)
+async def test_a_budget_whose_selector_breaks_the_rules_is_invalid(
+    client: KubeClient, operator: str, values: list[str] | None, *, fine: bool
+) -> None:
+    """As ValidateLabelSelector says, which the real API server asks for a PodDisruptionBudget."""
+    rule = {"key": "app", "operator": operator, "values": values}
+    spec = {"selector": {"matchExpressions": [rule]}, "minAvailable": 1}
+    path, body = BUDGETS.path("default"), {"metadata": {"name": "b"}, "spec": spec}
+    if fine:
+        await client.create(path, body)
+        return
+    with pytest.raises(errors.Invalid):
+        await client.create(path, body)
 
 
 async def test_unknown_paths_and_bodies_get_a_status(client: KubeClient) -> None:

@@ -25,6 +25,13 @@ LABELS = {"app": "x", "tier": "1"}
         ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, True),
         ({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, False),
         ({"matchExpressions": [{"key": "app", "operator": "Odd"}]}, False),
+        # What the API server refuses to store, and its readers pass over:
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn"}]}, False),
+        ({"matchExpressions": [{"key": "nix", "operator": "NotIn", "values": []}]}, False),
+        ({"matchExpressions": [{"key": "nix", "operator": "In", "values": []}]}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists", "values": ["x"]}]}, False),
+        ({"matchExpressions": [{"key": "nix", "operator": "DoesNotExist", "values": [""]}]}, False),
+        ({"matchExpressions": [{"operator": "Exists"}]}, False),
     ],
 )
 def test_a_selector_object(selector: dict[str, Any] | None, *, hit: bool) -> None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from extender.fit.blockers import blocked_nodes
 from extender.fit.member_rules import MemberCap, MemberRules, self_caps
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes
@@ -25,7 +24,8 @@ from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.budgets import Uses, budgets_of
 from extender.gang.plan.built import Built, Part
 from extender.gang.plan.cost_levels import CostLevels
-from extender.gang.plan.held_seats import releases_of, seatings, taken_over, vector
+from extender.gang.plan.held_rules import blocked_beside, blocking_pods, coming_pods
+from extender.gang.plan.held_seats import reservations, seatings, taken_over, vector
 from extender.gang.plan.part_classes import by_part
 from extender.gang.plan.regions import (
     blockers_of,
@@ -107,11 +107,13 @@ class Build:
         union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
         self._usable = planning.usable(union)
         self._allowed = [bytes(compress(mask, union)) for mask in masked]
+        holds = [hold for hold in holds if hold.gang != gang.key]
+        coming = coming_pods(holds, snapshot, self.classes)
         self._blocked = []
         for group in self.classes:
             stop.check_first()
-            self._blocked.append(blocked_nodes(group[0], view))
-        holds = [hold for hold in holds if hold.gang != gang.key]
+            self._blocked.append(blocked_beside(group, gang, view, coming))
+        self._blocking = blocking_pods(self._blocked, coming)
         rules = MemberRules()
         if _ruled(self.classes):
             rules = self_caps(self.classes, view, stop.check_first)
@@ -128,7 +130,7 @@ class Build:
         self._requests = tuple(vector(group[0].requests, self._resources) for group in self.classes)
         self._below = gang.preemptor_priority if gang.preempts else FREE + 1
         places = self._usable.index
-        self._taken_over = taken_over(holds, gang, places)
+        self._taken_over = taken_over(holds, gang, places, self._blocking)
         self._held = seatings(holds, gang, places, self._resources)
         self._asked: dict[tuple[Vector, ...], Offers | CompiledOffers] = {}
         self._offers = self._offers_to(self._requests)
@@ -277,7 +279,7 @@ class Build:
         budgets, uses = self._budgets(gathered, costs)
         units, subjects = self._units(part, gathered, costs, sums, uses)
         allowed = [bytearray(mask) for mask in part.masks]
-        blockers = blockers_of(part.blocked, part.names, subjects, allowed)
+        blockers = blockers_of(part.blocked, part.names, subjects, allowed, self._taken_over)
         going = self._going(gathered)
         problem = Problem(
             resources=self._resources,
@@ -349,11 +351,11 @@ class Build:
         for pod, releases in gathered.leaving:
             units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))
             subjects.append(pod)
-        for key, held in sorted(self._taken_over.items()) if gathered is not NOBODY else ():
-            released = releases_of(held, part.names, self._resources)
-            if released:
-                cost = costs.one("reservations")
-                units.append(Unit(uid=f"reservation {key}", releases=released, cost=cost, pods=0))
+        if gathered is not NOBODY:
+            taken, one = self._taken_over, costs.one("reservations")
+            names, resources = part.names, self._resources
+            for unit, key in reservations(taken, names, resources, one, self._blocking):
+                units.append(unit)
                 subjects.append(key)
         return tuple(units), tuple(subjects)
 

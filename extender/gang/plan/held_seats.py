@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Hold
 from extender.search.census import Releases, Seatings, plus
-from extender.search.problem import Vector
+from extender.search.problem import Unit, Vector
 
 
 def gives_way(hold: Hold, gang: Gang) -> bool:
@@ -35,14 +36,31 @@ def seatings(
 
 
 def taken_over(
-    holds: Iterable[Hold], gang: Gang, places: Mapping[str, int]
+    holds: Iterable[Hold], gang: Gang, places: Mapping[str, int], blocking: AbstractSet[str]
 ) -> dict[GangKey, list[Hold]]:
-    """Return the seats on usable nodes that give way, by their gang."""
+    """Return the seats that give way, by their gang, where that frees room or lets members in.
+
+    ``places``: the usable nodes. ``blocking``: uids of pods that keep members off some node.
+    """
     found: dict[GangKey, list[Hold]] = {}
     for hold in holds:
-        if hold.node in places and gives_way(hold, gang):
+        if (hold.node in places or hold.uid in blocking) and gives_way(hold, gang):
             found.setdefault(hold.gang, []).append(hold)
     return found
+
+
+def reservations(
+    taken: Mapping[GangKey, Sequence[Hold]],
+    names: Sequence[str],
+    resources: tuple[str, ...],
+    cost: Vector,
+    blocking: AbstractSet[str],
+) -> Iterator[tuple[Unit, GangKey]]:
+    """Yield a unit for each gang whose seats on the nodes named, or whose rules, would be gone."""
+    for key, holds in sorted(taken.items()):
+        released = releases_of(holds, names, resources)
+        if released or any(hold.uid in blocking for hold in holds):
+            yield Unit(uid=f"reservation {key}", releases=released, cost=cost, pods=0), key
 
 
 def vector(requests: Iterable[tuple[str, int]], resources: tuple[str, ...]) -> Vector:

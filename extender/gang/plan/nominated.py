@@ -1,7 +1,8 @@
 """Room that kube-scheduler keeps for pods it has nominated to a node.
 
 Its filter counts a nominated pod as if it were on the node already for every pod that
-is no more urgent (RunFilterPluginsWithNominatedPods). A seat there would be refused.
+is no more urgent (RunFilterPluginsWithNominatedPods). A seat there would be refused. It
+compares the priorities of the two pods: that of a member's group is nothing to it.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ NOMINATED = "nominated"
 
 
 def nominated_seats(gang: Gang, snapshot: Snapshot, held: Collection[str]) -> list[Hold]:
-    """Return the seats of nominated pods that the gang's members do not get past.
+    """Return the seats of nominated pods that some of the gang's members do not get past.
 
-    ``held`` are uids with a seat of ours: that seat counts, wherever they are nominated.
+    Where members differ the least urgent one decides for all: room is kept for a node, not for
+    a kind of member. The seats are firm, no plan takes them over. ``held`` are uids with a seat
+    of ours: that seat counts, wherever they are nominated.
     """
+    least = min([gang.preemptor_priority, *(pod.priority for pod in gang.pending)])
     nominated = [
         pod
         for pod in snapshot.pending.values()
         if pod.nominated in snapshot.nodes
-        and pod.priority >= gang.preemptor_priority
+        and pod.priority >= least
         and not pod.deleting
         and pod.uid not in held
     ]
@@ -38,6 +42,7 @@ def nominated_seats(gang: Gang, snapshot: Snapshot, held: Collection[str]) -> li
             uid=pod.uid,
             node=pod.nominated,
             requests=pod.requests,
+            firm=True,
         )
         for pod in nominated
         if pod.uid not in own

@@ -10,6 +10,7 @@ from extender.fit.view import ClusterView
 from extender.gang.incremental.victims import Candidate
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
+from extender.model.plan import Hold
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Blocker
 
@@ -78,8 +79,12 @@ def blockers_of(
     names: Sequence[str],
     subjects: Sequence[Candidate | Pod | GangKey],
     allowed: list[bytearray],
+    taken_over: Mapping[GangKey, Sequence[Hold]],
 ) -> tuple[Blocker, ...]:
-    """Turn pods in the way into units in the way; a pod that stays closes the node."""
+    """Turn pods in the way into units in the way; a pod that stays closes the node.
+
+    A pod whose seat may be taken over is one that goes: ``taken_over``, by gang.
+    """
     if not any(blocked):
         return ()
     index = {name: at for at, name in enumerate(names)}
@@ -89,6 +94,8 @@ def blockers_of(
             unit_of.update((pod.uid, i) for pod in subject.pods)
         elif isinstance(subject, Pod):
             unit_of[subject.uid] = i
+        else:
+            unit_of.update((hold.uid, i) for hold in taken_over[subject])
     blockers: list[Blocker] = []
     for cls, found in enumerate(blocked):
         for name in sorted(found.keys() & index.keys()):

@@ -77,8 +77,8 @@ class Budget(Struct, frozen=True):
 class Blocker(Struct, frozen=True):
     """A node that a class may use only once all of these units are chosen.
 
-    Source: required anti-affinity in either direction, where the pods in the
-    way are evictable.
+    Source: host ports and required anti-affinity in either direction, where the pods in the
+    way are evictable, or wait for seats that may be taken over.
     """
 
     cls: int
