@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from extender.fit.blockers import blocked_nodes
-from extender.fit.member_rules import MemberCap, MemberRules, self_caps
+from extender.fit.member_rules import MemberCap, self_caps
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes, class_name
 from extender.gang.incremental.planning_cache import PlanningCache
@@ -109,9 +109,7 @@ class Build:
             stop.check_first()
             self._blocked.append(blocked_nodes(group[0], view))
         holds = [hold for hold in holds if hold.gang != gang.key]
-        rules = MemberRules()
-        if _ruled(self.classes):
-            rules = self_caps(self.classes, view, stop.check_first)
+        rules = self_caps(self.classes, view, stop.check_first)
         self._caps = rules.caps
         if len(self._caps) > MOST_CAPS:
             # Those that bind most classes; what the others forbid is seen when seats are tried out.
@@ -392,9 +390,3 @@ class Build:
             else:
                 sound.append(entry)
         return replace(gathered, candidates=tuple(sound))
-
-
-def _ruled(classes: Iterable[tuple[Pod, ...]]) -> bool:
-    """Whether members may set each other rules at all; members of a class share a shape."""
-    shapes = [group[0].shape for group in classes]
-    return any(shape.anti_affinity or shape.spread or shape.host_ports for shape in shapes)
