@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -167,11 +167,3 @@ def _cheaper(levels: Sequence[Level]) -> str:
         f"a cheaper plan would have to get below {open_.value} at “{open_.words}”; "
         f"that none gets below {open_.bound} is proved"
     )
-
-
-def counts_by_priority(victims: Iterable[Victim]) -> Mapping[int, int]:
-    """Return priority -> victims, the highest first."""
-    found: dict[int, int] = {}
-    for victim in victims:
-        found[victim.priority] = found.get(victim.priority, 0) + 1
-    return dict(sorted(found.items(), reverse=True))

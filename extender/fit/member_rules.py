@@ -80,14 +80,19 @@ def self_caps(
 
     ``check`` is called again and again, and may raise to end it.
     """
-    keys = _label_keys(pod.shape for pods in classes for pod in pods)
+    # Members of one template share their shape: a few are looked at, not thousands.
+    shapes = {id(pod.shape): pod.shape for pods in classes for pod in pods}.values()
+    asked = [rule for stated, rule in RULES if any(map(stated, shapes))]
+    if not asked:
+        return MemberRules()
+    keys = _label_keys(shapes)
     kinds = [_kinds(pods, keys) for pods in classes]
-    caps: list[MemberCap] = []
-    verify: list[str] = []
-    _anti_affinity(kinds, view.namespaces, caps, verify, check)
-    _host_ports(kinds, caps, verify)
-    spreads = _spreads(kinds, view, verify, check)
-    return MemberRules(tuple(dict.fromkeys(caps)), spreads, tuple(dict.fromkeys(verify)))
+    found = _Found(view, check)
+    for rule in asked:
+        rule(kinds, found)
+    return MemberRules(
+        tuple(dict.fromkeys(found.caps)), tuple(found.spreads), tuple(dict.fromkeys(found.verify))
+    )
 
 
 def self_affinity_key(pods: Sequence[Pod], view: ClusterView) -> tuple[str, ...]:
@@ -195,14 +200,20 @@ def _kinds(pods: Sequence[Pod], keys: tuple[str, ...]) -> tuple[Kind, ...]:
     return tuple((group[0], len(group)) for group in groups.values())
 
 
-def _anti_affinity(
-    kinds: Sequence[Sequence[Kind]],
-    namespaces: Namespaces,
-    caps: list[MemberCap],
-    verify: list[str],
-    check: Callable[[], None],
-) -> None:
+class _Found:
+    """What the rules add to, and what they may ask."""
+
+    def __init__(self, view: ClusterView, check: Callable[[], None]) -> None:
+        self.view = view
+        self.check = check
+        self.caps: list[MemberCap] = []
+        self.spreads: list[MemberSpread] = []
+        self.verify: list[str] = []
+
+
+def _anti_affinity(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
     """One cap of 1 a domain over classes whose members all keep apart."""
+    caps = found.caps
     keys = {
         term.topology_key for group in kinds for pod, _ in group for term in pod.shape.anti_affinity
     }
@@ -210,9 +221,9 @@ def _anti_affinity(
         apart: dict[tuple[int, int], bool] = {}
         partly = False
         for a, b in combinations_with_replacement(range(len(kinds)), 2):
-            check()
+            found.check()
             answers = {
-                _keep_apart(one, other, key, namespaces)
+                _keep_apart(one, other, key, found.view.namespaces)
                 for one, other in _pairs(kinds[a], kinds[b] if b != a else None)
             }
             apart[a, b] = False not in answers
@@ -229,10 +240,10 @@ def _anti_affinity(
             caps += [MemberCap((c,), key, 1) for c in several]
             caps += [MemberCap(pair, key, 1) for pair in inside]
         if partly or len(inside) < len(crossing):
-            verify.append(f"anti-affinity on {key} holds between some of the members only")
+            found.verify.append(f"anti-affinity on {key} holds between some of the members only")
 
 
-def _host_ports(kinds: Sequence[Sequence[Kind]], caps: list[MemberCap], verify: list[str]) -> None:
+def _host_ports(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
     """One cap of 1 a node over classes that all take one port of one address.
 
     Who takes a port on every address clashes with everybody who takes it, those of
@@ -242,7 +253,7 @@ def _host_ports(kinds: Sequence[Sequence[Kind]], caps: list[MemberCap], verify: 
     for c, group in enumerate(kinds):
         wanted = {frozenset(map(node_ports.slot, pod.shape.host_ports)) for pod, _ in group}
         if len(wanted) > 1:
-            verify.append("members of one class take different host ports")
+            found.verify.append("members of one class take different host ports")
             continue
         for protocol, port, address in sorted(wanted.pop() if wanted else ()):
             if port > 0:
@@ -252,7 +263,7 @@ def _host_ports(kinds: Sequence[Sequence[Kind]], caps: list[MemberCap], verify: 
         for some in addresses.values() or [[]]:
             together = sorted({*everywhere, *some})
             if sum(count for c in together for _, count in kinds[c]) > 1:
-                caps.append(MemberCap(tuple(together), EACH_NODE, 1))
+                found.caps.append(MemberCap(tuple(together), EACH_NODE, 1))
 
 
 def _pairs(one: Sequence[Kind], other: Sequence[Kind] | None) -> Iterator[tuple[Pod, Pod]]:
@@ -277,26 +288,21 @@ def _keep_apart(one: Pod, other: Pod, key: str, namespaces: Namespaces) -> bool:
     )
 
 
-def _spreads(
-    kinds: Sequence[Sequence[Kind]],
-    view: ClusterView,
-    verify: list[str],
-    check: Callable[[], None],
-) -> tuple[MemberSpread, ...]:
+def _spreads(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
     """One rule for each constraint of some class, over all classes that share it."""
+    view, verify = found.view, found.verify
     rules: list[tuple[object, ...] | None] = []
     for group in kinds:
-        found = {_spread_rules(pod) for pod, _ in group}
-        rules.append(found.pop() if len(found) == 1 else None)
-        if found:
+        stated = {_spread_rules(pod) for pod, _ in group}
+        rules.append(stated.pop() if len(stated) == 1 else None)
+        if stated:
             verify.append("members of one class have different spread constraints")
-    spreads: list[MemberSpread] = []
     for index, group in enumerate(kinds):
         if rules[index] is None or rules[index] in rules[:index]:
             continue
         sample = group[0][0]
         for level in view.spread_counts(sample).levels if sample.shape.spread else ():
-            check()
+            found.check()
             constraint = level.constraint
             numbers = [
                 sum(n for pod, n in other if counts_for(constraint, sample.namespace, pod))
@@ -305,7 +311,7 @@ def _spreads(
             whole = [sum(n for _, n in other) for other in kinds]
             if any(0 < n < most for n, most in zip(numbers, whole, strict=True)):
                 verify.append(f"spread over {constraint.topology_key} counts part of a class only")
-            spreads.append(
+            found.spreads.append(
                 MemberSpread(
                     bound=tuple(c for c, rule in enumerate(rules) if rule == rules[index]),
                     counted=tuple(
@@ -320,7 +326,17 @@ def _spreads(
                     constraint=constraint,
                 )
             )
-    return tuple(spreads)
+
+
+RULES: tuple[
+    tuple[Callable[[PodShape], object], Callable[[Sequence[Sequence[Kind]], _Found], None]], ...
+] = (
+    (lambda shape: shape.anti_affinity, _anti_affinity),
+    (lambda shape: shape.host_ports, _host_ports),
+    (lambda shape: shape.spread, _spreads),
+)
+"""What a shape states, empty where it states nothing, and what that means among members. A rule is
+asked where some member states it."""
 
 
 def spread_domains(rule: MemberSpread, names: Sequence[str], view: ClusterView) -> list[int]:

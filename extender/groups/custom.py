@@ -20,6 +20,7 @@ class CustomDialect:
         self.explicit = group.explicit
         self.unit: str = group.unit
         self.starts_whole = group.starts_whole
+        self.keys = (group.label or group.annotation,)
         self._group = group
 
     def key(self, pod: Pod) -> GangKey | None:

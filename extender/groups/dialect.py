@@ -58,6 +58,11 @@ class Dialect(Protocol):
     starts_whole: bool
     """Whether members wait for each other, unless the group or configuration says."""
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Labels and annotations of which every member has one, unless its spec names the gang:
+        of a pod without any of them the dialect is not asked."""
+
     def key(self, pod: Pod) -> GangKey | None:
         """Return the gang the pod names in this dialect; depends on the pod alone."""
 

@@ -31,6 +31,7 @@ class IndexedJobDialect:
     unit = UNIT_ALL
     states_unit = False
     starts_whole = False
+    keys = (INDEX,)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the Job that owns the pod, when the pod has a completion index."""

@@ -27,6 +27,7 @@ class JobSetDialect:
     unit = UNIT_ALL
     states_unit = False
     starts_whole = True
+    keys = (LABEL,)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the JobSet of the label."""

@@ -23,6 +23,7 @@ class KaiDialect(MemberGroupDialect):
 
     name = "kai"
     api_group = "scheduling.run.ai"
+    keys = (ANNOTATION,)
     explicit = False
 
     def group_name(self, pod: Pod) -> str | None:

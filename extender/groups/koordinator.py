@@ -43,6 +43,7 @@ class KoordinatorDialect:
     unit = UNIT_ALL
     states_unit = False
     starts_whole = True
+    keys = (NAME,)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the gang of the annotation, or the first, by name, of its gang group."""

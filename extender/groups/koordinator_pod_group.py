@@ -17,6 +17,7 @@ class KoordinatorPodGroupDialect(MemberGroupDialect):
 
     name = "koordinator-pod-group"
     api_group = "scheduling.sigs.k8s.io"
+    keys = (LABEL,)
 
     def group_name(self, pod: Pod) -> str | None:
         """Return the PodGroup of the label."""

@@ -29,6 +29,7 @@ class KueueDialect:
     unit = UNIT_ALL
     states_unit = False
     starts_whole = True
+    keys = (NAME,)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the group named; None for a serving group.

@@ -27,6 +27,11 @@ class LaunchedDialect:
     states_unit = False
     starts_whole = True
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the name label."""
+        return (self.label,)
+
     def key(self, pod: Pod) -> GangKey | None:
         """Return the gang of the name label."""
         name = pod.labels.get(self.label)

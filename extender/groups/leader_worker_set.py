@@ -35,6 +35,7 @@ class LeaderWorkerSetDialect:
     unit = UNIT_ALL
     states_unit = False
     starts_whole = True
+    keys = (NAME, GROUP_KEY)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the group, named like its leader: set and index; else by the group's hash."""

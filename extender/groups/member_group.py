@@ -26,6 +26,7 @@ class MemberGroupDialect:
     name: str
     """Also the source of its group objects (cache.discovery.CANDIDATES)."""
     api_group: str
+    keys: tuple[str, ...]
     explicit = True
     unit = UNIT_ALL
     states_unit = False

@@ -32,6 +32,7 @@ class PodGroupDialect:
     unit = UNIT_SINGLE
     states_unit = True
     starts_whole = True
+    keys = ()  # spec.schedulingGroup
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the PodGroup of spec.schedulingGroup, or the composite that it starts with."""

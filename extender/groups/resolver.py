@@ -41,8 +41,8 @@ class Resolver:
         self._keys = tuple(dialect.key for dialect in self._dialects)
         self._explicit_keys = tuple(d.key for d in self._dialects if d.explicit)
         self._explicit_names = tuple(d.name for d in self._dialects if d.explicit)
-        self._marks = all_keys(settings)
-        self._explicit_marks = explicit_keys(settings, self._explicit_names)
+        self._marks = all_keys(self._dialects)
+        self._explicit_marks = explicit_keys(self._dialects)
 
     def member_key(self, pod: Pod) -> GangKey | None:
         """Return the pod's gang, None for a pod of no gang; depends on the pod alone.

@@ -25,6 +25,7 @@ class SchedulingPluginsDialect:
     unit = UNIT_SINGLE
     states_unit = False
     starts_whole = True
+    keys = (LABEL,)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the PodGroup of the label."""

@@ -24,6 +24,7 @@ class SchedulingPluginsLabelDialect:
     unit = UNIT_SINGLE
     states_unit = False
     starts_whole = True
+    keys = (NAME_LABEL,)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the group of the name label."""

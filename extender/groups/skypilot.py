@@ -24,6 +24,7 @@ class SkyPilotDialect:
     unit = UNIT_ALL
     states_unit = False
     starts_whole = True
+    keys = (LABEL,)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the cluster of the label."""

@@ -25,6 +25,7 @@ class VolcanoDialect(MemberGroupDialect):
 
     name = "volcano"
     api_group = "scheduling.volcano.sh"
+    keys = (ANNOTATION,)
 
     def group_name(self, pod: Pod) -> str | None:
         """Return the PodGroup of the annotation, unless Volcano derived it from pod or owner."""

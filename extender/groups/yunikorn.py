@@ -45,6 +45,7 @@ class YuniKornDialect:
     unit = UNIT_ALL
     states_unit = False
     starts_whole = True
+    keys = (GROUP, GROUPS)
 
     def key(self, pod: Pod) -> GangKey | None:
         """Return the application; None without a task group, for YuniKorn gangs nothing then."""

@@ -70,7 +70,7 @@ class Proof(StrEnum):
     OPTIMAL = "optimal"
     """Every level equals its bound."""
     BOUNDED = "bounded"
-    FEASIBLE = "feasible"
+    """None gets below the bounds, and they leave a gap."""
 
 
 class Plan(Struct, frozen=True, gc=False):
@@ -84,7 +84,7 @@ class Plan(Struct, frozen=True, gc=False):
     waits_for: tuple[Victim, ...] = ()
     """Pods already terminating whose room the seats need."""
     costs: tuple[Cost, ...] = ()
-    proof: Proof = Proof.FEASIBLE
+    proof: Proof = Proof.BOUNDED
     explanation: tuple[str, ...] = ()
     generation: int = 0
     """The snapshot generation it was made on."""

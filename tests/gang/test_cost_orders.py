@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 from msgspec.structs import replace
 
-from extender.model.cost_order import ORDERS, order_of, spares_by_priority
+from extender.model.cost_order import LEVELS, ORDERS, order_of, spares_by_priority
 from extender.model.errors import InvalidInput
 from extender.model.objects import DisruptionBudget, LabelSelector, Pod, Requirement
 from extender.model.plan import Plan, Refusal
@@ -242,3 +242,27 @@ def costs_in(order: str, chosen: Iterable[VictimUnit]) -> tuple[int, ...]:
         by_priority += [sum(len(unit) > 1 for unit in here), sum(map(len, here))]
     first = {"default": (), "fewest-pods": (pods,), "fewest-gangs": (gangs,)}[order]
     return (*first, *by_priority)
+
+
+OTHERWISE = {"pdb-violations", "topology", "grace", "reservations", "waits"}
+"""Levels that a broken gang does not count at: budgets, wishes, slow ends and others' seats do."""
+
+
+@pytest.mark.parametrize("level", sorted(LEVELS.keys() - OTHERWISE))
+def test_whatever_is_called_a_level_is_counted(level: str) -> None:
+    """One that nothing counts would spare nobody, in silence."""
+    gpus = {GPU: 8}
+    pods = [
+        pod(f"gang-{i}", on=f"n{i}", priority=1, group="gang", started=NOW - 5000) for i in (0, 1)
+    ]
+    pods = [replace(each, requests=tuple(sorted((*each.requests, (GPU, 4))))) for each in pods]
+    state = snapshot(
+        [node(f"n{i}", 4, None, **gpus) for i in (0, 1)],
+        [*pods, pod("high-0", priority=9, group="high")],
+        [group("gang", 2), group("high", 1)],
+    )
+    plan = plan_for(state, "high", ordered("mine", mine=(level,)))
+    assert isinstance(plan, Plan)
+    paid = {cost.level.partition("@")[0]: cost.value for cost in plan.costs}
+    names = {"gangs", "pods"} if level == "by-priority" else {level}
+    assert all(paid[name] > 0 for name in names)

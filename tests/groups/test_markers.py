@@ -8,18 +8,16 @@ from msgspec.structs import replace
 from extender.groups.custom import CustomDialect
 from extender.groups.dialect import Dialect
 from extender.groups.jobset import JobSetDialect
-from extender.groups.markers import KEYS, all_keys, gang_keys
+from extender.groups.markers import all_keys, gang_keys
 from extender.groups.registry import DIALECTS
 from extender.groups.resolver import Resolver
+from extender.model.bounds import LARGE
 from extender.model.custom_groups import CustomGroup
+from extender.model.decode import decode_pod
 from extender.model.objects import GangKey, Owner, Pod
 from extender.model.settings import GroupSettings
 from tests.groups import recorded
-from tests.groups.build import pod
-
-
-def test_every_dialect_has_its_keys() -> None:
-    assert set(KEYS) == {dialect.name for dialect in DIALECTS}
+from tests.groups.build import pod, snapshot
 
 
 @pytest.mark.parametrize("system", recorded.EVERY)
@@ -38,6 +36,59 @@ def test_a_member_has_a_key_and_without_it_is_none(system: str) -> None:
         for name, found in marks.items()
     }
     assert resolver.member_key(_pod(bare)) is None
+
+
+OTHERS: dict[str, recorded.Obj] = {
+    "pod-group": {"spec": {"schedulingGroup": {"podGroupName": "g"}}},
+    "scheduling-plugins": {"labels": {"scheduling.x-k8s.io/pod-group": "g"}},
+    "jobset": {"labels": {"jobset.sigs.k8s.io/jobset-name": "g"}},
+    "indexed-job": {
+        "annotations": {"batch.kubernetes.io/job-completion-index": "0"},
+        "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "g", "uid": "j", "controller": True}
+        ],
+    },
+    "skypilot": {"labels": {"skypilot-cluster-name": "g"}},
+}
+"""Of dialects that recorded.py has no pod of: what such a pod has at least."""
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in DIALECTS])
+def test_what_every_dialect_reads_of_a_pod_is_kept(name: str) -> None:
+    """A new dialect comes with a pod; KEPT_ANNOTATIONS and READ_ANNOTATIONS of model.metadata let
+    through what it reads, the second where others wrote many and long ones."""
+    pods = [OTHERS[name]] if name in OTHERS else []
+    pods += [each(0, 3, "g") for each in recorded.EVERY.values()]
+    made = next((each for each in pods if _reads(name, each)), None)
+    assert made is not None, (
+        "no pod of it in recorded.py or OTHERS, or KEPT_ANNOTATIONS drop its key"
+    )
+    assert _reads(name, _beside_long_ones(made)), "READ_ANNOTATIONS drop its key"
+    small, large = _decoded(made), _decoded(_beside_long_ones(made))
+    assert large.annotations.keys() <= small.annotations.keys()
+    resolver = Resolver(GroupSettings())
+    gang, same = (resolver.resolve_all(snapshot([each]))[0] for each in (small, large))
+    assert (gang.key.dialect, gang.key) == (name, same.key)
+    assert (gang.min_count, gang.notes) == (same.min_count, same.notes)
+
+
+def _reads(name: str, made: recorded.Obj) -> bool:
+    key = Resolver(GroupSettings()).member_key(_decoded(made))
+    return key is not None and key.dialect == name
+
+
+def _beside_long_ones(made: recorded.Obj) -> recorded.Obj:
+    return {**made, "annotations": {**made.get("annotations", {}), "x.example/y": "z" * LARGE}}
+
+
+def _decoded(made: recorded.Obj) -> Pod:
+    meta = {key: value for key, value in made.items() if key not in ("spec", "gates")}
+    return decode_pod(
+        {
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u", **meta},
+            "spec": made.get("spec", {}),
+        }
+    )
 
 
 def _pod(marks: dict[str, dict[str, str]]) -> Pod:
@@ -89,10 +140,7 @@ def test_whatever_else_a_pod_has_it_is_no_member_without_a_key(
     dialect: Dialect, owner: str | None
 ) -> None:
     """What Resolver.member_key leaves out, it leaves out rightly."""
-    custom = tuple(group for group in OWN if group.name == dialect.name)
-    names = () if custom else (dialect.name,)
-    marks = all_keys(GroupSettings(dialects=names, custom=custom))
-    everything = AllBut(marks)
+    everything = AllBut(all_keys([dialect]))
     owned = None if owner is None else Owner(owner, "o", "u")
     found = pod("p", labels=everything, annotations=everything, owner=owned)
     assert found.labels is everything
@@ -115,7 +163,7 @@ def test_only_of_pods_that_have_a_key_the_dialects_are_asked() -> None:
     resolver = Resolver(GroupSettings(dialects=("jobset",)), [dialect])
     assert resolver.member_key(pod("p", labels={"app": "web"}, annotations={"a": "b"})) is None
     assert dialect.asked == 0
-    (mark,) = KEYS["jobset"]
+    (mark,) = dialect.keys
     assert resolver.member_key(pod("p", labels={mark: "j"})) == GangKey("jobset", "ns", "j")
     assert dialect.asked == 1
 

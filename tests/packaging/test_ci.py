@@ -53,7 +53,9 @@ class Ci:
         shutil.copytree(ROOT / ".ci", base / ".ci")
         self.called = base / "called"
 
-    def run(self, *sections: str, fails: str = "nothing") -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *sections: str, fails: str = "nothing", path: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         self.called.write_text("")
         # Programs that the sections would otherwise install.
         programs = self.base / "programs"
@@ -64,7 +66,7 @@ class Ci:
         return subprocess.run(
             ["bash", ".ci/run", *sections],
             cwd=self.base,
-            env={"PATH": f"{programs}:{os.environ['PATH']}", "FAILS": fails},
+            env={"PATH": path or f"{programs}:{os.environ['PATH']}", "FAILS": fails},
             capture_output=True,
             text=True,
             check=False,
@@ -178,6 +180,54 @@ def assert_gone(ci: Ci) -> None:
             return
         time.sleep(0.05)
     pytest.fail("a process is still there")
+
+
+BARE = ("bash", "sh", "cat", "dirname", "git", "mktemp", "nproc", "rm", "sed", "sort", "tee", "tr")
+
+
+def bare(ci: Ci, user: int, *more: str) -> str:
+    """A PATH of little else than what .ci/run itself calls, for this user."""
+    folder = ci.base / "bare"
+    folder.mkdir()
+    for name in BARE:
+        found = shutil.which(name)
+        assert found, name
+        (folder / name).symlink_to(found)
+    stand_ins = {"id": f"echo {user}", **dict.fromkeys(more, 'echo "$0 $*" >>called')}
+    for name, text in stand_ins.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def test_who_may_not_install_is_told_what_is_missing(ci: Ci) -> None:
+    done = ci.run("tests", "browser", "clients", path=bare(ci, 1000, "apt-get", "nc"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    why = "only root may install it"
+    said = [
+        f"MISSING: zsh fish: {why} (Debian: zsh fish)",
+        f"MISSING: chromium: {why} (Debian: chromium fonts-dejavu-core)",
+        f"MISSING: socat rsync ssh: {why} (Debian: socat netcat-openbsd rsync openssh-client)",
+    ]
+    body, _, end = done.stdout.partition("not everything was tested:\n")
+    assert [line for line in body.splitlines() if "MISSING" in line] == said
+    assert end.splitlines()[:3] == sorted(said)
+    assert "apt-get" not in ci.called.read_text()
+
+
+def test_without_apt_that_is_the_reason(ci: Ci) -> None:
+    done = ci.run("browser", path=bare(ci, 0))
+    assert "MISSING: chromium: there is no apt-get here" in done.stdout
+
+
+def test_root_gets_what_is_missing_and_no_more(ci: Ci) -> None:
+    done = ci.run("tests", "clients", path=bare(ci, 0, "apt-get", "zsh", "fish", "nc"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "MISSING" not in done.stdout
+    assert "not everything" not in done.stdout
+    installed = re.findall(r"apt-get install .*", ci.called.read_text())
+    assert len(installed) == 1
+    assert installed[0].endswith("socat netcat-openbsd rsync openssh-client")
 
 
 def test_an_unknown_section_is_refused_before_anything_runs(ci: Ci) -> None:

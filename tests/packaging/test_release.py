@@ -123,7 +123,7 @@ def test_every_benchmark_has_its_question() -> None:
     text = (ROOT / "bench" / "README.md").read_text()
     programs = {
         path.stem
-        for path in (ROOT / "bench").glob("*.py")
+        for path in (ROOT / "bench").rglob("*.py")
         if '__name__ == "__main__"' in path.read_text()
     }
     missing = {name for name in programs if name not in text}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tools.doctor.__main__ import lines, status
-from tools.doctor.checks import OLDEST_GO, findings
-from tools.doctor.machine import ROOT, Machine, asked, first_pin, last_line
+from tools.doctor.checks import OLDEST_GO, OTHERS, findings
+from tools.doctor.machine import CI_PROGRAMS, ROOT, Machine, asked, first_pin, last_line
 
 GIB = 1 << 30
 GOOD = Machine(
@@ -28,6 +28,8 @@ GOOD = Machine(
     compiler_fault="",
     git=True,
     bash=True,
+    browser=True,
+    lacking=(),
     go=OLDEST_GO,
     control_plane_built=False,
     checkout_free=50 * GIB,
@@ -58,6 +60,9 @@ def test_a_machine_with_everything_lacks_nothing() -> None:
         ({"compiler_fault": "no C++ compiler"}, "Python's headers: no C++ compiler", False),
         ({"git": False}, "missing  git\n", False),
         ({"bash": False, "git": False}, "missing  git and bash\n", False),
+        ({"browser": False}, "missing  a Chromium (chromium, ", False),
+        ({"lacking": ("fish",)}, "missing  fish\n", False),
+        ({"lacking": CI_PROGRAMS[2:]}, "missing  socat, nc, rsync and ssh\n", False),
         ({"go": None}, "missing  Go 1.26 or newer\n", False),
         ({"go": (1, 9)}, "Go 1.26 or newer: this is 1.9", False),
         ({"system": "darwin"}, "missing  Linux", False),
@@ -87,6 +92,16 @@ def test_what_there_is_a_way_round_is_no_fault(changes: dict[str, Any], words: s
     report, plain, ci = told(**changes)
     assert words in report
     assert (plain, ci) == (0, 0)
+
+
+def test_it_asks_for_every_program_that_ci_asks_for() -> None:
+    """Each is a program of its own in the report, too."""
+    text = (ROOT / ".ci" / "run").read_text()
+    wanted = {
+        name for found in re.findall(r"\bprograms ([\w ]+) -- ", text) for name in found.split()
+    }
+    assert wanted == {*CI_PROGRAMS, "chromium"}
+    assert {name for names, _, _ in OTHERS for name in names} == set(CI_PROGRAMS)
 
 
 def test_it_asks_for_the_go_that_the_control_plane_asks_for() -> None:
@@ -138,3 +153,6 @@ def test_it_runs_with_the_standard_library_alone(tmp_path: Path) -> None:
     assert "ok       a package registry that answers pip" not in done.stdout
     assert "no C++ compiler (c++, g++ or clang++) is on PATH" in done.stdout
     assert "missing  git and bash" in done.stdout
+    assert "missing  a Chromium" in done.stdout
+    assert "missing  zsh and fish" in done.stdout
+    assert "missing  socat, nc, rsync and ssh" in done.stdout

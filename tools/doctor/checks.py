@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tools.doctor.machine import Machine
@@ -15,6 +15,20 @@ CHECKOUT_BYTES = GIB
 """With all sets of requirements .venv took 475 MiB; pip unpacks beside it."""
 CACHES_BYTES = 10 * GIB
 """Go's build cache took 6.7 GiB and the two control planes 0.7 GiB."""
+
+OTHERS = (
+    (
+        ("zsh", "fish"),
+        "zsh fish",
+        "the tests of completion in these shells: they are left out",
+    ),
+    (
+        ("socat", "nc", "rsync", "ssh"),
+        "socat netcat-openbsd rsync openssh-client",
+        "./run test-clients: SkyPilot calls them",
+    ),
+)
+"""Programs that .ci/run needs, Debian's packages with them, and what does not work without."""
 
 
 class Finding(NamedTuple):
@@ -37,6 +51,9 @@ def findings(machine: Machine) -> Iterator[Finding]:
     yield _disk(machine)
     yield _compiler(machine)
     yield _programs(machine)
+    yield _browser(machine)
+    for names, packages, lost in OTHERS:
+        yield _others(machine, names, packages, lost)
     yield _go(machine)
     yield _caches(machine)
 
@@ -128,6 +145,36 @@ def _programs(machine: Machine) -> Finding:
         lost="git: commits and their hooks; bash: .ci/run",
         repair="install " + " and ".join(missing),
     )
+
+
+def _browser(machine: Machine) -> Finding:
+    if machine.browser:
+        return Finding("a Chromium", fine=True, needed=False)
+    return Finding(
+        "a Chromium (chromium, chromium-browser or google-chrome)",
+        fine=False,
+        needed=False,
+        lost="./run test-browser, which looks at the console's pages",
+        repair="install it (Debian: chromium and fonts-dejavu-core), or name one with CHROMIUM",
+    )
+
+
+def _others(machine: Machine, names: tuple[str, ...], packages: str, lost: str) -> Finding:
+    missing = [name for name in names if name in machine.lacking]
+    if not missing:
+        return Finding(_listed(names), fine=True, needed=False)
+    return Finding(
+        _listed(missing),
+        fine=False,
+        needed=False,
+        lost=lost,
+        repair=f"install {_listed(missing)} (Debian: apt-get install {packages})",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _go(machine: Machine) -> Finding:

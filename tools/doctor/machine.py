@@ -20,6 +20,11 @@ SECONDS = 60.0
 GO = "/usr/local/go/bin"
 """Where Go is unpacked by its own instructions; .ci/run looks there as well."""
 
+CI_PROGRAMS = ("zsh", "fish", "socat", "nc", "rsync", "ssh")
+"""What .ci/run looks for on PATH beside a browser; a test compares them."""
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+"""Any of them will do; CHROMIUM names another."""
+
 
 class Machine(NamedTuple):
     """What ``checks`` judges. Texts about a fault are empty where there is none."""
@@ -40,6 +45,9 @@ class Machine(NamedTuple):
     """Why an extension module cannot be compiled."""
     git: bool
     bash: bool
+    browser: bool
+    lacking: tuple[str, ...]
+    """Those of CI_PROGRAMS that are not on PATH."""
     go: tuple[int, ...] | None
     """(major, minor) of Go; None where there is none."""
     control_plane_built: bool
@@ -64,6 +72,8 @@ def look() -> Machine:
         compiler_fault=_compiler_fault(),
         git=shutil.which("git") is not None,
         bash=shutil.which("bash") is not None,
+        browser=bool(os.environ.get("CHROMIUM") or any(map(shutil.which, BROWSERS))),
+        lacking=tuple(name for name in CI_PROGRAMS if shutil.which(name) is None),
         go=_go(),
         control_plane_built=_built(caches),
         checkout_free=_free(ROOT),

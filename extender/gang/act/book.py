@@ -1,9 +1,9 @@
 """The book of plans in flight: who holds which seat, and what room is left for others.
 
-A seat is held from the moment its plan is recorded until its member is seen
-bound or the plan ends. Holds are per pod uid; rooms are per node. The book has
-a version that grows with every change, so that a plan made against an older
-book is noticed before it is acted on.
+A seat is held from the moment its plan enters the book, before that is rehearsed
+and recorded, until its member is seen bound or the plan ends. Holds are per pod
+uid; rooms are per node. The book has a version that grows with every change, so
+that a plan made against an older book is noticed before it is acted on.
 """
 
 from __future__ import annotations

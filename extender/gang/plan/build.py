@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from extender.fit.member_rules import MemberCap, MemberRules, self_caps
+from extender.fit.member_rules import MemberCap, self_caps
 from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes
 from extender.gang.incremental.planning_cache import PlanningCache
@@ -114,9 +114,7 @@ class Build:
             stop.check_first()
             self._blocked.append(blocked_beside(group, gang, view, coming))
         self._blocking = blocking_pods(self._blocked, coming)
-        rules = MemberRules()
-        if _ruled(self.classes):
-            rules = self_caps(self.classes, view, stop.check_first)
+        rules = self_caps(self.classes, view, stop.check_first)
         self._caps = rules.caps
         if len(self._caps) > MOST_CAPS:
             # Those that bind most classes; what the others forbid is seen when seats are tried out.
@@ -391,9 +389,3 @@ class Build:
             else:
                 sound.append(entry)
         return replace(gathered, candidates=tuple(sound))
-
-
-def _ruled(classes: Iterable[tuple[Pod, ...]]) -> bool:
-    """Whether members may set each other rules at all; members of a class share a shape."""
-    shapes = [group[0].shape for group in classes]
-    return any(shape.anti_affinity or shape.spread or shape.host_ports for shape in shapes)

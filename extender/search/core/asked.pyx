@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""One question to the census, asked of one node: extender/search/census.py, offer_of."""
+"""One question to the census, asked of one node: extender/search/census/node_offers.py, offer_of."""
 
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""The census of extender/search/census.py, compiled. That file says what and why.
+"""The census of extender/search/census/node_offers.py, compiled. That file says what and why.
 
 What a question finds on a node is kept until the node is put again, for the last few
 questions: planning goes on between events that change a few nodes out of thousands.

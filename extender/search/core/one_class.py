@@ -14,14 +14,20 @@ from extender.search.problem import Infeasible, Limits, Problem, Solution, Vecto
 from extender.search.problem.cost import cost_of
 from extender.search.problem.seat_regions import is_wide, promising, regions_of, scattered_seats
 from extender.search.problem.stop import Flag, Stop
+from extender.search.problem.types import states_only
 from extender.search.problem.unanswered import Nearest, Shortage, no_answer, refusal
 
 __all__ = ["Doubtful", "solve", "takes"]
 
+KEPT = frozenset(
+    ("gangs", "budgets", "blockers", "caps", "domain", "domain_required", "domain_level", "fill")
+)
+"""The RULES that the core knows; a cap only where it binds on one node."""
+
 
 def takes(problem: Problem) -> bool:
     """Whether the core covers every rule of the (settled) problem."""
-    if len(problem.classes) != 1 or problem.spreads:
+    if len(problem.classes) != 1 or not states_only(problem, KEPT):
         return False
     cls = problem.classes[0]
     most = cls.count if problem.fill else max(problem.need, cls.least)

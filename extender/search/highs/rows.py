@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import gcd, inf
 
 from extender.search.problem import Problem, Solution, Vector
+from extender.search.problem.types import states_only
 
 Row = dict[int, int]
 """Column -> coefficient."""
@@ -21,12 +22,18 @@ MOST_COEFFICIENT = 1 << 20
 """Larger amounts of a row are counted in coarser units, rounded in the members' favour."""
 
 
+WRITTEN = frozenset(
+    ("gangs", "budgets", "blockers", "caps", "domain_required", "domain_level", "fill")
+)
+"""The RULES that are rows and columns here, or say nothing where everybody needs a seat
+and there is no domain."""
+
+
 def covers(problem: Problem) -> bool:
     """Whether every rule of the (settled) problem has rows here, and every member needs a seat."""
     return (
         problem.need == sum(cls.count for cls in problem.classes)
-        and problem.domain is None
-        and not problem.spreads
+        and states_only(problem, WRITTEN)
         and all(pods <= MOST_COEFFICIENT for unit in problem.units for _, pods in unit.budgets)
     )
 

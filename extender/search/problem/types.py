@@ -151,6 +151,19 @@ class Problem(Struct, frozen=True):
     as far as they fit without one more unit."""
 
 
+_FIELDS, _DEFAULTS = Problem.__struct_fields__, Problem.__struct_defaults__
+RULES = dict(zip(_FIELDS[-len(_DEFAULTS) :], _DEFAULTS, strict=True))
+"""What a problem need not have -> its value where it has none."""
+
+
+def states_only(problem: Problem, known: frozenset[str]) -> bool:
+    """Whether the problem has none of the RULES but the ``known`` ones.
+
+    A solver lists those that it keeps: so it is not asked about one that it never heard of.
+    """
+    return all(name in known or getattr(problem, name) == none for name, none in RULES.items())
+
+
 class Limits(Struct, frozen=True):
     """How long to try. The node limit is the default budget: same input, same answer."""
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.problem.seat_regions import is_wide
 from extender.search.problem.stop import Flag, OutOfTime, Stop, part_of
+from extender.search.problem.types import states_only
 from extender.search.problem.validate import check_frame
 from extender.search.several.reductions import alone, joint
 
@@ -27,6 +28,11 @@ SHARE = 0.3
 
 JOINT = -1
 """In place of a class's index: all classes as one."""
+
+KEPT = frozenset(
+    ("gangs", "budgets", "blockers", "caps", "domain_required", "domain_level", "fill")
+)
+"""The RULES that are looked at here, or say nothing without a domain."""
 
 Search = Callable[..., Solution | Infeasible]
 """As solver.search: a problem and its limits, deadline= and cancel=."""
@@ -39,8 +45,7 @@ def leads(problem: Problem) -> bool:
     return (
         len(problem.classes) > 1
         and problem.need == total
-        and problem.domain is None
-        and not problem.spreads
+        and states_only(problem, KEPT)
         and not any(cap.limit < total and is_wide(cap.domain) for cap in problem.caps)
     )
 

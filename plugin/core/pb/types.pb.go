@@ -323,7 +323,7 @@ type GangPlan struct {
 	WaitsFor []*Victim `protobuf:"bytes,5,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	// The cost, with what is proved about it.
 	Costs []*Cost `protobuf:"bytes,6,rep,name=costs,proto3" json:"costs,omitempty"`
-	// "optimal" (every level equals its bound), "bounded" or "feasible".
+	// "optimal" (every level equals its bound) or "bounded".
 	Proof string `protobuf:"bytes,7,opt,name=proof,proto3" json:"proof,omitempty"`
 	// The story of the plan, line by line.
 	Explanation []string `protobuf:"bytes,8,rep,name=explanation,proto3" json:"explanation,omitempty"`

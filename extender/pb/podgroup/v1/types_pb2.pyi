@@ -179,7 +179,7 @@ class GangPlan(_message.Message):
     priority: _builtins.int
     """The priority with which it preempts."""
     proof: _builtins.str
-    """"optimal" (every level equals its bound), "bounded" or "feasible"."""
+    """"optimal" (every level equals its bound) or "bounded"."""
     generation: _builtins.int
     """Generation of the snapshot that it was made on."""
     @_builtins.property
