@@ -161,6 +161,16 @@ def test_a_gang_whose_first_member_would_open_a_domain_goes_where_a_seat_has_ope
     assert set(seats(plan).values()) <= {"b0", "b1"}
 
 
+def test_members_near_one_of_their_own_are_not_led_to_a_seat_elsewhere() -> None:
+    near = PodShape(affinity=(term("a", "zone"),))
+    waits = waiting("b0", PodShape())
+    leader = pod("leader", cpu=1, priority=HIGH, group="high", labels={"app": "a"})
+    nodes = [zoned("a0", "a"), zoned("b0", "b", cpu=0)]
+    state = snapshot(nodes, [waits, leader, *members(1, near)], [group("high", 2)])
+    plan = optimal(asked(state, [held(waits, "b0", firm=True)]))
+    assert set(seats(plan).values()) == {"a0"}
+
+
 def test_seats_of_pods_that_do_not_wait_and_on_nodes_that_are_gone_close_nothing() -> None:
     waits = waiting("n0", PORT)
     state = snapshot([node("n0")], members(1, PORT), [group("high", 1)])
