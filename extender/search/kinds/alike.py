@@ -91,7 +91,8 @@ def _solve(
         best = _Answer(first.cost, first.seats, first.chosen)
     groups_before: list[Group] = []
     # Rules over several nodes are what no bound of work is known for: first without.
-    bare = _ask(_without_rules(relaxed(problem, grouped(problem, 1))), exact, stop, few=True)
+    whole = relaxed(problem, grouped(problem, 1))
+    bare = _ask(_without_rules(whole), exact, stop, few=True) if _has_rules(whole) else None
     if isinstance(bare, Infeasible) and bare.proved:
         return _refused(problem, grouped(problem, 1), bare)
     if isinstance(bare, Solution):
@@ -265,6 +266,12 @@ def tightened(problem: Problem, groups: Sequence[Group]) -> Problem:
     """Every member asks, and is forbidden, the most of its group. Spread rules that hold for
     a part of a group are left out: an answer has to be verified."""
     return _merged(problem, groups, loose=False)
+
+
+def _has_rules(problem: Problem) -> bool:
+    """Whether rules tie nodes together, one domain for all seats among them."""
+    wide = any(is_wide(cap.domain) for cap in problem.caps)
+    return wide or bool(problem.spreads) or problem.domain is not None
 
 
 def _without_rules(problem: Problem) -> Problem:

@@ -54,7 +54,7 @@ def solve(
         problem,
         stop,
         best,
-        lambda nodes, far: MixedRegion(classes, nodes, scattered=far, ways=ways),
+        lambda nodes, far: MixedRegion(classes, nodes, scattered=far, stop=stop, ways=ways),
     )
     return answer(problem, regions, best, stop)
 
@@ -86,10 +86,11 @@ class MixedRegion(Region):
         nodes: Sequence[int],
         *,
         scattered: bool,
+        stop: Stop,
         ways: Ways | None = None,
     ) -> None:
         problem, parts = classes.problem, classes.alone
-        super().__init__(problem, nodes, scattered=scattered, ways=ways)
+        super().__init__(problem, nodes, scattered=scattered, stop=stop, ways=ways)
         inside = mask(problem, nodes)
         self.stop: Stop | None = None
         self.bounds = ClassBounds(classes, self.room, inside, scattered=scattered)
@@ -138,7 +139,6 @@ class MixedRegion(Region):
             stop.wide = stop.wide or isinstance(early, TooWide)
         finally:
             self.room.stop = None
-            self.room.choose(set(self.units) - self.room.chosen)
             if self.room.packs and best.cost is not None:
                 best.last_resort = None  # these quick ways asked no clock
 
@@ -231,7 +231,10 @@ class MixedRegion(Region):
         zero = self.price(())
         if best.beaten_by(zero):
             return zero
-        self.room.put_back(self.units)
+        if stop.over():
+            self.open = [zero]
+            return zero
+        self._move_to(NOBODY)
         stack = self.stack = [(NOBODY, NOBODY, zero)]
         unknown: list[Vector] = []
         first = True
