@@ -37,6 +37,7 @@ from extender.search.problem.stop import Flag, Stop, at_once
 from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
 from extender.search.seating.patterns import TooWide
+from extender.search.seating.within_budgets import within_budgets
 
 MOST_KINDS = 8
 """Classes that are solved as they are."""
@@ -118,7 +119,7 @@ def _solve(
         if isinstance(above, Solution):
             best = _better(best, _checked(problem, _shared_out(problem, groups, above), above))
     if best is None:
-        best = _seated(problem, (), stop)
+        best = _seated(problem, (), stop) or _within(problem, stop)
     if best is None:
         stop.wide = True
         return no_answer(problem, bound, stop, unproved=True)
@@ -175,6 +176,15 @@ def _seated(problem: Problem, hint: Sequence[int], stop: Stop) -> _Answer | None
             answer = _checked(problem, found[0], found[1])
             if answer is not None:
                 return answer
+    return None
+
+
+def _within(problem: Problem, stop: Stop) -> _Answer | None:
+    """Members seated where that takes least of the hard budgets."""
+    for nodes, _ in promising(problem, regions_of(problem))[:REGIONS]:
+        found = within_budgets(problem, nodes, stop)
+        if found is not None:
+            return _checked(problem, *found)
     return None
 
 

@@ -113,7 +113,7 @@ class MixedRegion(Region):
         """
         if best.beaten_by(self.price(())):
             return
-        before = best.cost
+        before, quick = best.cost, False
         self.stop = stop
         if not self.room.packs:
             self.room.stop = stop
@@ -133,14 +133,16 @@ class MixedRegion(Region):
                 self.room.choose(self.units)
                 super().first_answers(best, stop)
                 self._move_to(frozenset())
+            # The quick ways up to here asked no clock: what they have found, every search has.
+            quick = self.room.packs and best.cost is not None
             if stop.hurried and not stop.over():
                 self._until_better(best, stop)
         except (OutOfTime, TooWide) as early:
             stop.wide = stop.wide or isinstance(early, TooWide)
         finally:
             self.room.stop = None
-            if self.room.packs and best.cost is not None:
-                best.last_resort = None  # these quick ways asked no clock
+            if quick:
+                best.last_resort = None
 
     def _try(self, units: Sequence[int], best: BestAnswer) -> None:
         """As Region._try; where the time may run out meanwhile, what fits is kept first."""
