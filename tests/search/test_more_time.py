@@ -113,6 +113,15 @@ def test_nor_is_it_where_every_rule_meets_and_the_clock_is_asked_from_the_start(
 
 
 @pytest.mark.skipif(not COMPILED, reason="of the compiled core")
+def test_a_search_cut_among_its_first_answers_keeps_the_bound_it_has() -> None:
+    """Seats for one class bound those for all: it said that nothing was certain."""
+    answer, _ = stopped(three_kinds(2), 3_000, 2_000)
+    assert isinstance(answer, Solution)
+    assert any(answer.bound[:-1])
+    assert answer.bound <= answer.cost
+
+
+@pytest.mark.skipif(not COMPILED, reason="of the compiled core")
 @pytest.mark.parametrize("asks", [61, 62, 63])
 def test_a_search_cut_half_way_through_a_relaxation_proves_nothing(asks: int) -> None:
     """It called the problem infeasible for good: a frontier was left short, or the units of the

@@ -22,7 +22,7 @@ from extender.search.reference.best_answer import BestAnswer, Found
 from extender.search.reference.region import Region
 from extender.search.reference.search import answer, open_regions
 from extender.search.seating.patterns import TooWide, Ways
-from extender.search.several.class_bounds import BranchBound, ClassBounds, Classes
+from extender.search.several.class_bounds import BranchBound, ClassBounds, Classes, Learn
 from extender.search.several.class_seating import NO_TIME, ClassSeating
 from extender.search.several.leaders import Leaders
 from extender.search.several.packed_room import UNKNOWN, PackedRoom
@@ -176,7 +176,7 @@ class MixedRegion(Region):
     def _until_better(self, best: BestAnswer, stop: Stop) -> None:
         before = best.cost
         for order in self.seating.orders():
-            self._seat(order, NOBODY, NOBODY, best, stop)
+            self._seat(order, NOBODY, NOBODY, best, stop, self._learn)
             if best.cost != before:
                 break
 
@@ -187,9 +187,10 @@ class MixedRegion(Region):
         kept: frozenset[int],
         best: BestAnswer,
         stop: Stop,
+        learn: Learn | None = None,
     ) -> None:
         """Seat one class after the other, as ClassSeating.units, and try that."""
-        units = self.seating.units(order, gone, kept, stop)
+        units = self.seating.units(order, gone, kept, stop, learn)
         if units is not None:
             self._offer(units, best)
 
@@ -230,7 +231,7 @@ class MixedRegion(Region):
 
     def branch(self, best: BestAnswer, stop: Stop) -> Vector | None:
         """As Region.branch, with the core's bounds."""
-        zero = self.price(())
+        zero = self.at_least  # the first answers may have told more than that nobody has to go
         if best.beaten_by(zero):
             return zero
         if stop.over():
