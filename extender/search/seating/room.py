@@ -70,19 +70,14 @@ class Room:
             self._blocked.setdefault(n, [0] * len(problem.classes))[cls] = len(units)
             for unit in units:
                 self._lifts.setdefault(unit, []).append((n, cls))
-        whole = len(self.region) == len(problem.nodes)
         self._releases = [
-            unit.releases
-            if whole
-            else tuple((n, amounts) for n, amounts in unit.releases if n in inside)
+            tuple((n, amounts) for n, amounts in unit.releases if n in inside)
             for unit in problem.units
         ]
         self._rules(inside)
         self._patterns: dict[tuple[object, ...], Pattern] = {}
         self._most_of: dict[Pattern, int] = {}
         self._now: dict[int, Pattern] = {}
-        self._now_seats: dict[int, int] = {}
-        """seats_of(the pattern) of each node: asked for all nodes again and again."""
         self._groups: dict[tuple[tuple[int, ...], Pattern], int] = {}
         self._sums: dict[tuple[Pattern, int], Sum] = {}
         self.cases = cases(problem, self.region)
@@ -172,11 +167,10 @@ class Room:
             self._groups[cell, old] -= 1
             if not self._groups[cell, old]:
                 del self._groups[cell, old]
-            self._seats -= self._now_seats[n]
+            self._seats -= self.seats_of(old)
         self._now[n] = pattern
-        self._now_seats[n] = self.seats_of(pattern)
         self._groups[cell, pattern] = self._groups.get((cell, pattern), 0) + 1
-        self._seats += self._now_seats[n]
+        self._seats += self.seats_of(pattern)
 
     def _pattern(self, n: int) -> Pattern:
         classes = self.problem.classes
@@ -218,14 +212,13 @@ class Room:
 
     def seats_of(self, pattern: Pattern) -> int:
         """The most members, of any class, that the pattern seats."""
-        found = self._most_of.get(pattern)
-        if found is None:
-            found = self._most_of[pattern] = max(sum(vector) for vector in pattern)
-        return found
+        if pattern not in self._most_of:
+            self._most_of[pattern] = max(sum(vector) for vector in pattern)
+        return self._most_of[pattern]
 
     def seats_on(self, n: int) -> int:
         """The most members that node n seats now."""
-        return self._now_seats[n]
+        return self.seats_of(self._now[n])
 
     @property
     def seats(self) -> int:
@@ -299,9 +292,7 @@ class Room:
 
     def _bound(self) -> Ways | None:
         """The bound of one question's work, where the clock has none."""
-        if self._ways is not None:
-            return self._ways
-        return Ways() if endless(self.stop) else None
+        return self._ways or (Ways() if endless(self.stop) else None)
 
     def _fold(self, cells: Sequence[Cell], case: Case, ways: Ways | None) -> Fold:
         """Everything that the cells seat together under the wide caps and one case."""
