@@ -17,6 +17,7 @@ from extender.model.errors import InvalidInput
 from extender.model.groupshape import RawMemberGroupSpec, RawSubGroup
 from extender.model.names import quoted
 from extender.model.objects import Part
+from extender.model.texts import counted
 
 VOLCANO, KAI = "volcano", "kai"
 ALL_AWAITED = "minSubGroup lets some of its subGroups suffice: all of them are waited for"
@@ -121,4 +122,4 @@ def _of_children(
 
 def _bounded(count: int, where: str) -> None:
     if count > MOST_PARTS:
-        raise InvalidInput(f"{where}: {count} entries, at most {MOST_PARTS} are read")
+        raise InvalidInput(f"{where}: {counted(count, 'entry')}, at most {MOST_PARTS} are read")

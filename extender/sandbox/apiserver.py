@@ -50,7 +50,7 @@ class ApiServer:
         self.faults = Faults()
         self.url = ""
         self.requests: list[tuple[str, str]] = []
-        """(method, path with query) of every request, oldest first."""
+        """(method, path with query, but for who writes) of every request, oldest first."""
         self._bookmark_seconds = bookmark_seconds
         self._requests = Requests(self.api, minor)
         self._streams: set[_Stream] = set()
@@ -87,8 +87,9 @@ class ApiServer:
             stream.end()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        self.requests.append((request.method, request.path_qs))
-        fault = self.faults.take(request.method, request.path_qs)
+        asked = str(request.rel_url.without_query_params("fieldManager"))
+        self.requests.append((request.method, asked))
+        fault = self.faults.take(request.method, asked)
         try:
             await self.faults.until_serving()
             if fault is not None:

@@ -54,7 +54,7 @@ def solve(
     if deadline is None or isinstance(cancel, Countdown) or not highs.takes(problem):
         return _own(problem, limits, deadline=deadline, cancel=cancel)
     first = _own(problem, limits, deadline=part_of(deadline, OWN_SHARE), cancel=cancel)
-    if _proved(first) or (cancel is not None and cancel[0]):
+    if _proved(first) or Stop(None, deadline, cancel).over():
         return first
     better = highs.improve(problem, first, deadline, cancel)
     if _proved(better) or Stop(None, deadline, cancel).over():

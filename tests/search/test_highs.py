@@ -18,6 +18,7 @@ from extender.search import solver
 from extender.search.highs import by_level as highs
 from extender.search.highs.rows import covers
 from extender.search.problem import Infeasible, Limits, MemberClass, Problem, Solution, Unit
+from extender.search.problem.stop import Countdown
 from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, three_kinds
@@ -204,6 +205,19 @@ def test_it_is_asked_what_the_own_search_leaves_open(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(not COMPILED, reason="the plain search takes minutes")
+@pytest.mark.parametrize("asks", [0, 3_000, 30_000])
+def test_it_makes_no_answer_worse_however_little_was_searched_before(asks: int) -> None:
+    """What the own search has, in whatever time, is what HiGHS begins with."""
+    for problem in (three_kinds(501), leader_and_workers(3)):
+        first = solver.search(problem, cancel=Countdown(asks))
+        assert isinstance(first, Solution)
+        better = highs.improve(problem, first, time.monotonic() + 0.3)
+        assert isinstance(better, Solution)
+        assert verify(problem, better) == ()
+        assert better.cost <= first.cost
+        assert first.bound <= better.bound <= better.cost
+
+
 def test_the_flag_ends_it_and_what_was_known_stays() -> None:
     problem = leader_and_workers(14)
     found = openly(solver.search(problem, deadline=time.monotonic() - 1))

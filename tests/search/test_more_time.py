@@ -17,6 +17,7 @@ from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, one_kind, three_kinds
 from tests.search.generate import kinds, medium, medium_mixed, small, tied
+from tests.search.scarce import scarce_budgets
 from tests.search.test_many_kinds import own_nodes, own_spreads
 
 Generator = Callable[[int], Problem]
@@ -96,13 +97,28 @@ def test_more_time_is_never_worse_and_what_fits_is_never_refused(
 
 
 @pytest.mark.skipif(not COMPILED, reason="the plain search looks for first answers by the clock")
+def test_scarce_budgets_are_no_reason_to_refuse_what_fits() -> None:
+    """Whatever the time is: of these some sixth was refused without any."""
+    assert look(scarce_budgets, range(15), 300) == 0
+
+
+@pytest.mark.skipif(not COMPILED, reason="the plain search looks for first answers by the clock")
 def test_nor_is_it_where_every_rule_meets_and_the_clock_is_asked_from_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Small problems reach every rule; here they are not answered before the clock is asked.
     With hard budgets and rules over nodes together a first answer may then be missed."""
     monkeypatch.setattr(solver, "FEW_NODES", -1)
-    assert look(small, range(400), 300) <= 20
+    assert look(small, range(400), 300) <= 14
+
+
+@pytest.mark.skipif(not COMPILED, reason="of the compiled core")
+def test_a_search_cut_among_its_first_answers_keeps_the_bound_it_has() -> None:
+    """Seats for one class bound those for all: it said that nothing was certain."""
+    answer, _ = stopped(three_kinds(2), 3_000, 2_000)
+    assert isinstance(answer, Solution)
+    assert any(answer.bound[:-1])
+    assert answer.bound <= answer.cost
 
 
 @pytest.mark.skipif(not COMPILED, reason="of the compiled core")

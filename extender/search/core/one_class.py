@@ -16,6 +16,10 @@ from extender.search.problem.seat_regions import is_wide, promising, regions_of,
 from extender.search.problem.stop import Flag, Stop
 from extender.search.problem.types import states_only
 from extender.search.problem.unanswered import Nearest, Shortage, no_answer, refusal
+from extender.search.seating.within_budgets import within_budgets
+
+REGIONS = 8
+"""Domains in which members are seated within hard budgets, at most."""
 
 __all__ = ["Doubtful", "solve", "takes"]
 
@@ -101,6 +105,9 @@ def solve(
         answered = answered or regions[at].found_first or (closed and best is not None)
     if not any(region.possible for region in regions):
         return refuse(problem, spaces, regions)
+    if bounds and not answered:
+        # As quick as a first answer, and part of every search that needs it: more time is no worse.
+        best = _within(problem, spaces, regions, best, stop)
     if best is None:
         return no_answer(problem, min(bounds, default=None), stop, unproved=bool(bounds))
     able = [
@@ -109,6 +116,24 @@ def solve(
         if region.possible
     ]
     return _finish(problem, able, best, bounds, stop)
+
+
+def _within(
+    problem: Problem,
+    spaces: Sequence[tuple[tuple[int, ...], bool]],
+    regions: Sequence[BranchAndBound],
+    best: tuple[Vector, list[int], int] | None,
+    stop: Stop,
+) -> tuple[Vector, list[int], int] | None:
+    """The better one of ``best`` and what is found where hard budgets are spared."""
+    for at, (nodes, scattered) in enumerate(spaces[:REGIONS]):
+        if at < len(regions) and regions[at].possible:
+            found = within_budgets(problem, nodes, stop)
+            if found is not None:
+                cost = cost_of(problem, found[1], scattered=scattered)
+                if best is None or cost < best[0]:
+                    best = (cost, list(found[1]), at)
+    return best
 
 
 def _finish(

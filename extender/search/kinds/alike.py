@@ -38,6 +38,7 @@ from extender.search.problem.stop import Flag, Stop, at_once
 from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
 from extender.search.seating.patterns import TooWide
+from extender.search.seating.within_budgets import within_budgets
 
 MOST_KINDS = 8
 """Classes that are solved as they are."""
@@ -92,7 +93,8 @@ def _solve(
         best = _Answer(first.cost, first.seats, first.chosen)
     groups_before: list[Group] = []
     # Rules over several nodes are what no bound of work is known for: first without.
-    bare = _ask(_without_rules(relaxed(problem, grouped(problem, 1))), exact, stop, few=True)
+    whole = relaxed(problem, grouped(problem, 1))
+    bare = _ask(_without_rules(whole), exact, stop, few=True) if _has_rules(whole) else None
     if isinstance(bare, Infeasible) and bare.proved:
         return _refused(problem, grouped(problem, 1), bare)
     if isinstance(bare, Solution):
@@ -118,7 +120,7 @@ def _solve(
         if isinstance(above, Solution):
             best = _better(best, _checked(problem, _shared_out(problem, groups, above), above))
     if best is None:
-        best = _seated(problem, (), stop)
+        best = _seated(problem, (), stop) or _within(problem, stop)
     if best is None:
         stop.wide = True
         return no_answer(problem, bound, stop, unproved=True)
@@ -175,6 +177,15 @@ def _seated(problem: Problem, hint: Sequence[int], stop: Stop) -> _Answer | None
             answer = _checked(problem, found[0], found[1])
             if answer is not None:
                 return answer
+    return None
+
+
+def _within(problem: Problem, stop: Stop) -> _Answer | None:
+    """Members seated where that takes least of the hard budgets."""
+    for nodes, _ in promising(problem, regions_of(problem))[:REGIONS]:
+        found = within_budgets(problem, nodes, stop)
+        if found is not None:
+            return _checked(problem, *found)
     return None
 
 
@@ -266,6 +277,12 @@ def tightened(problem: Problem, groups: Sequence[Group]) -> Problem:
     """Every member asks, and is forbidden, the most of its group. Spread rules that hold for
     a part of a group are left out: an answer has to be verified."""
     return _merged(problem, groups, loose=False)
+
+
+def _has_rules(problem: Problem) -> bool:
+    """Whether rules tie nodes together, one domain for all seats among them."""
+    wide = any(is_wide(cap.domain) for cap in problem.caps)
+    return wide or bool(problem.spreads) or problem.domain is not None
 
 
 def _without_rules(problem: Problem) -> Problem:

@@ -30,6 +30,7 @@ class Region:
         nodes: Sequence[int],
         *,
         scattered: bool,
+        stop: Stop,
         ways: Ways | None = None,
     ) -> None:
         """Raises TooWide once ``ways`` are used up."""
@@ -41,16 +42,27 @@ class Region:
         self.at_least = cost_of(problem, (), scattered=scattered)
         """Bound of what ``branch`` looks at now."""
         everything = [u for u in range(len(problem.units)) if self.room.relevant(u)]
+        self.free = [u for u in everything if is_free(problem, u)]
         self.units = sorted(
-            (u for u in everything if not is_free(problem, u)),
+            set(everything).difference(self.free),
             key=lambda u: (problem.units[u].cost, problem.units[u].uid),
         )
-        self.free = [u for u in everything if is_free(problem, u)]
         self.room.choose(everything)
-        self.possible = not self.room.hopeless()
+        self.possible = self._may_fit(stop)
         self.room.ways_known()
         self.stack: list[tuple[frozenset[int], frozenset[int], Vector]] = []
         """(chosen, kept, bound) of what ``branch`` has still to look at."""
+
+    def _may_fit(self, stop: Stop) -> bool:
+        """Whether the gang may fit with everybody gone: yes where the end comes before the
+        answer, since packing several classes may take longer than all the rest."""
+        self.room.stop = stop
+        try:
+            return not self.room.hopeless()
+        except OutOfTime:
+            return True
+        finally:
+            self.room.stop = None
 
     @staticmethod
     def room_of(problem: Problem, nodes: Sequence[int], ways: Ways | None) -> Room:
@@ -83,12 +95,6 @@ class Region:
             return
         problem = self.problem
         every = frozenset(self.room.chosen)
-        self.room.put_back(self.units)
-        if self.room.fits():
-            best.offer(self.price(self.room.chosen), frozenset(self.room.chosen), self)
-            self.room.choose(self.units)
-            return
-        self.room.choose(self.units)
 
         def whole(u: int) -> Vector:
             unit = problem.units[u]
@@ -110,6 +116,12 @@ class Region:
         if self.hurries and stop.hurried and len(problem.classes) > 1:
             self.room.stop = stop
         try:
+            self.room.put_back(self.units)
+            if self.room.fits():
+                best.offer(self.price(self.room.chosen), frozenset(self.room.chosen), self)
+                self.room.choose(self.units)
+                return
+            self.room.choose(self.units)
             for order in orders:
                 stop.check_first()
                 if best.cost is not None and stop.over():
@@ -166,6 +178,9 @@ class Region:
         """
         zero = self.price(())
         if best.beaten_by(zero):
+            return zero
+        if stop.over():
+            self.open = [zero]
             return zero
         relaxation = NodeBounds(self.problem, self.room, self.units, zero)
         self.room.put_back(self.units)

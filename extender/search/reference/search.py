@@ -52,7 +52,10 @@ def solve(
     stop, ways = Stop(limits, deadline, cancel), Ways()
     best = BestAnswer()
     searches = open_regions(
-        problem, stop, best, lambda nodes, far: Region(problem, nodes, scattered=far, ways=ways)
+        problem,
+        stop,
+        best,
+        lambda nodes, far: Region(problem, nodes, scattered=far, stop=stop, ways=ways),
     )
     return answer(problem, searches, best, stop)
 

@@ -76,6 +76,7 @@ class Room:
         ]
         self._rules(inside)
         self._patterns: dict[tuple[object, ...], Pattern] = {}
+        self._most_of: dict[Pattern, int] = {}
         self._now: dict[int, Pattern] = {}
         self._groups: dict[tuple[tuple[int, ...], Pattern], int] = {}
         self._sums: dict[tuple[Pattern, int], Sum] = {}
@@ -211,7 +212,9 @@ class Room:
 
     def seats_of(self, pattern: Pattern) -> int:
         """The most members, of any class, that the pattern seats."""
-        return max(sum(vector) for vector in pattern)
+        if pattern not in self._most_of:
+            self._most_of[pattern] = max(sum(vector) for vector in pattern)
+        return self._most_of[pattern]
 
     def seats_on(self, n: int) -> int:
         """The most members that node n seats now."""
@@ -289,9 +292,7 @@ class Room:
 
     def _bound(self) -> Ways | None:
         """The bound of one question's work, where the clock has none."""
-        if self._ways is not None:
-            return self._ways
-        return Ways() if endless(self.stop) else None
+        return self._ways or (Ways() if endless(self.stop) else None)
 
     def _fold(self, cells: Sequence[Cell], case: Case, ways: Ways | None) -> Fold:
         """Everything that the cells seat together under the wide caps and one case."""

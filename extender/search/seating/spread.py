@@ -117,14 +117,17 @@ def cases(problem: Problem, region: Sequence[int]) -> list[Case]:
     they are more than ``most_cases``: then one more than that.
     """
     choices = [
-        _promising(problem, rule, region, levels(problem, rule, region)[::-1])
+        [
+            bands(rule, level)
+            for level in _promising(problem, rule, region, levels(problem, rule, region)[::-1])
+        ]
         for rule in problem.spreads
     ]
     return [
         {
             (index, domain): band
-            for index, (rule, level) in enumerate(zip(problem.spreads, combination, strict=True))
-            for domain, band in enumerate(bands(rule, level))
+            for index, limits in enumerate(combination)
+            for domain, band in enumerate(limits)
         }
         for combination in islice(product(*choices), most_cases(problem) + 1)
     ]
@@ -147,7 +150,12 @@ def splits(
     count = problem.classes[cls].count
     others = sum(problem.classes[c].count for c in set(rule.counted) - {cls})
     found: list[dict[int, tuple[int, int]]] = []
+    looked: set[int] = set()
     for case in every:
+        # Cases of one level share its bands (``cases``): most say what another one said.
+        if rule.most and id(case[index, 0]) in looked:
+            continue
+        looked.add(id(case.get((index, 0))))
         split = {}
         for domain in range(len(rule.most)):
             band = case[index, domain]

@@ -3,9 +3,10 @@ before it took. They prove nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from extender.search.problem import Problem
+from extender.search.problem import Problem, Vector
+from extender.search.problem.cost import cost_of
 from extender.search.problem.stop import Stop, at_once
 from extender.search.several.parts import OneClass, seated
 
@@ -41,10 +42,13 @@ class ClassSeating:
         gone: frozenset[int],
         kept: frozenset[int],
         stop: Stop,
+        learn: Callable[[Vector], None] | None = None,
     ) -> frozenset[int] | None:
         """The units to take, ``gone`` among them; None where one of the classes finds no seats.
 
-        ``gone`` are taken already, ``kept`` stay. Raises OutOfTime, but not of NO_TIME.
+        ``gone`` are taken already, ``kept`` stay. ``learn``, where nobody is either: is told what
+        the first class's seats cost at least, and so everybody's. Raises OutOfTime, but not of
+        NO_TIME.
         """
         problem = self.problem
         parts = {part.cls: part for part in self.parts}
@@ -58,7 +62,11 @@ class ClassSeating:
             if core.settled_free:
                 chosen: list[int] | None = core.free_answer()
             else:
-                chosen, _, closed, _ = core.search(None, FIRST, stop.deadline, stop.cancel)
+                chosen, bound, closed, _ = core.search(None, FIRST, stop.deadline, stop.cancel)
+                if closed and chosen is not None:
+                    bound = cost_of(self.problem, chosen, scattered=self.extra >= 0)
+                if learn is not None and problem is self.problem and bound is not None:
+                    learn(bound)
                 if not closed and stop is not NO_TIME:
                     stop.check()
             if chosen is None:

@@ -22,7 +22,7 @@ from extender.search.reference.best_answer import BestAnswer, Found
 from extender.search.reference.region import Region
 from extender.search.reference.search import answer, open_regions
 from extender.search.seating.patterns import TooWide, Ways
-from extender.search.several.class_bounds import BranchBound, ClassBounds, Classes
+from extender.search.several.class_bounds import BranchBound, ClassBounds, Classes, Learn
 from extender.search.several.class_seating import NO_TIME, ClassSeating
 from extender.search.several.leaders import Leaders
 from extender.search.several.packed_room import UNKNOWN, PackedRoom
@@ -54,7 +54,7 @@ def solve(
         problem,
         stop,
         best,
-        lambda nodes, far: MixedRegion(classes, nodes, scattered=far, ways=ways),
+        lambda nodes, far: MixedRegion(classes, nodes, scattered=far, stop=stop, ways=ways),
     )
     return answer(problem, regions, best, stop)
 
@@ -86,10 +86,11 @@ class MixedRegion(Region):
         nodes: Sequence[int],
         *,
         scattered: bool,
+        stop: Stop,
         ways: Ways | None = None,
     ) -> None:
         problem, parts = classes.problem, classes.alone
-        super().__init__(problem, nodes, scattered=scattered, ways=ways)
+        super().__init__(problem, nodes, scattered=scattered, stop=stop, ways=ways)
         inside = mask(problem, nodes)
         self.stop: Stop | None = None
         self.bounds = ClassBounds(classes, self.room, inside, scattered=scattered)
@@ -112,7 +113,7 @@ class MixedRegion(Region):
         """
         if best.beaten_by(self.price(())):
             return
-        before = best.cost
+        before, quick = best.cost, False
         self.stop = stop
         if not self.room.packs:
             self.room.stop = stop
@@ -132,15 +133,16 @@ class MixedRegion(Region):
                 self.room.choose(self.units)
                 super().first_answers(best, stop)
                 self._move_to(frozenset())
+            # The quick ways up to here asked no clock: what they have found, every search has.
+            quick = self.room.packs and best.cost is not None
             if stop.hurried and not stop.over():
                 self._until_better(best, stop)
         except (OutOfTime, TooWide) as early:
             stop.wide = stop.wide or isinstance(early, TooWide)
         finally:
             self.room.stop = None
-            self.room.choose(set(self.units) - self.room.chosen)
-            if self.room.packs and best.cost is not None:
-                best.last_resort = None  # these quick ways asked no clock
+            if quick:
+                best.last_resort = None
 
     def _try(self, units: Sequence[int], best: BestAnswer) -> None:
         """As Region._try; where the time may run out meanwhile, what fits is kept first."""
@@ -174,7 +176,7 @@ class MixedRegion(Region):
     def _until_better(self, best: BestAnswer, stop: Stop) -> None:
         before = best.cost
         for order in self.seating.orders():
-            self._seat(order, NOBODY, NOBODY, best, stop)
+            self._seat(order, NOBODY, NOBODY, best, stop, self._learn)
             if best.cost != before:
                 break
 
@@ -185,9 +187,10 @@ class MixedRegion(Region):
         kept: frozenset[int],
         best: BestAnswer,
         stop: Stop,
+        learn: Learn | None = None,
     ) -> None:
         """Seat one class after the other, as ClassSeating.units, and try that."""
-        units = self.seating.units(order, gone, kept, stop)
+        units = self.seating.units(order, gone, kept, stop, learn)
         if units is not None:
             self._offer(units, best)
 
@@ -228,10 +231,13 @@ class MixedRegion(Region):
 
     def branch(self, best: BestAnswer, stop: Stop) -> Vector | None:
         """As Region.branch, with the core's bounds."""
-        zero = self.price(())
+        zero = self.at_least  # the first answers may have told more than that nobody has to go
         if best.beaten_by(zero):
             return zero
-        self.room.put_back(self.units)
+        if stop.over():
+            self.open = [zero]
+            return zero
+        self._move_to(NOBODY)
         stack = self.stack = [(NOBODY, NOBODY, zero)]
         unknown: list[Vector] = []
         first = True
