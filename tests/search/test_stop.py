@@ -25,7 +25,7 @@ from tests.search.test_many_kinds import CASES
 SECONDS = 0.3
 SOON = (0.0, 0.05)
 """Deadlines that reading the problem and a first answer may take longer than."""
-SCARCE = 0.35
+SCARCE = 0.6
 """Seconds more for a first answer where the quick ways exceed a hard budget."""
 FIRST, FIRST_WIDE = 60e-6, 100e-6
 """Seconds for reading and first answers, each unit and each node of a class (docs/search.md,
