@@ -30,10 +30,8 @@ AFTERWARDS = 75.0
 without an answer, the 30 s until what was refused is asked for again, and some."""
 NEWS = 2.0
 """What happened this long ago at the latest is known to us."""
-BLINK = 1.5
-"""Seconds by which a picture may be older than it is allowed to be, and nothing is said: a watch
-counts as showing once it has been open for a second, and a request may be on its way. With 0.5
-seeds 12344 and 15122 failed by 4.2 s (docs/reliability.md): not looked into."""
+BLINK = 0.5
+"""Seconds by which a picture may be older than it is allowed to be, and nothing is said."""
 OFFERED = 10.0
 """Seconds for which a pod may still be on its way to a node it was offered."""
 

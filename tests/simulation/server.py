@@ -86,10 +86,11 @@ class Server:
         away = self._away(path)
         if away and not query.get("resourceVersion"):
             raise NO_LEADER
-        stream = Stream(self.loop, self.storage, self.route(path), query, lag)
+        route = self.route(path)
         if away:
-            stream.too_old(expired("the storage is away").document)
-            return stream
+            why = expired("the storage is away")
+            return Stream(self.loop, self.storage, route, query, lag, away=why)
+        stream = Stream(self.loop, self.storage, route, query, lag)
         self.streams.append(stream)
         return stream
 

@@ -31,7 +31,8 @@ class Stream:
     """One open watch. ``lag`` says how many seconds the next change takes to the watcher.
 
     It is accepted whatever version it goes on from: that one is too old is told afterwards, by an
-    event, as kube-apiserver does.
+    event, as kube-apiserver does. ``away``: what is told instead of any change while the storage
+    is not there.
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class Stream:
         route: Route,
         query: dict[str, str],
         lag: Callable[[], float],
+        *,
+        away: StatusError | None = None,
     ) -> None:
         self.resource = route.resource
         self.key = route.resource.key
@@ -65,7 +68,9 @@ class Stream:
         self._bookmark = loop.time() + BOOKMARK_SECONDS
         self._end_at = loop.time() + float(query.get("timeoutSeconds") or 1800)
         version = query.get("resourceVersion", "")
-        if query.get("sendInitialEvents") == "true" or version in ("", "0"):
+        if away is not None:
+            self.too_old(away.document)
+        elif query.get("sendInitialEvents") == "true" or version in ("", "0"):
             for obj in storage.all(self.key, self._namespace):
                 if self._match(obj):
                     self._send(ADDED, obj)
