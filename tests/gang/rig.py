@@ -15,7 +15,8 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from extender.cache.cache import Cache
-from extender.gang.act.coordinator import PLANNING, SWEEP, TICK
+from extender.gang.act.coordinator import SWEEP, TICK
+from extender.gang.act.term_parts import PLANNING
 from extender.gang.act.wiring import coordinate
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
@@ -128,7 +129,7 @@ class Rig:
 
         Whatever rounds from now on would have begun has begun then, however slow this machine is.
         """
-        heartbeats = self.coordinator._heartbeats
+        heartbeats = self.coordinator._term.heartbeats
         beats: Counter[str] = Counter()
         beat = type(heartbeats).beat
 

@@ -55,14 +55,14 @@ async def test_a_search_without_end_is_stopped_and_others_are_planned(
         async with rigged(QUICK) as rig:
             await rig.gang("bad", 1, "top")
             await full_cluster_beside(rig)
-            before = rig.coordinator._planner_thread.planner
+            before = rig.coordinator._planning.thread.planner
             refused = await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
             assert isinstance(refused, Refusal)
             assert refused.code == "suspended"
-            assert rig.coordinator._planner_thread.planner is not before
+            assert rig.coordinator._planning.thread.planner is not before
             answer = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
             assert isinstance(answer, Flight)
-            assert rig.coordinator._heartbeats.late() == []
+            assert rig.coordinator._term.heartbeats.late() == []
             again = await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
             assert isinstance(again, Refusal)
             assert again.code == "suspended"
@@ -128,7 +128,7 @@ async def test_a_thread_that_nothing_reaches_makes_the_process_unhealthy(
                 await rig.gang("bad", 1, "top")
                 await full_cluster_beside(rig)
                 await rig.coordinator.ensure(rig.resolver_key("bad-0"), Verb.LOOP)
-                late = rig.coordinator._heartbeats.late()
+                late = rig.coordinator._term.heartbeats.late()
                 assert len(late) == 1
                 assert "bad" in late[0]
                 await until_written(rig)

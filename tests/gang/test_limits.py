@@ -53,7 +53,9 @@ async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
         for i in range(2):
             await rig.pod(f"low2-{i}", cls="low", on=f"n{i}")
         await rig.until(lambda: rig.cache.pod_named("default", "low2-1") is not None)
-        rig.coordinator._waiting.succeeded(rig.resolver_key("high-0"))  # no penalty in the way
+        rig.coordinator._reading.waiting.succeeded(
+            rig.resolver_key("high-0")
+        )  # no penalty in the way
         await rig.preempt("high-0", n0=["low2-0"])
         await until_suspended(rig)
         assert {"low2-0", "low2-1"} <= await rig.names()
@@ -98,7 +100,7 @@ async def test_seats_of_a_plan_that_is_changed_go_back_in_time_on_an_old_picture
         await rig.gang("high", 2, "high")
         flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         assert isinstance(flight, Flight)
-        monkeypatch.setattr(rig.coordinator._source, "stale_for", lambda: 1e6)
+        monkeypatch.setattr(rig.coordinator._term.source, "stale_for", lambda: 1e6)
         rig.coordinator._replan(flight, "a test says so")
         await rig.until(lambda: not len(rig.coordinator.book), "the seats go back", 5)
 
@@ -138,7 +140,7 @@ async def test_what_is_limited_is_a_metric() -> None:
         await rig.gang("high", 2, "high")
         admission = rig.coordinator.admission
         assert "podgroup_extender_suspended_gangs" not in shown_metrics(rig)
-        gang = rig.coordinator._present_gang(rig.resolver_key("high-0"))
+        gang = rig.coordinator._reading.present_gang(rig.resolver_key("high-0"))
         admission.overran(gang, 13.0)
         admission.searched(gang, 7.0)
         shown = shown_metrics(rig)
@@ -274,8 +276,8 @@ async def test_dear_gangs_of_one_namespace_do_not_delay_another_ones(
         for pod_ in list(rig.cache.store.pods.by_uid.values()):
             await tried(rig, pod_.name, pod_.namespace)
         await asyncio.sleep(0)
-        await rig.until(lambda: len(rig.coordinator._pending_gangs.keys()) == 16, "16 wait")
-        await rig.coordinator._planning.round()
+        await rig.until(lambda: len(rig.coordinator._reading.pending_gangs.keys()) == 16, "16 wait")
+        await rig.coordinator._planning.rounds.round()
         assert "humble" in served
         assert served.index("humble") <= 1
         seconds = rig.coordinator.admission.describe()["planningSeconds"]
@@ -290,11 +292,13 @@ async def test_a_namespace_that_used_its_share_waits_for_others() -> None:
         await rig.gang("top", 2, "top")
         await in_namespace(rig, "other", "humble")
         admission = rig.coordinator.admission
-        gang = rig.coordinator._present_gang(rig.resolver_key("high-0"))
+        gang = rig.coordinator._reading.present_gang(rig.resolver_key("high-0"))
         admission.searched(gang, 1000.0)
         assert admission.must_wait(gang) is None, "nobody else waits"
         await tried(rig, "humble-0", "other")
-        await rig.until(lambda: len(rig.coordinator._pending_gangs.keys()) == 1, "one waits")
+        await rig.until(
+            lambda: len(rig.coordinator._reading.pending_gangs.keys()) == 1, "one waits"
+        )
         refused = await rig.coordinator.ensure(gang.key, Verb.LOOP)
         assert isinstance(refused, Refusal)
         assert refused.code == "turn"

@@ -66,7 +66,7 @@ async def test_a_refusal_that_was_dear_to_find_ends_too(rig: Rig) -> None:
     await refused_pod(rig)
     coordinator = rig.coordinator
     dear = Refusal(gang=KEY, code=Code.CONFLICT, message="PodGroup default/late does not exist")
-    coordinator._waiting.refuse(dear, (0, 0, 0), 3.0, 0.0)
+    coordinator._reading.waiting.refuse(dear, (0, 0, 0), 3.0, 0.0)
     await rig.group("late", 3, "high")
     await until_woken(rig)
     (why,) = set((await rig.filter("late-0", "n0", "n1")).failed_and_unresolvable.values())

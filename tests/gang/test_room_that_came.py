@@ -50,7 +50,7 @@ async def test_nodes_that_come_before_the_first_eviction_spare_the_victims(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     if moment == "search":
-        owner: Any = rig.coordinator._planner_thread
+        owner: Any = rig.coordinator._planning.thread
         gate = Gate(owner.plan, after=True)
         monkeypatch.setattr(owner, "plan", gate)
     else:

@@ -45,7 +45,7 @@ async def tenants_pod(rig: Rig, name: str, on: str) -> None:
 
 async def given_up(rig: Rig, times: int) -> None:
     await rig.until(lambda: rig.outcomes("high").count("gave-up") >= times, "it is given up")
-    rig.coordinator._waiting.succeeded(rig.resolver_key("high-0"))  # no penalty in the way
+    rig.coordinator._reading.waiting.succeeded(rig.resolver_key("high-0"))  # no penalty in the way
     await rig.preempt("high-0")
 
 

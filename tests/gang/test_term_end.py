@@ -22,7 +22,7 @@ async def test_a_plan_found_as_the_term_ends_is_not_acted_on(
     """The next term of the process reads the records; a plan that it does not know would
     evict beside its own, since the process may act again."""
     coordinator, loop = rig.coordinator, asyncio.get_running_loop()
-    planner = coordinator._planner_thread.planner
+    planner = coordinator._planning.thread.planner
     search = planner.plan
     closing: list[asyncio.Task[None]] = []
 
@@ -40,7 +40,7 @@ async def test_a_plan_found_as_the_term_ends_is_not_acted_on(
         await rig.preempt("high-0", n0=["low-0"])
     await asyncio.gather(*closing)
     assert len(coordinator.book) == 0
-    assert not coordinator._background._tasks
+    assert not coordinator._telling.background._tasks
     assert await rig.records() == []
 
 
@@ -49,7 +49,7 @@ async def test_a_search_cut_off_by_the_end_of_the_term_suspends_nobody(
 ) -> None:
     """It did not take too long: nobody waits for its answer any more."""
     coordinator = rig.coordinator
-    planner = coordinator._planner_thread.planner
+    planner = coordinator._planning.thread.planner
     begun, killed = threading.Event(), threading.Event()
 
     def endless(*args: Any, **named: Any) -> Any:
@@ -78,10 +78,10 @@ async def test_nothing_begins_in_a_closed_background(rig: Rig) -> None:
         begun.append(True)
 
     await rig.coordinator.close()
-    rig.coordinator._background.spawn(work())
+    rig.coordinator._telling.background.spawn(work())
     await asyncio.sleep(0)
     assert not begun
-    assert not rig.coordinator._background._tasks
+    assert not rig.coordinator._telling.background._tasks
 
 
 async def test_a_round_that_the_end_of_the_term_cuts_off_is_no_failure() -> None:

@@ -67,7 +67,7 @@ async def test_explain_a_pod_of_no_gang(one: One) -> None:
 
 async def test_explain_a_gang_nobody_has_asked_about(one: One) -> None:
     rig = one.rig
-    rig.coordinator._pending_gangs.keys = lambda: []  # type: ignore[method-assign]
+    rig.coordinator._reading.pending_gangs.keys = lambda: []  # type: ignore[method-assign]
     await rig.gang("high", 2, "high")
     found = await one.explain_gang("high")
     assert found.state == State.STATE_UNDECIDED

@@ -9,24 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from extender.gang.act.background import Background
-from extender.gang.act.book import Book, Flight, State
-from extender.gang.act.clocks import Clocks
+from extender.gang.act.book import Flight, State
 from extender.gang.act.comparison import Comparison, units_of
 from extender.gang.act.evictions import Evictions
-from extender.gang.act.evictor import Evictor
 from extender.gang.act.keeper import RecordKeeper
-from extender.gang.act.last_check import KeptGangs, LastCheck
-from extender.gang.act.leadership import Leadership
-from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
+from extender.gang.act.last_check import LastCheck
 from extender.gang.act.record import Record
+from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.act.unit import Unit
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import Pod
 from extender.model.plan import Victim
-from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
@@ -38,57 +32,48 @@ class FlightUnits:
     """Begins units for the plans in ``book``, and listens to what becomes of them.
 
     ``advance(flight)`` is asked to look at what a flight still waits for, ``replan(flight, why)``
-    for another plan when one does not hold any more. ``stale()`` says why nothing can be decided
-    now. ``evictions`` are those under way; ``comparison`` says whether a plan still holds beside
-    them.
+    for another plan when one does not hold any more. ``evictions`` are those under way;
+    ``comparison`` says whether a plan still holds beside them.
     """
 
     def __init__(
         self,
-        book: Book,
-        settings: Settings,
-        snapshot: Callable[[], Snapshot],
-        gangs: KeptGangs,
-        check: LastCheck,
+        term: Term,
+        reading: Reading,
+        telling: Telling,
         keeper: RecordKeeper,
-        evictor: Evictor,
-        notices: Notices,
-        clocks: Clocks,
-        leadership: Leadership,
-        background: Background,
-        offers: Offers,
-        decide: Callable[[Decision], None],
+        check: LastCheck,
+        *,
         advance: Callable[[Flight], None],
         replan: Callable[[Flight, str], None],
-        stale: Callable[[], str | None],
     ) -> None:
-        self._book = book
-        self._snapshot = snapshot
+        self._book = reading.book
+        self._snapshot = reading.snapshot
         self._check = check
         self._keeper = keeper
-        self._notices = notices
-        self._clocks = clocks
-        self._decide = decide
+        self._notices = telling.notices
+        self._clocks = term.clocks
+        self._decide = telling.decisions.decide
         self._advance = advance
         self._replan = replan
-        self._stale = stale
+        self._stale = reading.readiness.stale
         self.evictions = Evictions(
-            evictor,
+            term.evictor,
             check,
-            leadership,
-            clocks.monotonic,
-            background.spawn,
+            term.leadership,
+            term.clocks.monotonic,
+            telling.background.spawn,
             self,
-            settings.seats.victim_slack_seconds,
+            term.settings.seats.victim_slack_seconds,
         )
         self.comparison = Comparison(
-            book,
-            snapshot,
-            gangs,
+            reading.book,
+            reading.snapshot,
+            reading.gangs,
             check,
             self.evictions,
-            offers,
-            settings.eviction.longest_grace_seconds,
+            reading.offers,
+            term.settings.eviction.longest_grace_seconds,
         )
         self.taken: Callable[[Iterable[Pod]], None] = lambda pods: None
         """Told of pods that are about to be evicted ..."""

@@ -20,31 +20,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from math import inf
-from random import Random
 
 import structlog
 
-from extender.gang.act.background import Background
-from extender.gang.act.book import Book, Flight, State
-from extender.gang.act.clocks import Clocks
+from extender.gang.act.book import Flight, State
 from extender.gang.act.crowding import Crowding
 from extender.gang.act.deadlines import late
-from extender.gang.act.evictor import EvictionRefused, Evictor
+from extender.gang.act.evictor import EvictionRefused
 from extender.gang.act.flight_units import FlightUnits
 from extender.gang.act.keeper import RecordKeeper
-from extender.gang.act.last_check import KeptGangs, LastCheck
-from extender.gang.act.leadership import Leadership
+from extender.gang.act.last_check import LastCheck
 from extender.gang.act.lifetimes import Ending, Lifetimes
-from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
 from extender.gang.act.sightings import Sightings
+from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.plan.validity import present
-from extender.gang.tell.decisions import Decision, Outcome
+from extender.gang.tell.decisions import Outcome
 from extender.kube.errors import ApiError
 from extender.model.objects import Pod
 from extender.model.plan import Code, Plan
-from extender.model.settings import Settings
-from extender.model.snapshot import Snapshot
 
 log = structlog.get_logger("gang")
 
@@ -62,87 +55,55 @@ class Flights:
     """Acts on the plans in ``book``.
 
     ``ended`` is told of each end; ``replan(flight, why)`` is asked for
-    another plan when one does not hold any more. ``stale()`` says why nothing can be decided now.
+    another plan when one does not hold any more.
     """
 
     def __init__(
         self,
-        book: Book,
-        settings: Settings,
-        snapshot: Callable[[], Snapshot],
-        gangs: KeptGangs,
+        term: Term,
+        reading: Reading,
+        telling: Telling,
         keeper: RecordKeeper,
-        evictor: Evictor,
-        notices: Notices,
-        clocks: Clocks,
-        leadership: Leadership,
-        random: Random,
-        background: Background,
-        offers: Offers,
-        decide: Callable[[Decision], None],
         ended: Ending,
         replan: Callable[[Flight, str], None],
-        stale: Callable[[], str | None],
     ) -> None:
-        self.book = book
+        self.book = reading.book
         self.keeper = keeper
-        self._settings = settings
-        self._snapshot = snapshot
-        self._evictor = evictor
-        self._notices = notices
-        self._clocks = clocks
-        self._random = random
+        self._settings = term.settings
+        self._snapshot = reading.snapshot
+        self._evictor = term.evictor
+        self._notices = telling.notices
+        self._clocks = term.clocks
+        self._random = term.random
         self._replan = replan
-        self._stale = stale
-        self._spawn = background.spawn
-        self._check = check = LastCheck(snapshot, gangs, settings)
-        self.leaves = check.leaves
+        self._stale = reading.readiness.stale
+        self._spawn = telling.background.spawn
         self._looks_after = 0.0
         self._nodes: object = None
         """The nodes at the last look; another mapping when one of them changed."""
+        self._check = check = LastCheck(reading.snapshot, reading.gangs, term.settings)
+        self.leaves = check.leaves
         self.units = FlightUnits(
-            book,
-            settings,
-            snapshot,
-            gangs,
-            check,
-            keeper,
-            evictor,
-            notices,
-            clocks,
-            leadership,
-            background,
-            offers,
-            decide,
-            self._advance,
-            replan,
-            stale,
+            term, reading, telling, keeper, check, advance=self._advance, replan=replan
         )
         self.evictions = self.units.evictions
         self.comparison = self._comparison = self.units.comparison
-        self.shown = self._comparison.shown
-        self.problem = self._comparison.problem
-        self.crowded = self._comparison.crowded
-        self.room_came = self._comparison.room_came
-        self._crowding = Crowding(book, self.crowded, clocks.monotonic)
-        lifetimes = Lifetimes(
-            book, snapshot, self.evictions, keeper, notices, offers, clocks, decide, ended
-        )
-        self._enter = lifetimes.enter
-        self.leave = lifetimes.leave
-        self.end = lifetimes.end
-        self.observe = Sightings(
-            book,
-            gangs,
+        self.shown, self.problem = self._comparison.shown, self._comparison.problem
+        self.crowded, self.room_came = self._comparison.crowded, self._comparison.room_came
+        self._crowding = Crowding(self.book, self.crowded, term.clocks.monotonic)
+        lifetimes = Lifetimes(term, reading, telling, keeper, self.evictions, ended)
+        self._enter, self.leave, self.end = lifetimes.enter, lifetimes.leave, lifetimes.end
+        sightings = Sightings(
+            term,
+            reading,
+            telling,
             self.evictions,
             lifetimes,
-            notices,
-            offers,
-            clocks,
-            self.leaves,
-            self._advance,
-            replan,
-        ).observe
+            leaves=self.leaves,
+            advance=self._advance,
+            replan=replan,
+        )
+        self.observe = sightings.observe
 
     # -- 1 to 4: planned, recorded --------------------------------------------------------
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
-from extender.gang.act.book import Book, Flight, State, seats_of
-from extender.gang.act.clocks import Clocks
+from extender.gang.act.book import Flight, State, seats_of
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.keeper import RecordKeeper
-from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
+from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import GangKey
-from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
 
@@ -27,31 +23,25 @@ class Ending(Protocol):
 
 
 class Lifetimes:
-    """Takes flights into the book and out of it.
-
-    ``ended`` is told of each end. ``snapshot`` is the cluster as it is.
-    """
+    """Takes flights into the book and out of it. ``ended`` is told of each end."""
 
     def __init__(
         self,
-        book: Book,
-        snapshot: Callable[[], Snapshot],
-        evictions: Evictions,
+        term: Term,
+        reading: Reading,
+        telling: Telling,
         keeper: RecordKeeper,
-        notices: Notices,
-        offers: Offers,
-        clocks: Clocks,
-        decide: Callable[[Decision], None],
+        evictions: Evictions,
         ended: Ending,
     ) -> None:
-        self._book = book
-        self._snapshot = snapshot
+        self._book = reading.book
+        self._snapshot = reading.snapshot
         self._evictions = evictions
         self._keeper = keeper
-        self._notices = notices
-        self._offers = offers
-        self._clocks = clocks
-        self._decide = decide
+        self._notices = telling.notices
+        self._offers = reading.offers
+        self._clocks = term.clocks
+        self._decide = telling.decisions.decide
         self._ended = ended
         self._wanted: dict[str, set[GangKey]] = {}
         """Uid of a victim or waited-for pod -> plans that want it gone."""

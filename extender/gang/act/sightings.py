@@ -6,13 +6,10 @@ from collections.abc import Callable
 
 import structlog
 
-from extender.gang.act.book import Book, Flight, State
-from extender.gang.act.clocks import Clocks
+from extender.gang.act.book import Flight, State
 from extender.gang.act.evictions import Evictions
-from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.lifetimes import Lifetimes
-from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
+from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.tell.decisions import Outcome
 from extender.groups.composite import unit_key
 from extender.model.objects import Pod
@@ -31,24 +28,23 @@ class Sightings:
 
     def __init__(
         self,
-        book: Book,
-        gangs: KeptGangs,
+        term: Term,
+        reading: Reading,
+        telling: Telling,
         evictions: Evictions,
         lifetimes: Lifetimes,
-        notices: Notices,
-        offers: Offers,
-        clocks: Clocks,
+        *,
         leaves: Callable[[Pod, float], bool],
         advance: Callable[[Flight], None],
         replan: Callable[[Flight, str], None],
     ) -> None:
-        self._book = book
-        self._gangs = gangs
+        self._book = reading.book
+        self._gangs = reading.gangs
         self._evictions = evictions
         self._lifetimes = lifetimes
-        self._notices = notices
-        self._offers = offers
-        self._clocks = clocks
+        self._notices = telling.notices
+        self._offers = reading.offers
+        self._clocks = term.clocks
         self._known_to_leave = leaves
         self._advance = advance
         self._replan = replan

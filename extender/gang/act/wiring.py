@@ -20,6 +20,7 @@ from extender.gang.act.records import Records
 from extender.gang.act.signature import Signer
 from extender.gang.act.source import Source
 from extender.gang.act.suspensions import SuspensionStore
+from extender.gang.act.term import Term
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
@@ -61,30 +62,30 @@ def coordinate(
     All waiting goes through the running event loop; ``sleep`` is how evictions that failed wait.
     """
     clocks = clocks or Clocks()
+    evictor = Evictor(
+        client, settings.eviction, sleep=sleep, rng=random, wall=clocks.wall, ended=evicted
+    )
+    binder = Binder(
+        client, settings.bind.post_seconds, monotonic=clocks.monotonic, sleep=sleep, rng=random
+    )
     return Coordinator(
-        source,
-        settings,
-        resolver,
-        Records(client, namespace, Signer(record_key)),
-        Evictor(
-            client, settings.eviction, sleep=sleep, rng=random, wall=clocks.wall, ended=evicted
-        ),
-        Notifier(client, failed, clocks.wall),
-        Binder(
-            client,
-            settings.bind.post_seconds,
-            monotonic=clocks.monotonic,
-            sleep=sleep,
-            rng=random,
-        ),
-        leadership=leadership or Alone(),
-        heartbeats=heartbeats or Heartbeats(),
-        clocks=clocks,
-        random=random or random_module.Random(),
-        blind_seconds=blind_seconds,
-        decided=decided,
-        suspended=SuspensionStore(client, namespace),
-        evicted=client,
-        conditions=client if settings.groups.conditions else None,
-        failed=failed,
+        Term(
+            source=source,
+            settings=settings,
+            resolver=resolver,
+            records=Records(client, namespace, Signer(record_key)),
+            evictor=evictor,
+            notifier=Notifier(client, failed, clocks.wall),
+            binder=binder,
+            leadership=leadership or Alone(),
+            heartbeats=heartbeats or Heartbeats(),
+            clocks=clocks,
+            random=random or random_module.Random(),
+            blind_seconds=blind_seconds,
+            decided=decided,
+            suspended=SuspensionStore(client, namespace),
+            evicted=client,
+            conditions=client if settings.groups.conditions else None,
+            failed=failed,
+        )
     )
