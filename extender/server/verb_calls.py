@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import count
 from time import perf_counter
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 
@@ -69,6 +69,15 @@ Answered = tuple[bytes, int, int]
 """(body, nodes in, nodes out) of a verb."""
 Answering = Callable[[Scope, Receive, bytes], Awaitable[Answered]]
 """Answers the body of a verb."""
+
+
+class Reply(NamedTuple):
+    """What a caller is told."""
+
+    status: int
+    body: bytes
+    unread: bool = False
+    """Not all of the request was read: its connection is of no use any more."""
 
 
 class Verbs(Protocol):
@@ -151,9 +160,7 @@ class VerbCalls:
         structlog.contextvars.bind_contextvars(request_id=request_id, verb=path[1:])
         log = structlog.get_logger()
         size = 0
-        status, unread = 200, False
-        limit = self._settings.max_body_bytes
-        reading = Body(self._load.budget, limit)
+        reading = Body(self._load.budget, self._settings.max_body_bytes)
         try:
             body = await reading.read(scope, receive)
             size = len(body)
@@ -161,61 +168,77 @@ class VerbCalls:
                 await self._load.turns.take()
             answer, nodes_in, nodes_out = await answering(scope, receive, body)
             metrics.weighed(nodes_in, nodes_out)
+            reply = Reply(200, answer)
         except Disconnected:
             log.info("caller went away before its request was complete")
             return
-        except BodyTooLarge:
-            status, unread = 413, True
-            answer = error_body(f"body exceeds {limit} bytes", "body")
-            metrics.malformed()
-            if self._refused.due(("large", path)):
-                log.warning("body too large", limit=limit)
-        except BodyTooLate:
-            status, unread = 408, True
-            seconds = self._settings.body_seconds
-            answer = error_body(f"no complete body within {seconds:g} s", "body")
-            self._refused.note("body-late", log, seconds=seconds)
-        except BudgetSpent:
-            status, unread = 503, True
-            held = self._load.budget.limit
-            answer = error_body(f"the bodies being read exceed {held} bytes; try again", "body")
-            self._refused.note("bytes", log, limit=held)
-        except InvalidInput as error:
-            status, answer = 400, error_body(error.message, error.where)
-            metrics.malformed()
-            if self._refused.due(("malformed", path)):
-                log.warning("malformed request", error=error.message[:SHOWN], where=error.where)
-        except UnknownPod as error:
-            status, answer = 409, error_body(str(error), "Pod")
-            about = "" if error.absent else str(error)
-            self._refused.note("unknown-pod", log, about=about, reason=str(error))
-        except NotReady as error:
-            status, answer = 503, error_body(str(error))
-            if self._refused.due(("not ready", path, str(error))):
-                log.warning("not ready", reason=str(error))
         except asyncio.CancelledError:
             if not self._requests.draining:
                 raise
-            status, answer = 503, error_body("stopping: the time for calls in flight is over")
+            reply = Reply(503, error_body("stopping: the time for calls in flight is over"))
             log.warning("call cut off by the stop")
-        except Exception:
-            status, answer = 500, error_body("internal error, see the log", request_id=request_id)
-            log.exception("internal error")
+        except Exception as error:
+            reply = self._read_in_part(error, path, metrics, log) or self._not_answered(
+                error, path, metrics, log, request_id
+            )
         finally:
             reading.release()
-        headers = [*self._requests.headers(), (b"x-request-id", request_id.encode())]
-        if status == 503 and CLOSE not in headers:
-            # A new connection through a Service may lead to the replica that answers.
-            headers.append(CLOSE)
-        if unread:
-            if CLOSE not in headers:
-                headers.append(CLOSE)
-            await respond_unread(receive, send, status, answer, headers)
-        else:
-            await respond(send, status, answer, headers=headers)
-        metrics.answered(status, perf_counter() - started, size, len(answer))
+        await self._respond(reply, request_id, receive, send)
+        metrics.answered(reply.status, perf_counter() - started, size, len(reply.body))
         if logging.root.isEnabledFor(logging.DEBUG):  # making a logger costs 15 us
-            log.debug("answered", status=status, bytes_in=size, bytes_out=len(answer))
+            log.debug("answered", status=reply.status, bytes_in=size, bytes_out=len(reply.body))
+
+    def _read_in_part(
+        self, error: Exception, path: str, metrics: VerbMetrics, log: Any
+    ) -> Reply | None:
+        """Return what is said to a caller whose body was not read to its end, None to others."""
+        if isinstance(error, BodyTooLarge):
+            limit = self._settings.max_body_bytes
+            metrics.malformed()
+            if self._refused.due(("large", path)):
+                log.warning("body too large", limit=limit)
+            return Reply(413, error_body(f"body exceeds {limit} bytes", "body"), unread=True)
+        if isinstance(error, BodyTooLate):
+            seconds = self._settings.body_seconds
+            self._refused.note("body-late", log, seconds=seconds)
+            answer = error_body(f"no complete body within {seconds:g} s", "body")
+            return Reply(408, answer, unread=True)
+        if isinstance(error, BudgetSpent):
+            held = self._load.budget.limit
+            self._refused.note("bytes", log, limit=held)
+            answer = error_body(f"the bodies being read exceed {held} bytes; try again", "body")
+            return Reply(503, answer, unread=True)
+        return None
+
+    def _not_answered(
+        self, error: Exception, path: str, metrics: VerbMetrics, log: Any, request_id: str
+    ) -> Reply:
+        """Return what is said where the verb has no answer to a body (see ``Verbs``)."""
+        if isinstance(error, InvalidInput):
+            metrics.malformed()
+            if self._refused.due(("malformed", path)):
+                log.warning("malformed request", error=error.message[:SHOWN], where=error.where)
+            return Reply(400, error_body(error.message, error.where))
+        if isinstance(error, UnknownPod):
+            about = "" if error.absent else str(error)
+            self._refused.note("unknown-pod", log, about=about, reason=str(error))
+            return Reply(409, error_body(str(error), "Pod"))
+        if isinstance(error, NotReady):
+            if self._refused.due(("not ready", path, str(error))):
+                log.warning("not ready", reason=str(error))
+            return Reply(503, error_body(str(error)))
+        log.exception("internal error")
+        return Reply(500, error_body("internal error, see the log", request_id=request_id))
+
+    async def _respond(self, reply: Reply, request_id: str, receive: Receive, send: Send) -> None:
+        headers = [*self._requests.headers(), (b"x-request-id", request_id.encode())]
+        # A new connection through a Service may lead to the replica that answers.
+        if (reply.status == 503 or reply.unread) and CLOSE not in headers:
+            headers.append(CLOSE)
+        if reply.unread:
+            await respond_unread(receive, send, reply.status, reply.body, headers)
+        else:
+            await respond(send, reply.status, reply.body, headers=headers)
 
     async def _unknown_name(
         self, path: str, metrics: VerbMetrics, scope: Scope, receive: Receive, send: Send
