@@ -53,122 +53,125 @@ def solve(
     Raises Doubtful when a unit is malformed, or its numbers are too wide.
     """
     stop = Stop(limits, deadline, cancel)
-    columns = Columns(problem)
-    spaces = promising(problem, regions_of(problem))
-    regions: list[BranchAndBound] = []
-    best: tuple[Vector, list[int], int] | None = None
+    searches = Searches(problem)
+    while searches.unopened and not (searches.opened and stop.over()):
+        searches.open_next()
+    bounds = searches.run(stop)
+    if not any(search.possible for search in searches.opened):
+        return refuse(problem, searches)
+    if bounds and not searches.answered:
+        # As quick as a first answer, and part of every search that needs it: more time is no worse.
+        searches.spare_budgets(stop)
+    if searches.best is None:
+        return no_answer(problem, min(bounds, default=None), stop, unproved=bool(bounds))
+    return searches.solution(bounds, stop)
 
-    def look_at_next() -> None:
-        nonlocal best
-        nodes, scattered = spaces[len(regions)]
-        level = problem.domain_level if scattered else -1
-        region = BranchAndBound(columns, mask(problem, nodes), level)
-        regions.append(region)
-        if region.possible and region.settled_free and (best is None or any(best[0])):
-            waiting = region.free_answer()
-            cost = cost_of(problem, waiting, scattered=scattered)
-            if best is None or cost < best[0]:
-                best = (cost, waiting, len(regions) - 1)
 
-    while len(regions) < len(spaces) and not (regions and stop.over()):
-        look_at_next()
-    bounds: list[Vector] = []
-    answered = False
-    """Whether what is known is no dearer than what a search without any time answers."""
-    for at, (_, scattered) in enumerate(spaces):
-        floor = cost_of(problem, (), scattered=scattered)
-        if at >= len(regions):
-            if best is not None:
-                # Of what is not looked at only this is known: nobody goes for less than nothing.
+class Searches:
+    """One search a region where all seats may lie, and the best answer of all of them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.regions = promising(problem, regions_of(problem))
+        self.opened: list[BranchAndBound] = []
+        """Of the first regions, in their order."""
+        self.best: tuple[Vector, list[int], int] | None = None
+        """(cost, units, region) of the best answer."""
+        self.answered = False
+        """Whether what is known is no dearer than what a search without any time answers."""
+        self._columns = Columns(problem)
+
+    @property
+    def unopened(self) -> bool:
+        """Whether there are regions without a search."""
+        return len(self.opened) < len(self.regions)
+
+    def open_next(self) -> None:
+        """Open the next region's search; what nobody has to go for is an answer."""
+        nodes, scattered = self.regions[len(self.opened)]
+        level = self.problem.domain_level if scattered else -1
+        search = BranchAndBound(self._columns, mask(self.problem, nodes), level)
+        self.opened.append(search)
+        if search.possible and search.settled_free and (self.best is None or any(self.best[0])):
+            self._offer(search.free_answer(), len(self.opened) - 1)
+
+    def run(self, stop: Stop) -> list[Vector]:
+        """Search the regions one after the other; return bounds of those that are not closed,
+        each (levels,)."""
+        bounds: list[Vector] = []
+        for at, (_, scattered) in enumerate(self.regions):
+            floor = cost_of(self.problem, (), scattered=scattered)
+            if at >= len(self.opened):
+                if self.best is not None:
+                    # Of what is not looked at only this is known: nobody goes for less than
+                    # nothing.
+                    bounds.append(floor)
+                    continue
+                stop.check_first()
+                self.open_next()
+            search, best = self.opened[at], self.best
+            if not search.possible or (best is not None and best[0] <= floor):
+                continue
+            if self.answered and stop.over():
                 bounds.append(floor)
                 continue
-            stop.check_first()
-            look_at_next()
-        if not regions[at].possible or (best is not None and best[0] <= floor):
-            continue
-        if answered and stop.over():
-            bounds.append(floor)
-            continue
-        chosen, bound, closed, branches = regions[at].search(
-            None if best is None else best[0],
-            stop.left,
-            stop.deadline,
-            stop.cancel,
+            chosen, bound, closed, branches = search.search(
+                None if best is None else best[0], stop.left, stop.deadline, stop.cancel
+            )
+            stop.used += branches
+            if bound is not None:
+                bounds.append(bound)
+            if chosen is not None:
+                self._offer(chosen, at)
+            closed_with_answer = closed and self.best is not None
+            self.answered = self.answered or search.found_first or closed_with_answer
+        return bounds
+
+    def spare_budgets(self, stop: Stop) -> None:
+        """Look for an answer where hard budgets are spared."""
+        for at, (search, (nodes, _)) in enumerate(
+            zip(self.opened[:REGIONS], self.regions, strict=False)
+        ):
+            if search.possible:
+                found = within_budgets(self.problem, nodes, stop)
+                if found is not None:
+                    self._offer(list(found[1]), at)
+
+    def _offer(self, chosen: list[int], at: int) -> None:
+        cost = cost_of(self.problem, chosen, scattered=self.regions[at][1])
+        if self.best is None or cost < self.best[0]:
+            self.best = (cost, chosen, at)
+
+    def solution(self, bounds: Sequence[Vector], stop: Stop) -> Solution:
+        """Seat the members of the best answer; there must be one. ``bounds`` as from ``run``."""
+        assert self.best is not None
+        problem, (cost, chosen, winner) = self.problem, self.best
+        able = [at for at, search in enumerate(self.opened) if search.possible]
+        shrunk = len(able) > 1
+        while shrunk:
+            # What another region does not need either is put back.
+            shrunk = False
+            for at in able:
+                less = self.opened[at].least(chosen)
+                if (
+                    less is not None
+                    and len(less) < len(chosen)
+                    and cost_of(problem, less, scattered=self.regions[at][1]) <= cost
+                ):
+                    chosen, winner, shrunk = less, at, True
+        placed = self.opened[winner].seats(chosen, problem.fill)
+        seats = tuple((0, n, members) for n, members in placed)
+        cost = cost_of(problem, chosen, scattered=scattered_seats(problem, seats))
+        bound = min([cost, *bounds])
+        return Solution(
+            seats=seats,
+            chosen=tuple(sorted(chosen)),
+            cost=cost,
+            bound=bound,
+            optimal=bound == cost,
+            branch_nodes=stop.used,
+            cut="" if bound == cost else stop.why(),
         )
-        stop.used += branches
-        if bound is not None:
-            bounds.append(bound)
-        if chosen is not None:
-            cost = cost_of(problem, chosen, scattered=scattered)
-            if best is None or cost < best[0]:
-                best = (cost, chosen, at)
-        answered = answered or regions[at].found_first or (closed and best is not None)
-    if not any(region.possible for region in regions):
-        return refuse(problem, spaces, regions)
-    if bounds and not answered:
-        # As quick as a first answer, and part of every search that needs it: more time is no worse.
-        best = _within(problem, spaces, regions, best, stop)
-    if best is None:
-        return no_answer(problem, min(bounds, default=None), stop, unproved=bool(bounds))
-    able = [
-        (region, scattered, at)
-        for at, (region, (_, scattered)) in enumerate(zip(regions, spaces, strict=False))
-        if region.possible
-    ]
-    return _finish(problem, able, best, bounds, stop)
-
-
-def _within(
-    problem: Problem,
-    spaces: Sequence[tuple[tuple[int, ...], bool]],
-    regions: Sequence[BranchAndBound],
-    best: tuple[Vector, list[int], int] | None,
-    stop: Stop,
-) -> tuple[Vector, list[int], int] | None:
-    """The better one of ``best`` and what is found where hard budgets are spared."""
-    for at, (nodes, scattered) in enumerate(spaces[:REGIONS]):
-        if at < len(regions) and regions[at].possible:
-            found = within_budgets(problem, nodes, stop)
-            if found is not None:
-                cost = cost_of(problem, found[1], scattered=scattered)
-                if best is None or cost < best[0]:
-                    best = (cost, list(found[1]), at)
-    return best
-
-
-def _finish(
-    problem: Problem,
-    able: Sequence[tuple[BranchAndBound, bool, int]],
-    best: tuple[Vector, list[int], int],
-    bounds: Sequence[Vector],
-    stop: Stop,
-) -> Solution:
-    """Put back what another region does not need either, and seat the members."""
-    cost, chosen, winner = best
-    shrunk = len(able) > 1
-    while shrunk:
-        shrunk = False
-        for region, scattered, at in able:
-            less = region.least(chosen)
-            if (
-                less is not None
-                and len(less) < len(chosen)
-                and cost_of(problem, less, scattered=scattered) <= cost
-            ):
-                chosen, winner, shrunk = less, at, True
-    place = next(region for region, _, at in able if at == winner)
-    seats = tuple((0, n, members) for n, members in place.seats(chosen, problem.fill))
-    cost = cost_of(problem, chosen, scattered=scattered_seats(problem, seats))
-    bound = min([cost, *bounds])
-    return Solution(
-        seats=seats,
-        chosen=tuple(sorted(chosen)),
-        cost=cost,
-        bound=bound,
-        optimal=bound == cost,
-        branch_nodes=stop.used,
-        cut="" if bound == cost else stop.why(),
-    )
 
 
 def mask(problem: Problem, nodes: Sequence[int]) -> bytes:
@@ -179,14 +182,10 @@ def mask(problem: Problem, nodes: Sequence[int]) -> bytes:
     return bytes(inside)
 
 
-def refuse(
-    problem: Problem,
-    spaces: Sequence[tuple[tuple[int, ...], bool]],
-    regions: Sequence[BranchAndBound],
-) -> Infeasible:
+def refuse(problem: Problem, searches: Searches) -> Infeasible:
     """The reasons, from what the core counted with every unit chosen."""
     offers = []
-    for (nodes, _), region in zip(spaces, regions, strict=True):
-        seated, allowed, seats, lacking = region.shortage()
+    for (nodes, _), search in zip(searches.regions, searches.opened, strict=True):
+        seated, allowed, seats, lacking = search.shortage()
         offers.append(Nearest((seated,), (Shortage(allowed, seats, tuple(lacking)),), nodes))
     return refusal(problem, offers, proved=True)

@@ -23,14 +23,14 @@ def regions_of(problem: Problem) -> list[tuple[tuple[int, ...], bool]]:
 
 
 def promising(
-    problem: Problem, spaces: list[tuple[tuple[int, ...], bool]]
+    problem: Problem, regions: list[tuple[tuple[int, ...], bool]]
 ) -> list[tuple[tuple[int, ...], bool]]:
-    """Return the spaces that could seat the gang were each node for each class alone.
+    """Return the regions that could seat the gang were each node for each class alone.
 
     Where none could, the one that comes nearest, to tell what it lacks.
     """
-    if len(spaces) < 2:
-        return spaces
+    if len(regions) < 2:
+        return regions
     room = [list(column) for column in problem.free]
     for unit in problem.units:
         for n, amounts in unit.releases:
@@ -44,9 +44,9 @@ def promising(
             if ok:
                 fits = min((max(0, column[n]) // ask for column, ask in asked), default=cls.count)
                 seats[n] += min(cls.count, fits)
-    held = [sum(seats[n] for n in nodes) for nodes, _ in spaces]
-    able = [space for space, seated in zip(spaces, held, strict=True) if seated >= wanted]
-    return able or [spaces[held.index(max(held))]]
+    held = [sum(seats[n] for n in nodes) for nodes, _ in regions]
+    able = [region for region, seated in zip(regions, held, strict=True) if seated >= wanted]
+    return able or [regions[held.index(max(held))]]
 
 
 def scattered_seats(problem: Problem, seats: Sequence[tuple[int, int, int]]) -> bool:
