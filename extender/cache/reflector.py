@@ -297,15 +297,19 @@ class Reflector(Generic[Row]):
                     # hangs up, has shown nothing of what was missed before.
                     stats.closed(before)
             await batches.aclose()
-        if initial is not None:
+        self._judge_end(lived, whole=initial is None)
+
+    def _judge_end(self, lived: float, *, whole: bool) -> None:
+        """Say what is wrong with a stream that ended in good order after ``lived`` seconds;
+        ``whole``: the whole state was read. Raises Unavailable."""
+        path = self.resource.path
+        if not whole:
             self._without_watch_list("the watch ended before its initial events did")
-            raise Unavailable(
-                0, "Truncated", f"GET {self.resource.path}: the initial events broke off"
-            )
+            raise Unavailable(0, "Truncated", f"GET {path}: the initial events broke off")
         if lived < BRIEF:
             # client-go lets one pass that has shown something; a server that sends a bookmark
             # and hangs up would then be asked without any pause.
-            raise Unavailable(0, "ShortWatch", f"GET {self.resource.path}: the watch ended at once")
+            raise Unavailable(0, "ShortWatch", f"GET {path}: the watch ended at once")
 
     def _apply(self, lines: list[bytes]) -> None:
         """Apply events in order. Raises ApiError when the state cannot be continued."""

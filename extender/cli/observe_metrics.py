@@ -12,6 +12,18 @@ WE, THEY = "extender", "scheduler"
 def expose(metrics: Metrics, observer: Observer, file: LedgerFile) -> None:
     """Show them, since the start of the process."""
     metrics.source("mode", "What this process does.", lambda: {"observe": 1.0}, label="mode")
+    _expose_gangs(metrics, observer)
+    _expose_evictions(metrics, observer)
+    metrics.source(
+        "observe_file_failures",
+        "Writes of observe.file that did not work.",
+        lambda: {"all": float(file.failed)},
+        label="of",
+        counter=True,
+    )
+
+
+def _expose_gangs(metrics: Metrics, observer: Observer) -> None:
     total, cases = observer.ledger.total, observer.cases
     metrics.source(
         "observed_gangs",
@@ -34,6 +46,24 @@ def expose(metrics: Metrics, observer: Observer, file: LedgerFile) -> None:
         lambda: {"all": float(len(cases.open))},
         label="of",
     )
+    metrics.source(
+        "observed_in_part_pod_seconds",
+        "Seconds that members sat on nodes without their quorum, summed over members.",
+        lambda: {"all": total.in_part_pod_seconds},
+        label="of",
+        counter=True,
+    )
+    metrics.source(
+        "observed_seats_lost",
+        "Seats that we would have held and that others took.",
+        lambda: {"all": float(total.seats_lost)},
+        label="of",
+        counter=True,
+    )
+
+
+def _expose_evictions(metrics: Metrics, observer: Observer) -> None:
+    total = observer.ledger.total
     metrics.source(
         "observed_evictions",
         "Pods that were evicted by preemption (scheduler), or would have been (extender).",
@@ -58,26 +88,5 @@ def expose(metrics: Metrics, observer: Observer, file: LedgerFile) -> None:
             f"{THEY}-half": total.half_broken_gangs,
         },
         label="by",
-        counter=True,
-    )
-    metrics.source(
-        "observed_in_part_pod_seconds",
-        "Seconds that members sat on nodes without their quorum, summed over members.",
-        lambda: {"all": total.in_part_pod_seconds},
-        label="of",
-        counter=True,
-    )
-    metrics.source(
-        "observed_seats_lost",
-        "Seats that we would have held and that others took.",
-        lambda: {"all": float(total.seats_lost)},
-        label="of",
-        counter=True,
-    )
-    metrics.source(
-        "observe_file_failures",
-        "Writes of observe.file that did not work.",
-        lambda: {"all": float(file.failed)},
-        label="of",
         counter=True,
     )

@@ -135,13 +135,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         metrics.search_backend(BACKEND)
         keep_annotations(custom_annotations(settings.groups.custom))
         resolver = Resolver(settings.groups)
-        cache = Cache(
-            client,
-            settings.cache,
-            resolver.member_key,
-            all_jobs=waits_for_jobs(settings.groups),
-            workload_priority=settings.groups.workload_priority,
-        )
+        cache = _cache(client, settings, resolver)
         namespace = settings.seats.record_namespace or client.namespace or "kube-system"
         grpc = GrpcSide(settings)
         days = Days(time.time())
@@ -158,7 +152,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             elector,
             _label(client, settings.leadership),
         )
-        _expose(metrics, cache, replica)
+        _expose(metrics, client, cache, replica)
         traces.follow(cache, replica, metrics)
         verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
         health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
@@ -178,12 +172,6 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             binds=settings.bind.enabled,
             pages=console,
         )
-        metrics.source(
-            "api_writes_waiting",
-            "Writes to the API server that wait for their turn.",
-            client.gate.waiting,
-            label="urgency",
-        )
         log.info("starting", api_server=client.server, search=BACKEND)
         async with (
             traces.running(),
@@ -192,6 +180,16 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
             told_in_a_map(client, namespace, settings, replica.leadership, status, days),
         ):
             await server.serve(stop)
+
+
+def _cache(client: KubeClient, settings: Settings, resolver: Resolver) -> Cache:
+    return Cache(
+        client,
+        settings.cache,
+        resolver.member_key,
+        all_jobs=waits_for_jobs(settings.groups),
+        workload_priority=settings.groups.workload_priority,
+    )
 
 
 def _coordinators(
@@ -250,13 +248,19 @@ def _label(client: KubeClient, settings: LeadershipSettings) -> LeaderLabel | No
     return LeaderLabel(client, client.namespace, socket.gethostname())
 
 
-def _expose(metrics: Metrics, cache: Cache, replica: Replica) -> None:
+def _expose(metrics: Metrics, client: KubeClient, cache: Cache, replica: Replica) -> None:
     def states() -> dict[str, float]:
         counts = {state.value: 0.0 for state in State if state is not State.ENDED}
         for flight in replica.coordinator.book:
             counts[flight.state.value] += 1
         return counts
 
+    metrics.source(
+        "api_writes_waiting",
+        "Writes to the API server that wait for their turn.",
+        client.gate.waiting,
+        label="urgency",
+    )
     metrics.source("plans_in_flight", "Plans in flight, by state.", states, label="state")
     metrics.source(
         "broken_gangs",

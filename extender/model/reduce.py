@@ -7,11 +7,12 @@ InvalidInput begins with the field.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from extender.model.apishape import (
     RawBudget,
+    RawCondition,
     RawMeta,
     RawNamespace,
     RawNode,
@@ -60,6 +61,9 @@ PREEMPTED = "PreemptionByScheduler"
 """Reason of DisruptionTarget on the victims of kube-scheduler, and on ours."""
 READ_CONDITIONS = frozenset(("PodScheduled", "Ready", "DisruptionTarget", CHECKPOINTED))
 NO_SPEC = RawPodSpec()
+Conditions = tuple[bool, bool, bool, bool, float]
+"""(disrupted, preempted, unready, tried, checkpointed) of a pod."""
+NO_CONDITIONS: Conditions = (False, False, False, False, 0.0)
 OF_WORKLOAD = ".."
 """Between a Workload's name, its pod group's and a replica key: no name has two dots in a row."""
 
@@ -72,29 +76,14 @@ def reduce_pod(raw: RawPod) -> Pod:
     namespace = sys.intern(meta.namespace or "default")
     labels = string_mapping(meta.labels, "metadata.labels")
     grace = spec.termination_grace_period_seconds
-    phase, nominated, started = "Pending", "", 0.0
-    disrupted = preempted = tried = unready = False
-    checkpointed = 0.0
+    phase, nominated, started, conditions = "Pending", "", 0.0, NO_CONDITIONS
     if status is not None:
         phase = sys.intern(status.phase or "Pending")
         nominated = sys.intern(status.nominated_node_name or "")
         started = moment(status.start_time, "status.startTime")
-        for condition in status.conditions or ():
-            kind = condition.type
-            if kind not in READ_CONDITIONS:
-                continue
-            if kind == "PodScheduled":
-                tried = condition.status == "False"
-            elif kind == "Ready":
-                unready = condition.status != "True"
-            elif kind == "DisruptionTarget":
-                disrupted = condition.status == "True"
-                preempted = disrupted and condition.reason == PREEMPTED
-            elif condition.status == "True":
-                checkpointed = max(
-                    moment(condition.last_transition_time, "status.conditions.lastTransitionTime"),
-                    moment(condition.last_probe_time, "status.conditions.lastProbeTime"),
-                )
+        if status.conditions:
+            conditions = _conditions(status.conditions)
+    disrupted, preempted, unready, tried, checkpointed = conditions
     deleting = moment(meta.deletion_timestamp, "metadata.deletionTimestamp")
     if deleting and meta.deletion_grace_period_seconds is not None:
         # DELETE may grant less than the pod asked for. What it grants beyond that ends with the
@@ -132,6 +121,28 @@ def reduce_pod(raw: RawPod) -> Pod:
         spec.restart_policy == "Always",
         sys.intern(named_text(spec.priority_class_name or "")),
     )
+
+
+def _conditions(conditions: Iterable[RawCondition]) -> Conditions:
+    disrupted = preempted = tried = unready = False
+    checkpointed = 0.0
+    for condition in conditions:
+        kind = condition.type
+        if kind not in READ_CONDITIONS:
+            continue
+        if kind == "PodScheduled":
+            tried = condition.status == "False"
+        elif kind == "Ready":
+            unready = condition.status != "True"
+        elif kind == "DisruptionTarget":
+            disrupted = condition.status == "True"
+            preempted = disrupted and condition.reason == PREEMPTED
+        elif condition.status == "True":
+            checkpointed = max(
+                moment(condition.last_transition_time, "status.conditions.lastTransitionTime"),
+                moment(condition.last_probe_time, "status.conditions.lastProbeTime"),
+            )
+    return disrupted, preempted, unready, tried, checkpointed
 
 
 def _pod_group(spec: RawPodSpec) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -95,6 +96,42 @@ def test_no_file_is_longer_than_one_idea_takes() -> None:
         if "pb" not in path.parts and len(path.read_text().splitlines()) > MOST_LINES
     }
     assert long == set(LONGER)
+
+
+MOST_FUNCTION_LINES = 60
+"""Of a function, its signature included and its docstring not."""
+
+
+def function_lines(source: str) -> list[tuple[int, str]]:
+    """(lines, name) of each function of a module, nested ones too."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if ast.get_docstring(node) is not None:
+                said = node.body[0]
+                lines -= (said.end_lineno or said.lineno) - said.lineno + 1
+            found.append((lines, node.name))
+    return found
+
+
+def test_a_function_is_counted_without_its_docstring() -> None:
+    source = 'def f(\n    a: int,\n) -> int:\n    """One\n\n    two."""\n    return a\n'
+    assert function_lines(source) == [(4, "f")]
+    assert function_lines("async def g():\n    def h():\n        pass\n") == [(3, "g"), (2, "h")]
+
+
+def test_no_function_is_longer_than_one_reads_at_once() -> None:
+    """Generated code aside."""
+    sources = [path for path in PACKAGE.rglob("*.py") if "pb" not in path.parts]
+    assert len(sources) > 400
+    long = {
+        f"{path.relative_to(ROOT)}: {name}": lines
+        for path in sources
+        for lines, name in function_lines(path.read_text())
+        if lines > MOST_FUNCTION_LINES
+    }
+    assert long == {}
 
 
 CORE = PACKAGE / "search" / "core"

@@ -100,8 +100,16 @@ class Protections:
             and pod.namespace not in plan.protected_namespaces
         ):
             return NO_SHIELDS  # asked of every pod, and hardly any goes on from here
+        found = self._administrators(pod, snapshot, started)
+        found += self._refusals(pod, snapshot)
+        found += self._owners(pod, snapshot, budgets, gang)
+        return [shield for shield in found if shield.below > -SYSTEM_CRITICAL]
+
+    def _administrators(self, pod: Pod, snapshot: Snapshot, started: float | None) -> list[Shield]:
+        """Return what the configuration and the pod's PriorityClass shield it by, and that it is
+        static."""
         found: list[Shield] = []
-        if pod.namespace in plan.protected_namespaces:
+        if pod.namespace in self._plan.protected_namespaces:
             found.append(Shield(f"namespace {pod.namespace} is protected", STAYS, gang=True))
         if not self._enforcement.may_evict(pod.namespace, snapshot):
             found.append(Shield(NOT_ENFORCED.format(pod.namespace), STAYS, gang=True))
@@ -117,6 +125,11 @@ class Protections:
         tolerated = _tolerated(pod, snapshot, started)
         if tolerated is not None:
             found.append(tolerated)
+        return found
+
+    def _refusals(self, pod: Pod, snapshot: Snapshot) -> list[Shield]:
+        """Return what shields it since it, or its like, was to be evicted before."""
+        found: list[Shield] = []
         refused = snapshot.unevictable.get(pod.uid) if snapshot.unevictable else None
         if refused is not None:
             below = STAYS
@@ -129,6 +142,14 @@ class Protections:
             found.append(Shield(spared.why, spared.below, spared.until, gang=spared.gang))
         if pod.namespace in snapshot.stayed:
             found.append(Shield(snapshot.stayed[pod.namespace], STAYS, gang=True))
+        return found
+
+    def _owners(
+        self, pod: Pod, snapshot: Snapshot, budgets: int, gang: Gang | None
+    ) -> list[Shield]:
+        """Return what budgets and whoever owns the pod shield it by, as far as policy lets them."""
+        found: list[Shield] = []
+        plan, owner = self._plan, pod.owner
         if budgets > 1 and plan.pdb_policy == "respect":
             these = counted(budgets, "disruption budget", "matches", "match")
             why = f"{these} it: the Eviction API refuses it"
@@ -142,7 +163,7 @@ class Protections:
             few = len(gang.bound) - len(gang.kept)
             why = f"{gang.budget} of its gang lets {few} of {counted(len(gang.bound), 'pod')} go"
             found.append(self._opted(gang.budget.key, pod, snapshot, why))
-        return [shield for shield in found if shield.below > -SYSTEM_CRITICAL]
+        return found
 
     def why(
         self,

@@ -99,14 +99,7 @@ class Build:
         self.classes = self.parts.classes
         self.least = self.parts.least
         """Of each class; may be raised before the question is asked anew."""
-        masked = []
-        for group in self.classes:
-            stop.check_first()
-            mask = planning.mask(group[0])
-            masked.append(allowed_nodes(group, planning.names, mask, view, gang, masks))
-        union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
-        self._usable = planning.usable(union)
-        self._allowed = [bytes(compress(mask, union)) for mask in masked]
+        self._close_nodes(masks)
         holds = [hold for hold in holds if hold.gang != gang.key]
         coming = coming_pods(holds, snapshot, self.classes)
         self._blocked = []
@@ -114,14 +107,7 @@ class Build:
             stop.check_first()
             self._blocked.append(blocked_beside(group, gang, view, coming))
         self._blocking = blocking_pods(self._blocked, coming)
-        rules = self_caps(self.classes, view, stop.check_first)
-        self._caps = rules.caps
-        if len(self._caps) > MOST_CAPS:
-            # Those that bind most classes; what the others forbid is seen when seats are tried out.
-            self._caps = tuple(sorted(rules.caps, key=lambda cap: -len(cap.classes))[:MOST_CAPS])
-        self._spreading = Spreading(
-            rules.spreads, gang, view, snapshot, holds if rules.spreads else ()
-        )
+        self._rule_over_members(holds)
         self._keys = domain_keys(gang, view)
         self._wish = preferred_keys(gang, self._keys, snapshot)
         self._resources = tuple(sorted({n for group in self.classes for n, _ in group[0].requests}))
@@ -140,6 +126,28 @@ class Build:
         reach = spares_by_priority(self._order) and self._patience is None
         self.cut = self._reach() if reach else None
         self._slow: tuple[Pod, ...] = ()
+
+    def _close_nodes(self, masks: Mapping[str, frozenset[str]]) -> None:
+        """Find the nodes of use to any class, and which of them each class may use."""
+        masked = []
+        for group in self.classes:
+            self._stop.check_first()
+            mask = self._planning.mask(group[0])
+            names = self._planning.names
+            masked.append(allowed_nodes(group, names, mask, self._view, self._gang, masks))
+        union = masked[0] if len(masked) == 1 else bytes(map(max, *masked))
+        self._usable = self._planning.usable(union)
+        self._allowed = [bytes(compress(mask, union)) for mask in masked]
+
+    def _rule_over_members(self, holds: Sequence[Hold]) -> None:
+        """Find what members set each other: caps, and spread rules with whom these count."""
+        rules = self_caps(self.classes, self._view, self._stop.check_first)
+        self._caps = rules.caps
+        if len(self._caps) > MOST_CAPS:
+            # Those that bind most classes; what the others forbid is seen when seats are tried out.
+            self._caps = tuple(sorted(rules.caps, key=lambda cap: -len(cap.classes))[:MOST_CAPS])
+        counted = holds if rules.spreads else ()
+        self._spreading = Spreading(rules.spreads, self._gang, self._view, self._snapshot, counted)
 
     def _offers_to(self, requests: tuple[Vector, ...]) -> Offers | CompiledOffers:
         """What the usable nodes offer to members of these requests."""

@@ -272,36 +272,47 @@ class MixedRegion(Region):
                 continue
             if first:
                 first = False
-                if not best.beaten_by(at_least):
-                    self._repair(relaxed, best, stop)
-                if not best.beaten_by(at_least):
-                    self._improve(at_least, best, stop)
-                if not best.beaten_by(at_least):
-                    led = self.leaders.bound(
-                        at_least, best, stop, lambda units: self._offer(units, best)
-                    )
-                    at_least = max(at_least, led)
-                self.bounds.ask_all()
+                at_least = self._at_root(relaxed, at_least, best, stop)
                 if not best.beaten_by(at_least) and (short or not self._too_dear(best) <= kept):
                     stack.append((gone, kept, at_least))  # once more, with less to look at
                     continue
             undecided = [u for u in self.units if u not in gone and u not in kept]
             if best.beaten_by(at_least):
                 continue
-            if not undecided:
-                if self.room.verdict() == UNKNOWN:
-                    unknown.append(at_least)
+            if not undecided and self.room.verdict() == UNKNOWN:
+                unknown.append(at_least)
+            if not undecided or not self._hopeful(undecided):
                 continue
-            if not self._hopeful(undecided):
-                continue
-            unit = self._pivot(undecided, relaxed, best)
-            stack.append((gone, kept | {unit}, at_least))
-            if not broken_budgets(self.problem, (*gone, unit)):
-                stack.append((gone | {unit}, kept, at_least))
+            pivot = self._pivot(undecided, relaxed, best)
+            stack += self._children(gone, kept, pivot, at_least)
         if unknown:
             self.open = unknown
             return min(unknown)
         return best.cost
+
+    def _children(
+        self, gone: frozenset[int], kept: frozenset[int], unit: int, at_least: Vector
+    ) -> list[tuple[frozenset[int], frozenset[int], Vector]]:
+        """The branch where the unit stays and, last and so looked at first, where it goes."""
+        children = [(gone, kept | {unit}, at_least)]
+        if not broken_budgets(self.problem, (*gone, unit)):
+            children.append((gone | {unit}, kept, at_least))
+        return children
+
+    def _at_root(
+        self, relaxed: BranchBound, at_least: Vector, best: BestAnswer, stop: Stop
+    ) -> Vector:
+        """Do once, before anything is decided, what finds answers and raises the bound
+        ``at_least``; return that. (levels,)"""
+        if not best.beaten_by(at_least):
+            self._repair(relaxed, best, stop)
+        if not best.beaten_by(at_least):
+            self._improve(at_least, best, stop)
+        if not best.beaten_by(at_least):
+            led = self.leaders.bound(at_least, best, stop, lambda units: self._offer(units, best))
+            at_least = max(at_least, led)
+        self.bounds.ask_all()
+        return at_least
 
     def _learn(self, bound: Vector) -> None:
         """The bound holds of what is looked at now, whatever is found of it later."""
