@@ -13,6 +13,7 @@ minimised with the levels before it held at what they are. It computes in floati
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from functools import cache
 from importlib import import_module
 from math import ceil, inf, isfinite
@@ -70,6 +71,24 @@ def takes(problem: Problem) -> bool:
         and covers(problem)
         and available()
     )
+
+
+class Settled(Enum):
+    """How one level's minimum came out."""
+
+    PROVED = auto()
+    OPEN = auto()
+    INFEASIBLE = auto()
+    """HiGHS finds no answer at all."""
+    CONTRADICTION = auto()
+    """HiGHS contradicts itself, or an answer that is there."""
+
+
+NOT_RUN = ""
+"""In the place of HiGHS' word where it was not asked."""
+OPTIMAL, NO_ANSWER = "kOptimal", "kInfeasible"
+CUT = ("kTimeLimit", "kInterrupt")
+"""HiGHS' own words: names of HighsModelStatus."""
 
 
 class Known(Struct):
@@ -145,12 +164,12 @@ class _Levels:
             elif level < len(self.sure):
                 self.proved.append(self.sure[level])
             else:
-                status = self._minimise(row)
-                if status == "infeasible":
+                settled = self._minimise(row)
+                if settled is Settled.INFEASIBLE:
                     return self._infeasible()
-                if status == "contradiction":
+                if settled is Settled.CONTRADICTION:
                     return None
-                if status == "open":
+                if settled is Settled.OPEN:
                     break
             self._hold(row, self.proved[-1])
         else:
@@ -197,12 +216,12 @@ class _Levels:
             self.highs.addRow(-inf, float(most), len(row), columns, costs)
 
     def _run(self, row: Row) -> str:
-        """Minimise the row; HiGHS' word for how that ended."""
+        """Minimise the row; HiGHS' word for how that ended, NOT_RUN without time."""
         import numpy
 
         left = self.stop.deadline - monotonic()
         if left <= 0 or self.stop.over():
-            return "not run"  # what HiGHS tells is of the run before
+            return NOT_RUN  # what HiGHS tells is of the run before
         costs = numpy.zeros(len(self.rows.low))
         for column, cost in row.items():
             costs[column] = cost
@@ -217,33 +236,33 @@ class _Levels:
         highs.run()
         return str(highs.getModelStatus().name)
 
-    def _minimise(self, row: Row) -> str:
-        """Settle one level: "proved", "open", "infeasible" or "contradiction"."""
+    def _minimise(self, row: Row) -> Settled:
+        """Settle one level."""
         most = sum(row.values()) if self.point is None else self._sum(row)
         if most > MOST_COST:
-            return "open"
+            return Settled.OPEN
         if self.point is not None and not most:
             self.proved.append(0)
-            return "proved"
+            return Settled.PROVED
         status = self._run(row)
-        if status == "kInfeasible":
-            return "infeasible" if self.point is None else "contradiction"
-        if status not in ("kOptimal", "kTimeLimit", "kInterrupt"):
-            return "open"
+        if status == NO_ANSWER:
+            return Settled.INFEASIBLE if self.point is None else Settled.CONTRADICTION
+        if status != OPTIMAL and status not in CUT:
+            return Settled.OPEN
         self._take()
         bound = self.highs.getInfo().mip_dual_bound
         least = max(0, ceil(bound - ROUNDING)) if isfinite(bound) else 0
         if self.point is None:
             self.rest = least
-            return "open"
+            return Settled.OPEN
         cost = self._sum(row)
         if least > cost:
-            return "contradiction"
+            return Settled.CONTRADICTION
         if least < cost:
             self.rest = least
-            return "open"
+            return Settled.OPEN
         self.proved.append(cost)
-        return "proved"
+        return Settled.PROVED
 
     def _sum(self, row: Row) -> int:
         assert self.point is not None
@@ -279,6 +298,6 @@ class _Levels:
             return None  # nothing but a hard budget can stand against an answer here
         self.highs.setOptionValue("presolve", "off")
         self.highs.setOptionValue("random_seed", 1)
-        if self._run({}) == "kInfeasible":
+        if self._run({}) == NO_ANSWER:
             return Known(None, (), infeasible=True)
         return None
