@@ -18,7 +18,7 @@ from extender.cli.live_command import (
 )
 from extender.cli.output import Part, Table
 from extender.gang.tell.leaving import leaving
-from extender.gang.tell.standing import standings
+from extender.gang.tell.standing import GangState, standings
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
         found = [
             standing
             for standing in standings(gangs, held, decisions, leaving(held, units))
-            if wanted(standing.gang, args) and not (args.waiting and standing.state == "running")
+            if wanted(standing.gang, args)
+            and not (args.waiting and standing.state == GangState.RUNNING)
         ]
         table = Table(
             prose=True,

@@ -24,7 +24,8 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 from extender import __version__
-from extender.gang.tell.lives import LONGEST, Life, Step, Value
+from extender.gang.tell.decisions import Outcome
+from extender.gang.tell.lives import LONGEST, SEATED, Life, Step, Value
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.texts import counted, cut
@@ -182,9 +183,9 @@ class Otlp:
                 span.end(_ns(max(step.start, step.end)))
             for moment in life.moments:
                 root.add_event(moment.name, _told(moment), _ns(moment.start))
-        if life.outcome in ("done", "seated"):
+        if life.outcome in (Outcome.DONE, SEATED):
             root.set_status(Status(StatusCode.OK))
-        elif life.outcome == "gave-up":
+        elif life.outcome == Outcome.GAVE_UP:
             root.set_status(Status(StatusCode.ERROR, life.message))
         root.end(_ns(max(life.began, life.ended)))
 

@@ -21,6 +21,7 @@ from extender.gang.act.leadership import Leadership
 from extender.gang.act.status_map import StatusMap
 from extender.gang.tell.days import Days
 from extender.gang.tell.lately import Lately
+from extender.gang.tell.standing import GangState
 from extender.gang.tell.whole import GangSeen, PlanSeen, Said, Whole, text_of
 from extender.kube.api import KubeApi
 from extender.model.mode import EnforceSettings
@@ -89,7 +90,7 @@ class StatusSource:
         rows = self._reader.read(capture)
         states = Counter(row.state for row in rows)
         waiting = sorted(
-            (row for row in rows if row.state != "running"),
+            (row for row in rows if row.state != GangState.RUNNING),
             key=lambda row: (-row.priority, row.since or inf, row.key),
         )
         flights = sorted(capture.flights, key=lambda each: (-each.plan.priority, each.since))

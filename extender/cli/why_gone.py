@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from extender.cli.live_command import moment, named, namespace_of
 from extender.gang.plan.single import SINGLE
+from extender.gang.tell.decisions import Outcome
 from extender.gang.tell.leaving import after_eviction
 from extender.gang.tell.story import Facts, Obj, Story
 from extender.model.objects import GangKey
@@ -30,7 +31,7 @@ def _gone(key: str, facts: Facts) -> Story:
     taken = [
         (position, decision)
         for position, decision in enumerate(facts.decisions)
-        if decision["outcome"] == "plan" and _of(decision, key)
+        if decision["outcome"] == Outcome.PLAN and _of(decision, key)
     ]
     own = facts.last(key)
     dialect, namespace, name = GangKey.read(key)
@@ -66,7 +67,7 @@ def _taken(position: int, decision: Obj, key: str, facts: Facts) -> str:
 def story_of_evicted(namespace: str | None, name: str, facts: Facts) -> Story | None:
     """Return the story of a pod that is not there any more, None when no plan named it."""
     for position, decision in enumerate(facts.decisions):
-        if decision["outcome"] != "plan":
+        if decision["outcome"] != Outcome.PLAN:
             continue
         for victim in decision["victims"]:
             if victim["name"] != name or namespace not in (None, victim["namespace"]):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from extender.gang.plan.single import SINGLE
+from extender.gang.tell.decisions import Outcome
 from extender.gang.tell.leaving import after_eviction
+from extender.gang.tell.standing import GangState
 from extender.gang.tell.story import NEXT_BY_CODE, Facts, Obj, Story, story_of_gang
 from extender.model.texts import counted
 
@@ -17,7 +19,7 @@ def story_of_pod(pod: Obj, facts: Facts) -> Story:
     if pod["terminating"]:
         return Story(subject, "terminating", "it is being deleted, not by a plan in flight")
     if pod["node"]:
-        return Story(subject, "running", f"it has a node, {pod['node']}", next="nothing")
+        return Story(subject, GangState.RUNNING, f"it has a node, {pod['node']}", next="nothing")
     if pod["gated"]:
         return Story(
             subject,
@@ -45,7 +47,7 @@ def story_of_pod(pod: Obj, facts: Facts) -> Story:
             gang.next,
             also,
         )
-    if gang.state == "running":
+    if gang.state == GangState.RUNNING:
         return Story(
             subject,
             "waiting",
@@ -97,7 +99,7 @@ def _single(subject: str, pod: Obj, facts: Facts) -> Story:
             facts.last(key, "plan"),
             "nothing",
         )
-    if decision is not None and decision["outcome"] == "refusal":
+    if decision is not None and decision["outcome"] == Outcome.REFUSAL:
         return Story(
             subject,
             "refused",

@@ -10,30 +10,30 @@ from extender.console.capture import Capture, FlightSeen
 from extender.console.pause import breathing
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.tell.decisions import Decision
-from extender.gang.tell.standing import described, standings
+from extender.gang.tell.standing import GangState, described, standings
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 
 ORDER = (
-    "evicting",
-    "waiting",
-    "changing",
-    "planned",
-    "open",
-    "leaving",
-    "refused",
-    "suspended",
-    "pending",
-    "incomplete",
-    "repair",
-    "running",
+    GangState.EVICTING,
+    GangState.WAITING,
+    GangState.CHANGING,
+    GangState.PLANNED,
+    GangState.OPEN,
+    GangState.LEAVING,
+    GangState.REFUSED,
+    GangState.SUSPENDED,
+    GangState.PENDING,
+    GangState.INCOMPLETE,
+    GangState.REPAIR,
+    GangState.RUNNING,
 )
 """Of states: what moves, then what waits, then what is well."""
-_RANK = {state: at for at, state in enumerate(ORDER)}
+_RANK: Mapping[str, int] = {state: at for at, state in enumerate(ORDER)}
 
 IN_FLIGHT = frozenset(ORDER[:5])
-STUCK = frozenset(("refused", "suspended", "repair"))
+STUCK = frozenset((GangState.REFUSED, GangState.SUSPENDED, GangState.REPAIR))
 
 
 class GangRow(Struct, frozen=True, kw_only=True):
@@ -167,10 +167,10 @@ def _row(
         [light_decision(decision)] if decision is not None else [],
     )[0]
     state, why = standing.state, standing.why
-    if suspended and state in ("refused", "pending"):
-        state, why = "suspended", suspended
-    if robber and flight is None and state != "running":
-        state, why = "leaving", f"its pods are evicted for {robber}"
+    if suspended and state in (GangState.REFUSED, GangState.PENDING):
+        state, why = GangState.SUSPENDED, suspended
+    if robber and flight is None and state != GangState.RUNNING:
+        state, why = GangState.LEAVING, f"its pods are evicted for {robber}"
     waiting = [pod.created for pod in gang.pending if pod.created]
     return GangRow(
         key=str(gang.key),
@@ -186,7 +186,7 @@ def _row(
         pending=standing.pending,
         seats=standing.seats,
         victims_left=standing.victims_left,
-        since=min(waiting) if waiting and state != "running" else None,
+        since=min(waiting) if waiting and state != GangState.RUNNING else None,
     )
 
 

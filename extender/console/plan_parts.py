@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from extender.console import words
 from extender.gang.plan.cheaper import easiest_to_spare
-from extender.model.plan import Cost, Seat, Victim
+from extender.model.plan import Cost, Proof, Seat, Victim
 
 MOST_NODES = 60
 MOST_ON_NODE = 12
@@ -79,7 +79,7 @@ def plan_parts(
     victims: Sequence[Victim],
     waits: Sequence[Victim],
     costs: Iterable[Cost],
-    proof: str,
+    proof: Proof,
     *,
     untaken: Collection[str] = (),
     left: Collection[str] | None = None,

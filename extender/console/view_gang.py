@@ -28,6 +28,7 @@ from extender.gang.tell.standing import described
 from extender.gang.tell.story import Facts, story_of_gang
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
+from extender.model.plan import Proof
 
 PAGE = 50
 MOST_LINES = 24
@@ -38,7 +39,7 @@ class Shown(Struct, frozen=True):
 
     parts: PlanParts
     title: str
-    proof: str
+    proof: Proof
     time: float
     generation: int
     flight: FlightSeen | None = None

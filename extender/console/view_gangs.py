@@ -8,13 +8,14 @@ from extender.console.gang_rows import IN_FLIGHT, ORDER, STUCK, chosen
 from extender.console.paging import page_of
 from extender.console.picture import Picture
 from extender.console.query import Query
+from extender.gang.tell.standing import GangState
 
 PAGE = 50
 CHOICES = {
     "moving": IN_FLIGHT,
-    "waiting": frozenset(ORDER) - IN_FLIGHT - {"running"},
+    "waiting": frozenset(ORDER) - IN_FLIGHT - {GangState.RUNNING},
     "stuck": STUCK,
-    "running": frozenset(("running",)),
+    "running": frozenset((GangState.RUNNING,)),
 }
 """Choice -> states."""
 

@@ -11,6 +11,7 @@ from extender.console.asking import Answered, Asked
 from extender.console.picture import Picture
 from extender.console.plan_parts import PlanParts, plan_parts
 from extender.gang.tell.difference import LevelDifference, difference
+from extender.gang.tell.standing import GangState
 from extender.model.cost_order import ORDERS, order_of
 from extender.model.plan import Plan, Refusal, Victim
 from extender.model.settings import PlanSettings
@@ -50,7 +51,7 @@ def what_if(
     problem: str = "",
 ) -> dict[str, Any]:
     """Return what the page shows: the form, and the answer or the problem if there is one."""
-    waiting = [row for row in picture.rows if row.state != "running"]
+    waiting = [row for row in picture.rows if row.state != GangState.RUNNING]
     row = next((row for row in picture.rows if row.key == asked.gang), None)
     answers: list[Answer] = []
     diff = None

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from extender.gang.tell.standing import FLIGHT_STATES
+from extender.gang.tell.standing import FLIGHT_STATES, GangState
 from extender.model.cost_order import LEVELS
 
 STATES = {
-    "running": "all of its quorum have a node",
-    "leaving": "its pods are evicted for a more urgent gang",
-    "evicting": FLIGHT_STATES["evicting"],
-    "waiting": FLIGHT_STATES["waiting"],
-    "changing": FLIGHT_STATES["changing"],
-    "planned": FLIGHT_STATES["planned"],
-    "open": FLIGHT_STATES["open"],
-    "refused": "it cannot be helped now; nothing is evicted for it",
-    "suspended": "its plans failed again and again: it is left alone for a while",
-    "pending": "nothing is decided yet",
-    "incomplete": "fewer members exist than its quorum needs",
-    "repair": "something about it has to be repaired by a person",
+    GangState.RUNNING: "all of its quorum have a node",
+    GangState.LEAVING: "its pods are evicted for a more urgent gang",
+    GangState.EVICTING: FLIGHT_STATES[GangState.EVICTING],
+    GangState.WAITING: FLIGHT_STATES[GangState.WAITING],
+    GangState.CHANGING: FLIGHT_STATES[GangState.CHANGING],
+    GangState.PLANNED: FLIGHT_STATES[GangState.PLANNED],
+    GangState.OPEN: FLIGHT_STATES[GangState.OPEN],
+    GangState.REFUSED: "it cannot be helped now; nothing is evicted for it",
+    GangState.SUSPENDED: "its plans failed again and again: it is left alone for a while",
+    GangState.PENDING: "nothing is decided yet",
+    GangState.INCOMPLETE: "fewer members exist than its quorum needs",
+    GangState.REPAIR: "something about it has to be repaired by a person",
 }
 """State -> what it means."""
 
 NAMES = {
-    "evicting": "evicting",
-    "waiting": "victims leave",
-    "changing": "planned anew",
-    "planned": "planned",
-    "open": "taking seats",
-    "repair": "needs repair",
+    GangState.EVICTING: "evicting",
+    GangState.WAITING: "victims leave",
+    GangState.CHANGING: "planned anew",
+    GangState.PLANNED: "planned",
+    GangState.OPEN: "taking seats",
+    GangState.REPAIR: "needs repair",
 }
 """State -> what it is called, where that is not the state's own name."""
 
 TONES = {
-    "running": "good",
+    GangState.RUNNING: "good",
     "done": "good",
-    "open": "move",
-    "evicting": "move",
-    "waiting": "move",
-    "changing": "move",
-    "planned": "move",
+    GangState.OPEN: "move",
+    GangState.EVICTING: "move",
+    GangState.WAITING: "move",
+    GangState.CHANGING: "move",
+    GangState.PLANNED: "move",
     "plan": "move",
-    "refused": "stop",
+    GangState.REFUSED: "stop",
     "refusal": "stop",
-    "suspended": "stop",
-    "repair": "stop",
+    GangState.SUSPENDED: "stop",
+    GangState.REPAIR: "stop",
     "broken": "stop",
     "in-part": "stop",
     "gave-up": "warn",
-    "incomplete": "warn",
-    "leaving": "warn",
+    GangState.INCOMPLETE: "warn",
+    GangState.LEAVING: "warn",
     "evicted": "warn",
-    "pending": "warn",
+    GangState.PENDING: "warn",
 }
 """State or outcome -> which colour and sign it has."""
 

@@ -71,6 +71,8 @@ class Proof(StrEnum):
     """Every level equals its bound."""
     BOUNDED = "bounded"
     """None gets below the bounds, and they leave a gap."""
+    NONE = ""
+    """There is no plan that it could be of."""
 
 
 class Plan(Struct, frozen=True, gc=False):

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.model.plan import Victim
+from extender.model.plan import Proof, Victim
 from extender.server.logs import configure_logs, log_decision
 
 
@@ -90,7 +90,7 @@ def test_one_line_a_decision(stream: io.StringIO) -> None:
             message="4 seats",
             victims=(victim, victim),
             explanation=("long", "text"),
-            proof="optimal",
+            proof=Proof.OPTIMAL,
         )
     )
     (line,) = written(stream)

@@ -30,14 +30,16 @@ class Spared(Struct, frozen=True):
         )
 
 
-def easiest_to_spare(seats: Sequence[Seat], victims: Sequence[Victim], proof: str) -> Spared | None:
+def easiest_to_spare(
+    seats: Sequence[Seat], victims: Sequence[Victim], proof: Proof
+) -> Spared | None:
     """Return the victims that fewest seats need, of several the most urgent; None for none.
 
     A seat needs what goes on its node, whole units with all they have there; where a node has
     free room beside that, fewer seats than told may have to move. None too where the plan is not
     proved least: a cheaper one may need no room elsewhere.
     """
-    if proof != Proof.OPTIMAL:
+    if proof is not Proof.OPTIMAL:
         return None
     on = Counter(seat.node for seat in seats)
     units: dict[str, list[Victim]] = {}

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from extender.gang.tell.ring import Ring
 from extender.model.objects import GangKey
-from extender.model.plan import Cost, Hold, Plan, Refusal, Seat, Victim, Way
+from extender.model.plan import Cost, Hold, Plan, Proof, Refusal, Seat, Victim, Way
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
@@ -69,7 +69,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     seats: tuple[Seat, ...] = ()
     waits_for: tuple[Victim, ...] = ()
     costs: tuple[Cost, ...] = ()
-    proof: str = ""
+    proof: Proof = Proof.NONE
     explanation: tuple[str, ...] = ()
     ways: tuple[Way, ...] = ()
     """What would change a refusal."""

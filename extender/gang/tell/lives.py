@@ -28,6 +28,8 @@ MOST_UNITS = 64
 MOST_PODS = 2048
 """Of one plan that are followed."""
 LONGEST = 256
+SEATED = "seated"
+"""The outcome of a life that ended without a plan of ours: its members found nodes."""
 SWEEP_SECONDS = 60.0
 
 Value = str | int | float | bool
@@ -54,7 +56,7 @@ class Life(Struct, kw_only=True):
     began: float
     ended: float = 0.0
     outcome: str = ""
-    """done, gave-up, seated (without a plan), gone, or why it is no longer followed."""
+    """Outcome.DONE or GAVE_UP, SEATED, gone, or why it is no longer followed."""
     message: str = ""
     priority: int | None = None
     steps: list[Step] = field(default_factory=list)
@@ -138,7 +140,7 @@ class Lives:
                 self._planned(life or self._begin(decision), decision)
             case Outcome.REFUSAL if decision.code == Code.NOT_NEEDED:
                 if life is not None:
-                    self._end(life, "seated", decision.message, decision.time)
+                    self._end(life, SEATED, decision.message, decision.time)
             case Outcome.REFUSAL if decision.code != Code.NOT_ENFORCED:
                 life = life or self._begin(decision)
                 life.refusals += 1

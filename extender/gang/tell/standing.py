@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
 
 from extender.gang.plan.quorum_words import members_there
+from extender.gang.tell.decisions import Outcome, Verb
 from extender.model.gang import Gang
+from extender.model.plan import Code
 from extender.model.texts import counted
 
 Obj = Mapping[str, Any]
 
-FLIGHT_STATES = {
-    "planned": "its plan is rehearsed and recorded, nothing is evicted yet",
-    "evicting": "evictions are being sent",
-    "waiting": "all evictions are sent, victims terminate",
-    "open": "the room is there, members take their seats",
-    "changing": "its plan does not hold any more, another one is searched for",
+
+class GangState(StrEnum):
+    """Where a gang stands, in one word: what it waits for, or the state of its plan."""
+
+    RUNNING = "running"
+    INCOMPLETE = "incomplete"
+    LEAVING = "leaving"
+    """Its pods are evicted for another gang."""
+    REFUSED = "refused"
+    SUSPENDED = "suspended"
+    """Its plans failed again and again. Told where that is known, which is in the console."""
+    PENDING = "pending"
+    """Nothing is decided."""
+    REPAIR = "repair"
+    """Something about it has to be repaired by a person."""
+    PLANNED = "planned"
+    EVICTING = "evicting"
+    WAITING = "waiting"
+    OPEN = "open"
+    CHANGING = "changing"
+
+
+FLIGHT_STATES: Mapping[str, str] = {
+    GangState.PLANNED: "its plan is rehearsed and recorded, nothing is evicted yet",
+    GangState.EVICTING: "evictions are being sent",
+    GangState.WAITING: "all evictions are sent, victims terminate",
+    GangState.OPEN: "the room is there, members take their seats",
+    GangState.CHANGING: "its plan does not hold any more, another one is searched for",
 }
 """States of a plan in flight (gang.act.book.State) in words."""
 
 
 class Standing(Struct, frozen=True, rename="camel"):
-    """One gang's state; ``state`` is one word, ``why`` a sentence."""
+    """One gang's state; ``why`` is a sentence."""
 
     gang: str
     state: str
-    """running, incomplete, leaving, refused, pending (nothing is decided), repair, or a plan's
-    state."""
+    """A GangState; of a plan in flight, what a server of another version may call it."""
     priority: int
     members: int
     bound: int
@@ -67,9 +91,9 @@ def described(gang: Gang) -> dict[str, object]:
 
 def refuses(decision: Obj, gang: Obj) -> bool:
     """Whether a decision is a refusal that stands: a definition may have been repaired since."""
-    if decision["outcome"] != "refusal":
+    if decision["outcome"] != Outcome.REFUSAL:
         return False
-    return decision["code"] != "conflict" or bool(gang["problems"] or gang.get("unplanned"))
+    return decision["code"] != Code.CONFLICT or bool(gang["problems"] or gang.get("unplanned"))
 
 
 def standings(
@@ -93,35 +117,44 @@ def standings(
     ]
 
 
+def _known(state: str) -> str:
+    try:
+        return GangState(state)
+    except ValueError:
+        return state
+
+
 def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) -> Standing:
+    state: str
     bound, pending, least = gang["bound"], gang["pending"], gang["minCount"]
     missing = gang.get("missing", max(0, least - bound))
     complete = gang.get("complete", bound + pending >= least)
     if flight is not None:
-        state, why = str(flight["state"]), FLIGHT_STATES.get(str(flight["state"]), "")
+        state, why = _known(str(flight["state"])), FLIGHT_STATES.get(str(flight["state"]), "")
         if flight["waitsFor"]:
             going = ("that terminates already is", "that terminate already are")
             why += f"; {counted(len(flight['waitsFor']), 'pod', *going)} waited for"
     elif gang["problems"]:
-        state, why = "repair", "; ".join(gang["problems"])
+        state, why = GangState.REPAIR, "; ".join(gang["problems"])
     elif not missing:
-        state, why = "running", f"{bound} of {counted(least, 'member', 'has', 'have')} a node"
+        state = GangState.RUNNING
+        why = f"{bound} of {counted(least, 'member', 'has', 'have')} a node"
     elif robber and not complete:
-        state, why = "leaving", f"its pods are evicted for {robber}"
+        state, why = GangState.LEAVING, f"its pods are evicted for {robber}"
     elif not complete:
-        state = "incomplete"
+        state = GangState.INCOMPLETE
         told = f"{bound + pending} of {counted(least, 'member', 'exists', 'exist')}"
         why = gang.get("exist", told)
         if others := gang["members"] - bound - pending:
             why += f", {others} more terminate or are gated"
     elif decision is not None and refuses(decision, gang):
-        state, why = "refused", f"{decision['code']}: {decision['message']}"
-    elif decision is not None and decision.get("verb") == "observe":
-        state, why = "pending", str(decision["message"])
-    elif decision is not None and decision["outcome"] == "gave-up":
-        state, why = "pending", f"its last plan was given up: {decision['message']}"
+        state, why = GangState.REFUSED, f"{decision['code']}: {decision['message']}"
+    elif decision is not None and decision.get("verb") == Verb.OBSERVE:
+        state, why = GangState.PENDING, str(decision["message"])
+    elif decision is not None and decision["outcome"] == Outcome.GAVE_UP:
+        state, why = GangState.PENDING, f"its last plan was given up: {decision['message']}"
     else:
-        state, why = "pending", "nothing is decided yet"
+        state, why = GangState.PENDING, "nothing is decided yet"
         if not gang["startsWhole"]:
             why = "its members start one by one, kube-scheduler places them"
     return Standing(

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from extender.gang.tell.decisions import Outcome, Verb
 from extender.gang.tell.leaving import after_eviction, leaving, unit_name
-from extender.gang.tell.standing import Standing, refuses, standings
+from extender.gang.tell.standing import GangState, Standing, refuses, standings
 from extender.model.texts import counted
 
 Obj = Mapping[str, Any]
@@ -43,13 +44,13 @@ NEXT_BY_CODE = {
 }
 """Refusal code -> what to do; a test compares it with the codes that there are."""
 
-NEXT_BY_STATE = {
-    "planned": "nothing: evictions begin when the plan is recorded",
-    "evicting": "nothing: the victims are being evicted; `seats GANG` lists them",
-    "waiting": "nothing: the victims have their grace period; `seats GANG` lists them",
-    "open": "nothing: kube-scheduler tries its members again; if one stays, `kubectl describe "
-    "pod` says what kube-scheduler has against its seat",
-    "changing": "nothing: another plan is searched for",
+NEXT_BY_STATE: Mapping[str, str] = {
+    GangState.PLANNED: "nothing: evictions begin when the plan is recorded",
+    GangState.EVICTING: "nothing: the victims are being evicted; `seats GANG` lists them",
+    GangState.WAITING: "nothing: the victims have their grace period; `seats GANG` lists them",
+    GangState.OPEN: "nothing: kube-scheduler tries its members again; if one stays, `kubectl "
+    "describe pod` says what kube-scheduler has against its seat",
+    GangState.CHANGING: "nothing: another plan is searched for",
 }
 
 
@@ -95,12 +96,12 @@ def story_of_gang(gang: str, facts: Facts) -> Story | None:
     standing = standings(found, facts.reservations, facts.decisions, robbers)[0]
     reason, follows = _reason(standing, found[0], facts)
     decision = facts.last(gang)
-    if standing.state == "leaving":
+    if standing.state == GangState.LEAVING:
         decision = facts.last(robbers[gang], "plan")
     if standing.state in NEXT_BY_STATE and facts.flight(gang) is not None:
         decision = facts.last(gang, "plan") or decision
     also = list(found[0]["notes"])
-    if standing.state != "running":
+    if standing.state != GangState.RUNNING:
         also += _taken_from(gang, facts)
     return Story(f"gang {gang}", standing.state, reason, decision, follows, tuple(also), gang)
 
@@ -110,16 +111,16 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
     flight = facts.flight(standing.gang)
     if flight is not None:
         return _reason_in_flight(flight, facts), NEXT_BY_STATE.get(standing.state, "")
-    if standing.state == "repair":
+    if standing.state == GangState.REPAIR:
         return standing.why, NEXT_BY_CODE["conflict"]
-    if standing.state == "running":
+    if standing.state == GangState.RUNNING:
         beyond = standing.pending
         those = counted(beyond, "member", "beyond the quorum waits", "beyond the quorum wait")
         more = f"; {those} for kube-scheduler" if beyond else ""
         return standing.why + more, NEXT_BY_CODE["not-needed"]
-    if standing.state == "leaving":
+    if standing.state == GangState.LEAVING:
         return standing.why, _after(standing.gang, facts)
-    if standing.state == "incomplete":
+    if standing.state == GangState.INCOMPLETE:
         return standing.why, NEXT_BY_CODE["incomplete"]
     decision = facts.last(standing.gang)
     if decision is not None and refuses(decision, gang):
@@ -128,9 +129,9 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         return standing.why, _ways(decision) or NEXT_BY_CODE.get(
             decision["code"], "see the server's log"
         )
-    if decision is not None and decision["outcome"] == "gave-up":
+    if decision is not None and decision["outcome"] == Outcome.GAVE_UP:
         return standing.why, NEXT_BY_CODE["penalty"]
-    if decision is not None and decision.get("verb") == "observe":
+    if decision is not None and decision.get("verb") == Verb.OBSERVE:
         return (
             standing.why,
             "nothing: what is observed is left to kube-scheduler",
@@ -161,18 +162,18 @@ def _reason_in_flight(flight: Obj, facts: Facts) -> str:
     going = [*flight["victimsLeft"], *flight["waitsFor"]]
     seats = flight["seats"]
     state = flight["state"]
-    if state == "open":
+    if state == GangState.OPEN:
         reason = (
             f"the room is there; {counted(len(seats), 'seat', 'is', 'are')} not taken yet: "
             f"{_some(seats, seats=True)}"
         )
-    elif state == "planned":
+    elif state == GangState.PLANNED:
         reason = (
             f"a plan is made ({counted(len(seats), 'seat')}, "
             f"{counted(len(flight['victimsLeft']), 'pod')} to evict) and "
             "is being rehearsed and recorded"
         )
-    elif state == "changing":
+    elif state == GangState.CHANGING:
         reason = "its plan does not hold any more, another one is searched for"
     else:
         reason = (
@@ -201,7 +202,7 @@ def _taken_from(gang: str, facts: Facts) -> list[str]:
     for decision, taken in _taking(gang, facts):
         one = len(taken) == 1
         were = "was chosen" if one else "were chosen"
-        chosen = "would be chosen" if decision.get("verb") == "observe" else were
+        chosen = "would be chosen" if decision.get("verb") == Verb.OBSERVE else were
         kind = "a victim" if one else "victims"
         return [
             f"{len(taken)} of its pods {chosen} as {kind} for {decision['gang']}: "
@@ -214,5 +215,5 @@ def _taking(gang: str, facts: Facts) -> Iterator[tuple[Obj, list[Obj]]]:
     """Yield the plans that named members as victims, newest first, with those victims."""
     for decision in facts.decisions:
         taken = [victim for victim in decision["victims"] if victim["gang"] == gang]
-        if taken and decision["outcome"] == "plan":
+        if taken and decision["outcome"] == Outcome.PLAN:
             yield decision, taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import yaml
 from msgspec import Struct
 
@@ -174,4 +175,6 @@ def _listed(entries: Sequence[Said], most: int) -> dict[str, Any]:
 
 def _dump(document: Mapping[str, Any]) -> str:
     """Return block style YAML; control characters come out as escapes."""
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    plain = msgspec.to_builtins(document, str_keys=True)  # words that are enums, too
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
+    return text
