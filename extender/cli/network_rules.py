@@ -126,7 +126,7 @@ def budget_findings(documents: Sequence[Document]) -> Iterator[Finding]:
             d
             for d in budgets
             if namespace_of(d.value) == each.namespace
-            and selects(at(d.value, "spec", "selector"), each.labels)
+            and selects(at(d.value, "spec").get("selector"), each.labels)
         ]
         if not around:
             yield broken("no-budget", each.place, "no PodDisruptionBudget selects it")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from extender.cli.documents import Document, kind_of
+from extender.fit.selectors import matches
+from extender.model.errors import InvalidInput
+from extender.model.placementshape import RawSelector
+from extender.model.podshape import selector as label_selector
 
 CONTAINER = "extender"
 """Our container's name in the manifests."""
@@ -78,25 +83,17 @@ def _serves(container: dict[str, Any]) -> bool:
     return "serve" in words and IMAGE in str(container.get("image", ""))
 
 
-def selects(selector: dict[str, Any], labels: dict[str, Any]) -> bool:
-    """Whether a LabelSelector matches; the empty one matches all."""
-    if any(labels.get(key) != value for key, value in at(selector, "matchLabels").items()):
+def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
+    """Whether a metav1.LabelSelector of a manifest matches a pod with these labels.
+
+    The empty one matches all, None nothing; nor does one that the API server refuses to store.
+    """
+    texts = {key: value for key, value in labels.items() if isinstance(value, str)}
+    try:
+        known = label_selector(msgspec.convert(selector, RawSelector | None))
+    except (InvalidInput, msgspec.ValidationError):
         return False
-    return all(_holds(term, labels) for term in items(selector, "matchExpressions"))
-
-
-def _holds(term: dict[str, Any], labels: dict[str, Any]) -> bool:
-    key, values = str(term.get("key")), term.get("values") or []
-    match term.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
+    return matches(known, texts)
 
 
 def name_of(value: dict[str, Any]) -> str:
