@@ -17,7 +17,7 @@ from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import classes_of
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
 from extender.gang.incremental.victims import disrupted_work, leaves_in_time, lingers
-from extender.gang.plan.regions import domain_keys, partition
+from extender.gang.plan.topology_domains import domain_keys, domain_numbers
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
@@ -171,7 +171,7 @@ def everything(
         caps=tuple(
             Cap(
                 cap.classes,
-                partition((cap.topology_key,), names, state, ())
+                domain_numbers((cap.topology_key,), names, state, ())
                 if cap.topology_key
                 else array("i", range(len(names))),
                 cap.limit,
@@ -179,7 +179,7 @@ def everything(
             for cap in rules.caps
         ),
         spreads=tuple(_spread(rule, names, view, set(unit_of)) for rule in rules.spreads),
-        domain=partition(keys, names, state, gang.bound) if keys else None,
+        domain=domain_numbers(keys, names, state, gang.bound) if keys else None,
     )
 
 

@@ -15,8 +15,8 @@ from extender.gang.plan.build import Build
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.planner import MAX_STRIKES
 from extender.gang.plan.question import GangQuestion
-from extender.gang.plan.regions import preferred_keys
 from extender.gang.plan.sure_seats import inside_of_all
+from extender.gang.plan.topology_domains import preferred_keys
 from extender.groups.resolver import Resolver
 from extender.model.objects import LabelSelector, Pod, PodShape, Requirement, SpreadConstraint
 from extender.model.plan import Plan

@@ -21,21 +21,21 @@ from extender.gang.incremental.classes import allowed_nodes
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victim_costs import VictimSums
 from extender.gang.incremental.victims import Candidate
+from extender.gang.plan.blocker_units import blockers_of
 from extender.gang.plan.budgets import Uses, budgets_of
 from extender.gang.plan.built import Built, Part
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.held_rules import blocked_beside, blocking_pods, coming_pods
 from extender.gang.plan.held_seats import reservations, seatings, taken_over, vector
 from extender.gang.plan.part_classes import by_part
-from extender.gang.plan.regions import (
-    blockers_of,
-    cap_domains,
-    domain_keys,
-    partition,
-    preferred_keys,
-)
 from extender.gang.plan.spreads import Spreading
 from extender.gang.plan.sure_seats import SureSeats, inside_of_all
+from extender.gang.plan.topology_domains import (
+    cap_domains,
+    domain_keys,
+    domain_numbers,
+    preferred_keys,
+)
 from extender.gang.plan.units import Units, units_of, ways, within, without
 from extender.model.cost_order import order_of, spares_by_priority
 from extender.model.gang import Gang
@@ -193,10 +193,10 @@ class Build:
     def _domain(self, names: Sequence[str]) -> array[int] | None:
         if not self._keys:
             return None
-        return partition(self._keys, names, self._snapshot, self._gang.bound)
+        return domain_numbers(self._keys, names, self._snapshot, self._gang.bound)
 
     def _wished(self, names: Sequence[str]) -> array[int]:
-        return partition(self._wish, names, self._snapshot, self._gang.bound)
+        return domain_numbers(self._wish, names, self._snapshot, self._gang.bound)
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""

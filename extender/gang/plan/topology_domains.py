@@ -1,18 +1,15 @@
-"""Topology domains as the search counts them, and pods in the way as units in the way."""
+"""Topology domains: by which labels the seats share one, and their numbers for the search."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from extender.fit.member_rules import EACH_NODE, MemberCap, self_affinity_key
 from extender.fit.view import ClusterView
-from extender.gang.incremental.victims import Candidate
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
-from extender.model.plan import Hold
+from extender.model.objects import Pod
 from extender.model.snapshot import Snapshot
-from extender.search.problem import Blocker
 
 
 def domain_keys(gang: Gang, view: ClusterView) -> tuple[str, ...]:
@@ -46,10 +43,10 @@ def preference_lost(gang: Gang, snapshot: Snapshot) -> bool:
     return len(values) > 1 or None in values
 
 
-def partition(
+def domain_numbers(
     keys: tuple[str, ...], names: Sequence[str], snapshot: Snapshot, bound: Iterable[Pod]
 ) -> array[int]:
-    """Number the nodes' values of ``keys``; -1 where a key is missing.
+    """Number the domains of the nodes, by their values of ``keys``; -1 where a key is missing.
 
     Members in ``bound`` have chosen the domain already: all others become -1.
     """
@@ -71,38 +68,4 @@ def cap_domains(cap: MemberCap, names: Sequence[str], snapshot: Snapshot) -> arr
     """Number the domains in which the cap counts; -1 where it does not."""
     if cap.topology_key == EACH_NODE:
         return array("i", range(len(names)))
-    return partition((cap.topology_key,), names, snapshot, ())
-
-
-def blockers_of(
-    blocked: Sequence[Mapping[str, tuple[str, ...]]],
-    names: Sequence[str],
-    subjects: Sequence[Candidate | Pod | GangKey],
-    allowed: list[bytearray],
-    taken_over: Mapping[GangKey, Sequence[Hold]],
-) -> tuple[Blocker, ...]:
-    """Turn pods in the way into units in the way; a pod that stays closes the node.
-
-    A pod whose seat may be taken over is one that goes: ``taken_over``, by gang.
-    """
-    if not any(blocked):
-        return ()
-    index = {name: at for at, name in enumerate(names)}
-    unit_of: dict[str, int] = {}
-    for i, subject in enumerate(subjects):
-        if isinstance(subject, Candidate):
-            unit_of.update((pod.uid, i) for pod in subject.pods)
-        elif isinstance(subject, Pod):
-            unit_of[subject.uid] = i
-        else:
-            unit_of.update((hold.uid, i) for hold in taken_over[subject])
-    blockers: list[Blocker] = []
-    for cls, found in enumerate(blocked):
-        for name in sorted(found.keys() & index.keys()):
-            node = index[name]
-            ways = {unit_of.get(uid, -1) for uid in found[name]}
-            if -1 in ways:
-                allowed[cls][node] = 0
-            elif allowed[cls][node]:
-                blockers.append(Blocker(cls, node, tuple(sorted(ways))))
-    return tuple(blockers)
+    return domain_numbers((cap.topology_key,), names, snapshot, ())
