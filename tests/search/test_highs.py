@@ -197,7 +197,7 @@ def test_it_is_asked_what_the_own_search_leaves_open(monkeypatch: pytest.MonkeyP
     """This one the own search does not prove in minutes."""
     problem = leader_and_workers(15)
     # A share that only the first answers fit in, and time enough for a slow machine.
-    monkeypatch.setattr(solver, "OWN_SHARE", 0.001)
+    monkeypatch.setattr(solver, "OWN_SECONDS", 0.1)
     answer = solver.solve(problem, deadline=time.monotonic() + 120)
     assert isinstance(answer, Solution)
     assert answer.cost == (0, 0, 0, 0, 51, 3229)

@@ -108,6 +108,11 @@ def at_once(limits: Limits | None, cancel: Flag | None) -> Stop:
     return Stop(limits, PAST, None if isinstance(cancel, Countdown) else cancel)
 
 
+def sooner(deadline: float, seconds: float) -> float:
+    """The deadline, or so many seconds from now where that is sooner."""
+    return min(deadline, monotonic() + seconds)
+
+
 def part_of(deadline: float | None, share: float) -> float | None:
     """The moment at which a share of the time until the deadline is over."""
     if not deadline:
