@@ -124,7 +124,6 @@ def test_all_of_it_is_every_section_and_what_they_printed_is_shown(ci: Ci) -> No
         "test-install *",
         "test-clients *",
         "test-browser",
-        "test-real --kube=1.36 *",
         "test-real --ignore=tests/chaos *",
         "test-real --kube=1.34 *",
         "python -m tests.controlplane.build 1.34",
