@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -188,7 +189,8 @@ class Edits:
         sim = self._sim
         name = sim.doings.node(happening)
         for turn in range(FLICKERS):
-            sim.loop.call_later(turn * happening.number, self._flick, name, turn % 2 == 0)
+            flick = partial(self._flick, name, closed=turn % 2 == 0)
+            sim.loop.call_later(turn * happening.number, flick)
 
     def _flick(self, name: str, *, closed: bool) -> None:
         if name in self._sim.state.sizes:

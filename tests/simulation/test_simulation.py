@@ -38,6 +38,13 @@ def test_every_promise_holds_whatever_happens() -> None:
     assert played.returncode == 0, played.stdout[-4000:] + played.stderr[-2000:]
 
 
+def test_what_people_change_happens() -> None:
+    """What the world does at a later moment is no promise of ours: it has to run at all."""
+    played = _command("--seeds", str(TOGETHER), "--more", "edits", "--each")
+    assert played.returncode == 0, played.stdout[-4000:] + played.stderr[-2000:]
+    assert "Traceback" not in played.stdout + played.stderr
+
+
 def test_a_seed_plays_the_same_again() -> None:
     """In another process, and after other seeds were played in it."""
     args = ("--seeds", str(TOGETHER), "--digests")
