@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.cli.question import Question
+from extender.cli.cluster_question import Question
 from extender.gang.tell import difference
 from extender.model.cost_order import order_of
 from extender.model.plan import Plan, Refusal

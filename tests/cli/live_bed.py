@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from extender.cli.main import main
 from extender.cli.observing import observe
-from extender.cli.serve import serve
+from extender.cli.serve_command import serve
 from extender.kube.client import KubeClient
 from extender.kube.errors import Conflict
 from extender.model.mode import ObserveSettings

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extender.cli.question import Question, answer
+from extender.cli.cluster_question import Question, answer
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver

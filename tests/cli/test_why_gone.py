@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.cli.live import Server
-from extender.cli.why import stories
+from extender.cli.why_command import stories
 from extender.gang.tell.story import Story
 
 HIGH, LOW = "pod-group:team/high", "pod-group:team/low"

@@ -12,13 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from extender.cli import config, dump_files, manifest
-from extender.cli.dump_gaps import ASK, gaps, required
-from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
-from extender.cli.numbers import seconds
-from extender.cli.output import add_output, note, progress, show
-from extender.cli.plan_text import document, told
-from extender.cli.question import (
+from extender.cli import config, dump_files, manifest_input
+from extender.cli.cluster_question import (
     Question,
     answer,
     find_gang,
@@ -26,6 +21,11 @@ from extender.cli.question import (
     of_records,
     with_manifest,
 )
+from extender.cli.dump_gaps import ASK, gaps, required
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
+from extender.cli.numbers import seconds
+from extender.cli.output import add_output, note, progress, show
+from extender.cli.plan_text import document, told
 from extender.model.custom_groups import custom_annotations
 from extender.model.errors import InvalidInput
 from extender.model.metadata import keep_annotations
@@ -117,7 +117,7 @@ def load(
             note(f"the dump has {gap}")
         question = of_records(contents.records, settings or Settings())
     if added is not None:
-        extra = manifest.read(added, question.snapshot.priority_classes)
+        extra = manifest_input.read(added, question.snapshot.priority_classes)
         for what in extra.unread:
             note(f"{added}: {what} is not read, it decides nothing here")
         question = with_manifest(question, extra)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from extender.cli.decisions import told
+from extender.cli.decisions_command import told
 from extender.cli.exit_statuses import NO, OK
 from extender.cli.live import Server
 from extender.cli.live_command import add_live, answered, named, namespace_of, one_name
