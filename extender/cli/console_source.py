@@ -22,7 +22,7 @@ def console_source(
     cache: Cache, replica: Replica, resolver: Resolver, settings: Settings, days: Days
 ) -> Source:
     """Return what the console asks; of whichever coordinator is present."""
-    view = _View(cache, replica, days)
+    view = _EnforcingView(cache, replica, days)
     return Source(
         settings=settings,
         resolver=resolver,
@@ -37,7 +37,7 @@ def console_source(
     )
 
 
-class _View:
+class _EnforcingView:
     def __init__(self, cache: Cache, replica: Replica, days: Days) -> None:
         self._cache = cache
         self._replica = replica

@@ -188,7 +188,7 @@ def _loopback(host: str) -> bool:
 Received = Callable[[int], None]
 
 
-class Server:
+class ServerClient:
     """Asks one server; every question has a connection of its own."""
 
     def __init__(self, target: Target) -> None:

@@ -31,7 +31,7 @@ def observe_page(
     cold: Callable[[], list[str]],
 ) -> Source:
     """Return what the console asks. ``cold``: why what is shown may be wrong."""
-    view = _View(cache, observer, file, settings, days, cold)
+    view = _ObservingView(cache, observer, file, settings, days, cold)
     return Source(
         settings=settings,
         resolver=observer.resolver,
@@ -46,7 +46,7 @@ def observe_page(
     )
 
 
-class _View:
+class _ObservingView:
     def __init__(
         self,
         cache: Cache,

@@ -14,7 +14,7 @@ from typing import Any
 
 from extender.cli import config, dump_files, manifest_input
 from extender.cli.cluster_question import (
-    Question,
+    ClusterQuestion,
     answer,
     find_gang,
     of_dump,
@@ -103,7 +103,7 @@ def load(
     added: Path | None,
     settings: Settings | None,
     update: Any = lambda _: None,
-) -> Question:
+) -> ClusterQuestion:
     """Read all input files into one question. Raises InvalidInput that names the file."""
     contents = dump_files.read(paths, lambda name: update(f"reading {name}"))
     if contents.snapshot is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from extender.cli import manifest_input
 from extender.cli.cluster_question import (
-    Question,
+    ClusterQuestion,
     answer,
     find_gang,
     of_dump,
@@ -22,7 +22,7 @@ from extender.cli.cluster_question import (
     with_manifest,
 )
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK
-from extender.cli.live import NoAnswer, Server
+from extender.cli.live import NoAnswer, ServerClient
 from extender.cli.live_command import add_live, answered
 from extender.cli.numbers import seconds
 from extender.cli.output import note, progress, show
@@ -66,9 +66,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan or the refusal and return the exit status."""
-    asked: list[Question] = []
+    asked: list[ClusterQuestion] = []
 
-    async def work(server: Server) -> int:
+    async def work(server: ServerClient) -> int:
         asked.append(await _question(server))
         return OK
 
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     return OK if isinstance(found, Plan) else NO
 
 
-async def _question(server: Server) -> Question:
+async def _question(server: ServerClient) -> ClusterQuestion:
     with progress("downloading the snapshot") as update:
         data = await server.ask(
             "/debug/snapshot",

@@ -53,7 +53,7 @@ class ApiServer:
         """(method, path with query, but for who writes) of every request, oldest first."""
         self._bookmark_seconds = bookmark_seconds
         self._requests = Requests(self.api, minor)
-        self._streams: set[_Stream] = set()
+        self._streams: set[_WatchStream] = set()
         self._runner: web.AppRunner | None = None
 
     async def start(self, port: int = 0) -> None:
@@ -138,7 +138,7 @@ class ApiServer:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
-        stream = _Stream(
+        stream = _WatchStream(
             response, self.faults, route.resource, self.api.storage, bookmarks=bookmarks
         )
         self._streams.add(stream)
@@ -158,7 +158,7 @@ class ApiServer:
         return response
 
     async def _play(
-        self, stream: _Stream, route: Route, version: str, match: Match, *, initial: bool
+        self, stream: _WatchStream, route: Route, version: str, match: Match, *, initial: bool
     ) -> None:
         """Bring a watch up to the present: the whole state, or the changes since a version."""
         storage, key = self.api.storage, route.resource.key
@@ -176,7 +176,7 @@ class ApiServer:
             await stream.change(change, match)
 
 
-class _Stream:
+class _WatchStream:
     """One open watch; it collects changes from the moment it is made."""
 
     def __init__(
