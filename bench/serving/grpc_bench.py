@@ -33,7 +33,7 @@ import grpc
 import uvloop
 
 from bench.serving.verbs_bench import Caller, NoDebug, question, summary
-from extender.grpc_api.decisions import DecisionFeed
+from extender.grpc_api.decision_feed import DecisionFeed
 from extender.grpc_api.server import GrpcServer
 from extender.grpc_api.source import Source
 from extender.model.settings import GrpcSettings, ServerSettings, Settings

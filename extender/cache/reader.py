@@ -12,10 +12,10 @@ import msgspec
 import structlog
 from msgspec import Raw
 
-from extender.cache.resources import LooseEvent, Page, Resource
+from extender.cache.followed_resources import LooseEvent, Page, Resource
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Versioned
-from extender.kube.errors import ApiError, from_status
+from extender.kube.api_errors import ApiError, from_status
 from extender.model.apishape import RawMeta, RawNamespace
 from extender.model.decode import describe
 from extender.model.errors import InvalidInput

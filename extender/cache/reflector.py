@@ -24,12 +24,12 @@ import structlog
 
 from extender.cache.backoff import BRIEF, STABLE, Backoff
 from extender.cache.clock import Clock
+from extender.cache.followed_resources import Resource
 from extender.cache.reader import Malformed, Reader
-from extender.cache.resources import Resource
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Sink, Versioned, replace
 from extender.kube.api import KubeApi
-from extender.kube.errors import (
+from extender.kube.api_errors import (
     ApiError,
     Forbidden,
     Gone,

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from extender.cache.columns import ColumnStore
 from extender.cache.feed import Feed
+from extender.cache.node_columns import ColumnStore
 from extender.cache.pods import MemberKey, PodTable
 from extender.cache.stats import CacheStats
 from extender.cache.tables import Table

@@ -26,7 +26,7 @@ class GrpcSide:
         self.decided: Callable[[Decision], None] = lambda decision: None
         """To be told of each decision."""
         if settings.grpc.listen:
-            from extender.grpc_api.decisions import DecisionFeed
+            from extender.grpc_api.decision_feed import DecisionFeed
 
             self._decisions = DecisionFeed()
             self.decided = self._decisions.add

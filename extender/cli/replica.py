@@ -27,7 +27,7 @@ from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Alone, Candidate, Leadership
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.model.settings import Settings

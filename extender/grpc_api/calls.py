@@ -14,10 +14,10 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError, Message
 
+from extender.grpc_api.message_reading import AnswerNotRead, Limits, largest, write
+from extender.grpc_api.message_reading import Call as Call
+from extender.grpc_api.message_reading import Message as Asked
 from extender.grpc_api.peers import cut
-from extender.grpc_api.reading import AnswerNotRead, Limits, largest, write
-from extender.grpc_api.reading import Call as Call
-from extender.grpc_api.reading import Message as Asked
 from extender.grpc_api.rights import Rights
 from extender.grpc_api.statuses import Code, Exhausted, Statuses
 from extender.model.errors import InvalidInput, NotReady

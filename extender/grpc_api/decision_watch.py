@@ -6,8 +6,8 @@ from functools import partial
 
 from extender.gang.tell.decisions import Decision
 from extender.grpc_api.calls import Call, parsed
+from extender.grpc_api.message_reading import write
 from extender.grpc_api.messages import decision, made
-from extender.grpc_api.reading import write
 from extender.grpc_api.seats import LOOK_SECONDS
 from extender.grpc_api.source import Source
 from extender.pb.podgroup.v1 import watch_pb2

@@ -12,7 +12,7 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from extender.grpc_api.calls import parsed
-from extender.grpc_api.reading import Call, Limits, Message, write
+from extender.grpc_api.message_reading import Call, Limits, Message, write
 
 LOOK_SECONDS = 0.25
 MOST = 8

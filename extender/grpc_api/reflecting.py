@@ -8,7 +8,7 @@ from typing import Any
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from extender.grpc_api.calls import parsed
-from extender.grpc_api.reading import Call, Limits, Message, write
+from extender.grpc_api.message_reading import Call, Limits, Message, write
 from extender.model.errors import InvalidInput
 
 SERVICE: str = reflection.SERVICE_NAME

@@ -15,8 +15,8 @@ from functools import partial
 from google.protobuf.duration_pb2 import Duration
 
 from extender.grpc_api.calls import Call, parsed
+from extender.grpc_api.message_reading import write
 from extender.grpc_api.messages import amounts, int32, made
-from extender.grpc_api.reading import write
 from extender.grpc_api.source import Source
 from extender.grpc_api.waiters import Waiters
 from extender.model.objects import Requests

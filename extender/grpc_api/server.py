@@ -16,15 +16,15 @@ from extender.gang.tell.what_ifs import WhatIfs
 from extender.groups.markers import gang_keys
 from extender.grpc_api import health, reflecting
 from extender.grpc_api.calls import Calls, Handler
-from extender.grpc_api.credentials import Rotating
 from extender.grpc_api.decision_watch import DecisionWatch
-from extender.grpc_api.explain import ExplainCalls
+from extender.grpc_api.explain_calls import ExplainCalls
+from extender.grpc_api.message_reading import WINDOW, largest
 from extender.grpc_api.planning import PlanCalls
-from extender.grpc_api.reading import WINDOW, largest
 from extender.grpc_api.rights import Rights, rules_of
+from extender.grpc_api.rotating_tls import Rotating
 from extender.grpc_api.seats import SeatBoard, SeatWatch
 from extender.grpc_api.source import Source
-from extender.grpc_api.verbs import VerbCalls
+from extender.grpc_api.verb_methods import VerbCalls
 from extender.model.errors import InvalidInput
 from extender.model.grpc_address import parse
 from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, watch_pb2

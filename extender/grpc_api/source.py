@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from extender.grpc_api.decisions import DecisionFeed
+from extender.grpc_api.decision_feed import DecisionFeed
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.model.settings import Settings

@@ -25,7 +25,7 @@ import grpc
 import structlog
 
 from extender.gang.tell.what_ifs import TooManyAsked
-from extender.grpc_api.reading import Limits, MessageLate, NoRoom
+from extender.grpc_api.message_reading import Limits, MessageLate, NoRoom
 from extender.grpc_api.rights import Denied, NotAllowed, TurnedOff
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.server.metrics import Metrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.model.settings import ServerSettings
 from extender.server.budget import Budget
-from extender.server.turns import Turns
+from extender.server.verb_turns import Turns
 
 
 class Load:

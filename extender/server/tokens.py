@@ -19,7 +19,7 @@ from cachetools import TTLCache
 from msgspec import Struct
 
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.kube.gate import hint
 from extender.server.review_turns import Crowded, ReviewTurns, network_of
 from extender.server.rules import TOKENS_NEED_TLS, Rules

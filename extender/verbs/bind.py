@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from extender.gang.act.bindings import Bindings
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
+from extender.verbs.pod_lookup import Asked
 from extender.wire.bind import BindArgs, BindResult
 
 Gone = Callable[[], Awaitable[None]]

@@ -18,8 +18,8 @@ from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.model.plan import Code, Refusal
 from extender.model.texts import counted, cut, one_reason
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
+from extender.verbs.pod_lookup import Asked
 from extender.wire.filter import FilterArgs, FilterResult
 
 

@@ -24,8 +24,8 @@ from extender.model.objects import Pod
 from extender.model.plan import Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
+from extender.verbs.pod_lookup import Asked
 from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
 
 NOTHING = PreemptResult(candidates={})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.incremental.enforcement import Enforcement
 from extender.model.settings import Settings
-from extender.verbs.asked import Asked
 from extender.verbs.bind import Bind, Gone
 from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter
+from extender.verbs.pod_lookup import Asked
 from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
 from extender.verbs.samples import Samples

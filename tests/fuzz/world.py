@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from structlog.testing import capture_logs
 
-from extender.cache import resources
+from extender.cache import followed_resources
 from extender.cache.reader import Reader
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
@@ -203,7 +203,9 @@ class World:
         records: dict[str, GroupObject] = {}
         page = b'{"metadata":{"resourceVersion":"1"},"items":[' + data + b"]}"
         with capture_logs():  # an object that is left out is told, as an error
-            Reader(resources.groups(source, "/x", all_jobs=True), stats).page(page, records)
+            Reader(followed_resources.groups(source, "/x", all_jobs=True), stats).page(
+                page, records
+            )
         name = document["metadata"]["name"]
         for old in [row for row in table.rows.values() if row.name == name]:
             table.remove(old)

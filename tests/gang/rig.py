@@ -18,8 +18,8 @@ from extender.cache.cache import Cache
 from extender.gang.act.coordinator import PLANNING, SWEEP, TICK
 from extender.gang.act.wiring import coordinate
 from extender.groups.resolver import Resolver
+from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError
 from extender.model.objects import GangKey, Pod
 from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
 from extender.model.settings import GroupSettings, SeatSettings, Settings

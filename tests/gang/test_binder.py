@@ -9,7 +9,7 @@ import pytest
 
 from extender.gang.act.binder import Binder, Binding, Ended, Ending
 from extender.kube.api import KubeApi
-from extender.kube.errors import (
+from extender.kube.api_errors import (
     ApiError,
     Conflict,
     Forbidden,

@@ -14,7 +14,7 @@ from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
-from extender.kube.errors import Conflict
+from extender.kube.api_errors import Conflict
 from extender.model.errors import InvalidInput
 from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.evicted_store import KEY, NAME
 from extender.gang.act.unit import Unit
-from extender.kube.errors import NotFound
+from extender.kube.api_errors import NotFound
 from extender.model.fairness import FairnessSettings, ProtectionSettings
 from extender.model.objects import GangKey
 from extender.model.plan import Victim

@@ -8,7 +8,7 @@ import pytest
 
 from extender.gang.act import evictions
 from extender.gang.act.unit import Fate, Unit
-from extender.kube.errors import NotFound
+from extender.kube.api_errors import NotFound
 from extender.sandbox.faults import Fault
 from tests.gang.rig import Rig, full_cluster
 

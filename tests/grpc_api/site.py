@@ -10,7 +10,7 @@ from typing import Any, cast
 import grpc
 
 from extender.cli import documents
-from extender.grpc_api.decisions import DecisionFeed
+from extender.grpc_api.decision_feed import DecisionFeed
 from extender.grpc_api.server import GrpcServer
 from extender.grpc_api.source import Source
 from extender.model.settings import GrpcSettings, Settings

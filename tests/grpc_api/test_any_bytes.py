@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from extender.grpc_api.calls import Calls
 from extender.grpc_api.seats import SeatBoard
-from extender.grpc_api.verbs import VerbCalls
+from extender.grpc_api.verb_methods import VerbCalls
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.pb.podgroup.v1 import extender_pb2

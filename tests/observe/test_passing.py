@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from extender.model.objects import Pod
-from extender.observe.verbs import ObserveVerbs
+from extender.observe.observe_verbs import ObserveVerbs
 from extender.wire.bind import BindArgs
 from extender.wire.filter import (
     decode_filter_args,

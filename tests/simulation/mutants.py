@@ -30,7 +30,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.records import Records
 from extender.gang.act.turns import Turns
-from extender.kube.errors import Conflict
+from extender.kube.api_errors import Conflict
 from extender.model.gang import UNIT_ALL, Gang
 from tests.simulation.limits import SmallObjects
 from tests.simulation.size import LARGE, MIXED

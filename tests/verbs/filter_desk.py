@@ -10,9 +10,9 @@ from extender.model.errors import NotReady, UnknownPod
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Code, Plan, Proof, Refusal
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
 from extender.verbs.filter import Filter
+from extender.verbs.pod_lookup import Asked
 from extender.wire.filter import FilterArgs, FilterResult
 from tests.gang.world import gang_key, node, pod, snapshot
 

@@ -16,8 +16,8 @@ from extender.model.objects import Node, Pod
 from extender.model.plan import Code, Plan, Proof, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
+from extender.verbs.pod_lookup import Asked
 from extender.verbs.preempt import Preempt
 from extender.wire.preempt import Candidate, PreemptArgs
 from tests.gang.world import gang_key, node, pod, snapshot

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
-from extender.verbs.asked import Asked
+from extender.verbs.pod_lookup import Asked
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs
 from tests.gang.rig import Rig

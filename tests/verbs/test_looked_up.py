@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
-from extender.verbs.asked import SHOWN, Asked
+from extender.verbs.pod_lookup import SHOWN, Asked
 from tests.event_time import passes, turns
 from tests.gang.world import pod
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from extender.gang.act.background import each
 from extender.gang.act.evictor import FIRST_PAUSE, answered, passing, unclear
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
+from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
 from extender.kube.gate import CalledOff, while_wanted
 
 LONGEST_PAUSE = 2.0

@@ -54,7 +54,7 @@ from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings

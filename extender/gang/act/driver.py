@@ -20,7 +20,7 @@ from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
 from extender.gang.act.unit import Fate, Listener, Unit
-from extender.kube.errors import ApiError, Unavailable
+from extender.kube.api_errors import ApiError, Unavailable
 from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")

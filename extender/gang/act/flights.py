@@ -40,7 +40,7 @@ from extender.gang.act.offers import Offers
 from extender.gang.act.sightings import Sightings
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.objects import Pod
 from extender.model.plan import Code, Plan
 from extender.model.settings import Settings

@@ -19,7 +19,7 @@ from extender.gang.act.leadership import Leadership
 from extender.gang.act.record import Record
 from extender.gang.act.records import Loaded, Records, Superseded
 from extender.gang.act.unit import Unit
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")

@@ -19,7 +19,7 @@ from extender.gang.act.evictor import Evictor, passing
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import CONCURRENCY, Notices
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim

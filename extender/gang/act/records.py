@@ -47,7 +47,7 @@ from extender.gang.act.record_objects import (
 )
 from extender.gang.act.signature import Signer, digest_of
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
+from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.texts import counted
 

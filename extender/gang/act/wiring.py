@@ -23,7 +23,7 @@ from extender.gang.act.suspensions import SuspensionStore
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.settings import Settings
 
 log = structlog.get_logger("gang")
