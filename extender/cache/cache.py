@@ -226,7 +226,7 @@ class Cache:
 
     def _follow(
         self,
-        resource: followed_resources.Resource[Any],
+        resource: followed_resources.FollowedResource[Any],
         sink: Sink[Any],
         *,
         optional: bool = False,

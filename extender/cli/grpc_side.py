@@ -51,9 +51,9 @@ class GrpcSide:
             yield
             return
         from extender.grpc_api.server import GrpcServer
-        from extender.grpc_api.source import Source
+        from extender.grpc_api.source import GrpcSource
 
-        source = Source(
+        source = GrpcSource(
             settings=self._settings,
             verbs=verbs,
             present=lambda: replica.verbs.context,

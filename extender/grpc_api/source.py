@@ -18,7 +18,7 @@ from extender.server.verb_calls import Verbs
 from extender.verbs.context import Context
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class GrpcSource(Struct, frozen=True, kw_only=True):
     """Whom the calls ask. Everything is used on the event loop."""
 
     settings: Settings

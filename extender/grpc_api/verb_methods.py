@@ -17,7 +17,7 @@ from extender.wire.pods import read_pod
 from extender.wire.preempt import Candidate, PreemptArgs
 
 
-class VerbCalls:
+class VerbMethods:
     """The handlers of ExtenderService."""
 
     def __init__(self, verbs: Verbs, calls: Calls, board: SeatBoard) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from extender.gang.act.bindings import Bindings
 from extender.verbs.context import Context
-from extender.verbs.pod_lookup import Asked
+from extender.verbs.pod_lookup import PodLookup
 from extender.wire.bind import BindArgs, BindResult
 
 Gone = Callable[[], Awaitable[None]]
@@ -21,7 +21,7 @@ Gone = Callable[[], Awaitable[None]]
 class Bind:
     """Answers the bind verb."""
 
-    def __init__(self, context: Context, asked: Asked, bindings: Bindings) -> None:
+    def __init__(self, context: Context, asked: PodLookup, bindings: Bindings) -> None:
         self._context = context
         self._asked = asked
         self._bindings = bindings

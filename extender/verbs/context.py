@@ -42,7 +42,7 @@ class Cluster(Protocol):
         """Return the present generation once it is above ``generation``, or after a time."""
 
 
-class Asking(Protocol):
+class PlanProvider(Protocol):
     """Where a gang's plan is asked for."""
 
     def require_ready(self) -> None:
@@ -84,7 +84,7 @@ class Context(Struct, frozen=True):
     """Shared by the verbs: what they read, and whom they ask."""
 
     cluster: Cluster
-    asking: Asking
+    asking: PlanProvider
     book: Book
     evidence: Evidence
     notices: Notices

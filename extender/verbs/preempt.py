@@ -25,7 +25,7 @@ from extender.model.plan import Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.verbs.context import Context
-from extender.verbs.pod_lookup import Asked
+from extender.verbs.pod_lookup import PodLookup
 from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
 
 NOTHING = PreemptResult(candidates={})
@@ -34,7 +34,7 @@ NOTHING = PreemptResult(candidates={})
 class Preempt:
     """Answers the preempt verb."""
 
-    def __init__(self, context: Context, asked: Asked, settings: Settings) -> None:
+    def __init__(self, context: Context, asked: PodLookup, settings: Settings) -> None:
         self._context = context
         self._asked = asked
         # Whose pods we may evict is no matter here: these victims are kube-scheduler's own choice.

@@ -8,7 +8,7 @@ from extender.model.settings import Settings
 from extender.verbs.bind import Bind, Gone
 from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter
-from extender.verbs.pod_lookup import Asked
+from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
 from extender.verbs.samples import Samples
@@ -37,7 +37,7 @@ class ExtenderVerbs:
             samples=Samples(coordinator.monotonic),
             shown=coordinator.flights.shown,
         )
-        asked = Asked(cluster, settings.server.pod_wait_seconds)
+        asked = PodLookup(cluster, settings.server.pod_wait_seconds)
         self._filter = Filter(context, asked)
         self._prioritize = Prioritize(context)
         self._preempt = Preempt(context, asked, settings)

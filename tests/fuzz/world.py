@@ -14,7 +14,7 @@ import msgspec
 from structlog.testing import capture_logs
 
 from extender.cache import followed_resources
-from extender.cache.reader import Reader
+from extender.cache.reader import ResourceReader
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
 from extender.gang.act.last_check import KeptGangs
@@ -203,7 +203,7 @@ class World:
         records: dict[str, GroupObject] = {}
         page = b'{"metadata":{"resourceVersion":"1"},"items":[' + data + b"]}"
         with capture_logs():  # an object that is left out is told, as an error
-            Reader(followed_resources.groups(source, "/x", all_jobs=True), stats).page(
+            ResourceReader(followed_resources.groups(source, "/x", all_jobs=True), stats).page(
                 page, records
             )
         name = document["metadata"]["name"]

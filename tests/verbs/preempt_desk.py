@@ -17,7 +17,7 @@ from extender.model.plan import Code, Plan, Proof, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.verbs.context import Context
-from extender.verbs.pod_lookup import Asked
+from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.preempt import Preempt
 from extender.wire.preempt import Candidate, PreemptArgs
 from tests.gang.world import gang_key, node, pod, snapshot
@@ -64,7 +64,7 @@ class Desk:
         self.said: list[tuple[Any, ...]] = []
         self.accepted: list[list[str]] = []
         """What kube-scheduler's own rules let each pod onto, as it was noted."""
-        self.preempt = Preempt(self._context(), cast(Asked, self), Settings())
+        self.preempt = Preempt(self._context(), cast(PodLookup, self), Settings())
 
     async def pod(self, told: Pod) -> Pod:
         return told

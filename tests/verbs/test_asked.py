@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
-from extender.verbs.pod_lookup import Asked
+from extender.verbs.pod_lookup import PodLookup
 from extender.wire.filter import FilterArgs
 from extender.wire.preempt import Candidate, PreemptArgs
 from tests.gang.rig import Rig
@@ -232,8 +232,8 @@ class OnePod:
 async def test_only_a_pod_that_waits_is_acted_for(state: dict[str, Any], why: str) -> None:
     """Whatever state the caller gives it."""
     told = pod("p")
-    assert await Asked(OnePod(told), 0.0).pod(told) is told  # type: ignore[arg-type]
-    asked = Asked(OnePod(replace(told, **state)), 0.0)  # type: ignore[arg-type]
+    assert await PodLookup(OnePod(told), 0.0).pod(told) is told  # type: ignore[arg-type]
+    asked = PodLookup(OnePod(replace(told, **state)), 0.0)  # type: ignore[arg-type]
     with pytest.raises(UnknownPod, match=why):
         await asked.pod(told)
 
