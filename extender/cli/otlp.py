@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 from extender import __version__
-from extender.gang.tell.lives import LONGEST, Life, Step, Value
+from extender.gang.tell.lives import LONGEST, Life, LifeStep, Value
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.texts import counted, cut
@@ -203,7 +203,7 @@ class Otlp:
         return thread
 
 
-def _told(moment: Step) -> dict[str, Value]:
+def _told(moment: LifeStep) -> dict[str, Value]:
     trouble = {"podgroup.message": cut(moment.trouble, LONGEST)} if moment.trouble else {}
     return {**moment.attributes, **trouble}
 

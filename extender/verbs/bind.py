@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from extender.gang.act.bindings import Bindings
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
-from extender.wire.bind import BindArgs, BindResult
+from extender.wire.bind_json import BindArgs, BindResult
 
 Gone = Callable[[], Awaitable[None]]
 """Returns when the caller has left; awaited only while its bind is held."""

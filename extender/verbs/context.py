@@ -10,7 +10,7 @@ from msgspec import Struct
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
+from extender.gang.act.offers import UnsettledOffers
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
@@ -88,7 +88,7 @@ class Context(Struct, frozen=True):
     book: Book
     evidence: Evidence
     notices: Notices
-    offers: Offers
+    offers: UnsettledOffers
     resolver: Resolver
     enforcement: Enforcement
     spare: Spare

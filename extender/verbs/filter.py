@@ -20,7 +20,7 @@ from extender.model.plan import Code, Refusal
 from extender.model.texts import counted, cut, one_reason
 from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
-from extender.wire.filter import FilterArgs, FilterResult
+from extender.wire.filter_json import FilterArgs, FilterResult
 
 
 class Filter:

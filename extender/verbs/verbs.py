@@ -13,9 +13,9 @@ from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
 from extender.verbs.samples import Samples
 from extender.verbs.spare import Spare
-from extender.wire.bind import BindArgs, BindResult
-from extender.wire.filter import FilterArgs, FilterResult, HostPriority
-from extender.wire.preempt import PreemptArgs, PreemptResult
+from extender.wire.bind_json import BindArgs, BindResult
+from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt_json import PreemptArgs, PreemptResult
 
 
 class ExtenderVerbs:

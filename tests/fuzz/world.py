@@ -42,7 +42,7 @@ from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
 from extender.verbs.filter import hold_back
-from extender.wire.filter import FilterArgs, encode_filter_result
+from extender.wire.filter_json import FilterArgs, encode_filter_result
 from tests.fuzz.hostile import CLASSES, NODES, TENANT
 
 Obj = dict[str, Any]

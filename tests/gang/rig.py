@@ -27,8 +27,8 @@ from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.verbs.spare import Spare
 from extender.verbs.verbs import ExtenderVerbs
-from extender.wire.filter import FilterArgs, FilterResult
-from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
+from extender.wire.filter_json import FilterArgs, FilterResult
+from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
 
 Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -272,7 +272,7 @@ class Rig:
         if nominated is not None:
             pod = replace(pod, nominated=nominated)
         candidates = {
-            node: Candidate(tuple(self.cached(victim).uid for victim in found))
+            node: NodeVictims(tuple(self.cached(victim).uid for victim in found))
             for node, found in victims.items()
         }
         answer = await self.verbs.preempt(PreemptArgs(pod, candidates))

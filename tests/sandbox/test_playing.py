@@ -81,7 +81,7 @@ async def play(
             outcome = await runner.play()
             if meddling:
                 await meddling
-            await narrator.closing(runner.observer, outcome.failures, outcome.seconds)
+            await narrator.closing(runner.recorder, outcome.failures, outcome.seconds)
         return outcome, story.getvalue(), hooks
 
 

@@ -61,7 +61,7 @@ async def arrive(scenario: Scenario, client: KubeClient, hooks: Hooks, namespace
             (sits if pod["spec"].get("nodeName") else waits)[name] += 1
         return Came(dict(made - sits - waits), dict(sits), dict(waits))
     finally:
-        await runner.observer.close()
+        await runner.recorder.close()
 
 
 def _bare(create: Create) -> Create:

@@ -27,7 +27,7 @@ async def play(
     await runner.prepare()
     outcome: PlayOutcome = await runner.play()
     outcome.failures.extend(await _storms(client, namespace))
-    await narrator.closing(runner.observer, outcome.failures, outcome.seconds)
+    await narrator.closing(runner.recorder, outcome.failures, outcome.seconds)
     if outcome.failures:
         raise AssertionError(f"\n{story.getvalue()}\n{_end_of(hooks.log)}")
 

@@ -21,9 +21,9 @@ from extender.sandbox.scheduler import Scheduler
 from extender.sandbox.storage import ADDED, StorageChange
 from extender.sandbox.wire import ExtenderFailed, Filtered, Victims
 from extender.verbs.verbs import ExtenderVerbs
-from extender.wire.bind import BindArgs
-from extender.wire.filter import FilterArgs
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.wire.bind_json import BindArgs
+from extender.wire.filter_json import FilterArgs
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.simulation.chance import Chance
 from tests.simulation.filters import CpuState, Decoded
 from tests.simulation.loop import SimLoop
@@ -101,7 +101,10 @@ class Asking:
         """Show victims on each node and take the extender's view of them."""
         args = PreemptArgs(
             self.decoded(pod),
-            {node: Candidate(uids, violations) for node, (uids, violations) in candidates.items()},
+            {
+                node: NodeVictims(uids, violations)
+                for node, (uids, violations) in candidates.items()
+            },
         )
         result = await self._call(lambda verbs: verbs.preempt(args))
         self._told("preempt", pod, list(candidates), list(result.candidates))

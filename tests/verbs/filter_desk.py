@@ -13,7 +13,7 @@ from extender.model.plan import Code, Plan, Proof, Refusal
 from extender.verbs.context import Context
 from extender.verbs.filter import Filter
 from extender.verbs.pod_lookup import PodLookup
-from extender.wire.filter import FilterArgs, FilterResult
+from extender.wire.filter_json import FilterArgs, FilterResult
 from tests.gang.world import gang_key, node, pod, snapshot
 
 PLAIN = pod("p", priority=9)

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.verbs.pod_lookup import PodLookup
-from extender.wire.filter import FilterArgs
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.wire.filter_json import FilterArgs
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.rig import Rig
 from tests.gang.world import pod
 from tests.verbs.conftest import Served
@@ -170,7 +170,7 @@ async def test_a_pod_of_no_gang_is_served_while_a_watch_is_down(rig: Rig) -> Non
     with pytest.raises(UnknownPod):
         await rig.verbs.filter(FilterArgs(member, ["n0"]))
     with pytest.raises(UnknownPod):
-        await rig.verbs.preempt(PreemptArgs(unread, {"n0": Candidate(("u",))}))
+        await rig.verbs.preempt(PreemptArgs(unread, {"n0": NodeVictims(("u",))}))
 
 
 async def test_prioritize_has_no_advice_for_a_pod_it_does_not_know(rig: Rig) -> None:

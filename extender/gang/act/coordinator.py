@@ -21,6 +21,7 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.bookings import Bookings
 from extender.gang.act.changes import Changes
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.decision_telling import DecisionTelling
 from extender.gang.act.evicted_store import EvictedStore
 from extender.gang.act.eviction_history import EvictionHistory
@@ -33,7 +34,7 @@ from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
 from extender.gang.act.notifier import Notifier
-from extender.gang.act.offers import Offers
+from extender.gang.act.offers import UnsettledOffers
 from extender.gang.act.partial import PartlyBound
 from extender.gang.act.pending_gangs import PendingGangs
 from extender.gang.act.planner_thread import PLANNER, Masks, PlannerThread
@@ -43,10 +44,9 @@ from extender.gang.act.records import Records
 from extender.gang.act.recovery import Recovery
 from extender.gang.act.refused_seats import RefusedSeats
 from extender.gang.act.rounds import run_rounds
-from extender.gang.act.source import Source
 from extender.gang.act.suspensions import Suspensions, SuspensionStore
 from extender.gang.act.sweeper import Sweeper
-from extender.gang.act.turns import Turns
+from extender.gang.act.turns import PlanningTurns
 from extender.gang.act.waiting import Waiting
 from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.plan.planner import Planner
@@ -72,7 +72,7 @@ class Coordinator:
 
     def __init__(
         self,
-        source: Source,
+        source: ClusterSource,
         settings: Settings,
         resolver: Resolver,
         records: Records,
@@ -110,7 +110,7 @@ class Coordinator:
             heartbeats,
         )
         self.evidence = Evidence(clocks.monotonic)
-        self.offers = Offers(clocks.monotonic, blind_seconds, lambda: source.stale_for())
+        self.offers = UnsettledOffers(clocks.monotonic, blind_seconds, lambda: source.stale_for())
         self._pending_gangs = PendingGangs(resolver.member_key, settings.scheduler_names)
         self._waiting = Waiting(
             clocks.monotonic,
@@ -187,7 +187,7 @@ class Coordinator:
         )
         self.flights.units.taken, self.flights.units.sent = before.taken, before.sent
         self.flights.comparison.spared = before.spared
-        self._turns = Turns(
+        self._turns = PlanningTurns(
             self.book,
             source,
             resolver,

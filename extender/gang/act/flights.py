@@ -34,9 +34,9 @@ from extender.gang.act.flight_units import FlightUnits
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.act.leadership import Leadership
-from extender.gang.act.lifetimes import Ending, Lifetimes
+from extender.gang.act.lifetimes import FlightEnded, Lifetimes
 from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
+from extender.gang.act.offers import UnsettledOffers
 from extender.gang.act.sightings import Sightings
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome
@@ -78,9 +78,9 @@ class Flights:
         leadership: Leadership,
         random: Random,
         background: Background,
-        offers: Offers,
+        offers: UnsettledOffers,
         decide: Callable[[Decision], None],
-        ended: Ending,
+        ended: FlightEnded,
         replan: Callable[[Flight, str], None],
         stale: Callable[[], str | None],
     ) -> None:

@@ -10,7 +10,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
+from extender.gang.act.offers import UnsettledOffers
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, Verb
@@ -19,7 +19,7 @@ from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
 
-class Ending(Protocol):
+class FlightEnded(Protocol):
     """Who is told that a flight has ended."""
 
     def __call__(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:
@@ -39,10 +39,10 @@ class Lifetimes:
         evictions: Evictions,
         keeper: RecordKeeper,
         notices: Notices,
-        offers: Offers,
+        offers: UnsettledOffers,
         clocks: Clocks,
         decide: Callable[[Decision], None],
-        ended: Ending,
+        ended: FlightEnded,
     ) -> None:
         self._book = book
         self._snapshot = snapshot

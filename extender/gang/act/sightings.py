@@ -12,7 +12,7 @@ from extender.gang.act.evictions import Evictions
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.lifetimes import Lifetimes
 from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
+from extender.gang.act.offers import UnsettledOffers
 from extender.gang.tell.decisions import Outcome
 from extender.groups.composite import unit_key
 from extender.model.objects import Pod
@@ -36,7 +36,7 @@ class Sightings:
         evictions: Evictions,
         lifetimes: Lifetimes,
         notices: Notices,
-        offers: Offers,
+        offers: UnsettledOffers,
         clocks: Clocks,
         leaves: Callable[[Pod, float], bool],
         advance: Callable[[Flight], None],

@@ -11,7 +11,7 @@ from extender.model.plan import Proof, Seat, Victim
 from extender.model.texts import counted
 
 
-class Spared(Struct, frozen=True):
+class AvoidableVictims(Struct, frozen=True):
     """Victims that could stay if the seats on their nodes had room on others."""
 
     unit: str
@@ -30,7 +30,9 @@ class Spared(Struct, frozen=True):
         )
 
 
-def easiest_to_spare(seats: Sequence[Seat], victims: Sequence[Victim], proof: str) -> Spared | None:
+def easiest_to_spare(
+    seats: Sequence[Seat], victims: Sequence[Victim], proof: str
+) -> AvoidableVictims | None:
     """Return the victims that fewest seats need, of several the most urgent; None for none.
 
     A seat needs what goes on its node, whole units with all they have there; where a node has
@@ -53,4 +55,4 @@ def easiest_to_spare(seats: Sequence[Seat], victims: Sequence[Victim], proof: st
     ]
     # Of a unit on none of the seats' nodes it is not known what it is needed for.
     count, _, unit = min((each for each in found if each[0]), default=(0, 0, ""))
-    return Spared(unit, len(units[unit]), count) if count else None
+    return AvoidableVictims(unit, len(units[unit]), count) if count else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from extender.fit.member_rules import EACH_NODE, MemberCap, self_affinity_key
 from extender.fit.view import ClusterView
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
@@ -77,7 +77,7 @@ def cap_domains(cap: MemberCap, names: Sequence[str], snapshot: Snapshot) -> arr
 def blockers_of(
     blocked: Sequence[Mapping[str, tuple[str, ...]]],
     names: Sequence[str],
-    subjects: Sequence[Candidate | Pod | GangKey],
+    subjects: Sequence[VictimUnit | Pod | GangKey],
     allowed: list[bytearray],
     taken_over: Mapping[GangKey, Sequence[Hold]],
 ) -> tuple[Blocker, ...]:
@@ -90,7 +90,7 @@ def blockers_of(
     index = {name: at for at, name in enumerate(names)}
     unit_of: dict[str, int] = {}
     for i, subject in enumerate(subjects):
-        if isinstance(subject, Candidate):
+        if isinstance(subject, VictimUnit):
             unit_of.update((pod.uid, i) for pod in subject.pods)
         elif isinstance(subject, Pod):
             unit_of[subject.uid] = i
