@@ -13,7 +13,7 @@ from extender.model.quantity import format_resource, parse_quantity
 from extender.model.texts import counted
 from extender.sandbox.hooks import Hooks
 from extender.sandbox.pod_recorder import PodEvent, PodRecorder, Seen
-from extender.sandbox.scenario import Create, Scenario, Step
+from extender.sandbox.scenario import Create, Scenario, ScenarioStep
 from extender.sandbox.scenario_expectations import decisions_about
 
 Obj = dict[str, Any]
@@ -44,13 +44,13 @@ class Narrator:
         rooms = ", ".join(f"{counted(g.count, 'node')} x {g.cpu} CPU" for g in self._scenario.nodes)
         self._say(f"\n  Cluster: {rooms}\n")
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ScenarioStep) -> None:
         """Say what is about to happen."""
         text = _sentence(step, self._scenario)
         if text:
             self._say(f"{self._clock()} {text}", _BOLD)
 
-    def done(self, step: Step, seconds: float) -> None:
+    def done(self, step: ScenarioStep, seconds: float) -> None:
         """Say how long it took, where somebody was waited for."""
         if step.key.startswith("wait"):
             self._say(f"{self._clock()}   ... after {seconds:.1f} s", _DIM)
@@ -170,7 +170,7 @@ def _bar(pods: list[Seen], total: int) -> str:
     return "".join(cells).ljust(round(total / 1000), ".")
 
 
-def _sentence(step: Step, scenario: Scenario) -> str:
+def _sentence(step: ScenarioStep, scenario: Scenario) -> str:
     if step.create is not None:
         return _arrival(step.create, scenario)
     value = getattr(step, step.verb)

@@ -19,7 +19,7 @@ from extender.sandbox.hooks import Hooks
 from extender.sandbox.invariants import InvariantChecker
 from extender.sandbox.kueue_controller import KueueController, NotAsKueueWould, managed
 from extender.sandbox.pod_recorder import PodRecorder, Seen
-from extender.sandbox.scenario import Admit, Create, Expect, Scenario, Step, Wait
+from extender.sandbox.scenario import Admit, Create, Expect, Scenario, ScenarioStep, Wait
 from extender.sandbox.scenario_expectations import unmet
 
 Obj = dict[str, Any]
@@ -36,10 +36,10 @@ class StepFailed(ExtenderError):  # noqa: N818 - reads as what has happened
 class PlayListener(Protocol):
     """Who is told how the play goes on."""
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ScenarioStep) -> None:
         """A step begins."""
 
-    def done(self, step: Step, seconds: float) -> None:
+    def done(self, step: ScenarioStep, seconds: float) -> None:
         """A step has ended well."""
 
     async def pause(self, recorder: PodRecorder) -> None:
@@ -107,7 +107,7 @@ class Runner:
         finally:
             await self.recorder.close()
 
-    async def _step(self, step: Step) -> None:
+    async def _step(self, step: ScenarioStep) -> None:
         if self._listener is not None:
             self._listener.step(step)
         begun = time.monotonic()

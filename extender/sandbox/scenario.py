@@ -199,7 +199,7 @@ class Never(ScenarioPart, frozen=True, kw_only=True):
     bound: str = ""
 
 
-class Step(ScenarioPart, frozen=True, kw_only=True):
+class ScenarioStep(ScenarioPart, frozen=True, kw_only=True):
     """One step; exactly one key is set."""
 
     create: Create | None = None
@@ -251,7 +251,7 @@ class Scenario(ScenarioPart, frozen=True, kw_only=True):
     extender: dict[str, Any] = field(default_factory=dict)
     """What the scenario needs of the extender's configuration, laid over the given one."""
     never: list[Never] = field(default_factory=list)
-    steps: list[Step]
+    steps: list[ScenarioStep]
 
     @property
     def creates(self) -> list[Create]:
@@ -283,7 +283,7 @@ def scaled(scenario: Scenario, factor: float) -> Scenario:
     stamps of the API are whole seconds.
     """
 
-    def step(old: Step) -> Step:
+    def step(old: ScenarioStep) -> ScenarioStep:
         if old.sleep is not None:
             shortest = min(old.sleep, SHORTEST_PAUSE)
             return msgspec.structs.replace(old, sleep=max(shortest, old.sleep * factor))
