@@ -39,9 +39,9 @@ from bench.inputs.drift import drift
 from bench.inputs.mix import MixSettings, mix
 from bench.report import machine, percentile, table
 from bench.serving.verbs_bench import Caller, NoDebug, PassThrough, question
-from extender.console.capture import Capture, FlightSeen, Source
+from extender.console.capture import Capture, ConsoleSource, FlightSeen
 from extender.console.console import Console
-from extender.console.picture import Reader
+from extender.console.picture import PictureMaker
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.tell.days import MOST_DAYS, SECONDS, Days
@@ -136,9 +136,9 @@ class Cluster:
             counted_since=self._days.since,
         )
 
-    def source(self) -> Source:
+    def source(self) -> ConsoleSource:
         """Return what a console asks."""
-        return Source(
+        return ConsoleSource(
             settings=SETTINGS,
             resolver=self.resolver,
             mark=lambda: self.snapshot.generation,
@@ -159,7 +159,7 @@ def cpu(work: Callable[[], object]) -> float:
 
 def pictures(cluster: Cluster, rounds: int) -> dict[str, float]:
     """Return what pictures cost."""
-    reader = Reader(cluster.resolver)
+    reader = PictureMaker(cluster.resolver)
     first = cpu(lambda: reader.read(cluster.capture()))
     later = []
     for _ in range(rounds):

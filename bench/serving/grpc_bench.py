@@ -33,9 +33,9 @@ import grpc
 import uvloop
 
 from bench.serving.verbs_bench import Caller, NoDebug, question, summary
-from extender.grpc_api.decisions import DecisionFeed
+from extender.grpc_api.decision_feed import DecisionFeed
 from extender.grpc_api.server import GrpcServer
-from extender.grpc_api.source import Source
+from extender.grpc_api.source import GrpcSource
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
 from extender.server.diagnostics import Health
@@ -73,7 +73,7 @@ async def _serve(factory: str, socket: str, pipe: Connection) -> None:
     async with AsyncExitStack() as stack:
         targets = []
         for listen in ("127.0.0.1:0", f"unix:{socket}"):
-            source = Source(
+            source = GrpcSource(
                 settings=Settings(grpc=GrpcSettings(listen=listen)),
                 verbs=verbs,
                 present=lambda: cast("Context", NoContext()),

@@ -41,10 +41,10 @@ from extender.server.lifecycle import Server
 from extender.server.logs import configure_logs
 from extender.server.metrics import Metrics
 from extender.server.verb_calls import Verbs
-from extender.wire.bind import BindArgs, BindResult
-from extender.wire.filter import FilterArgs, FilterResult, HostPriority, encode_filter_result
-from extender.wire.filter import decode_filter_args as decode
-from extender.wire.preempt import PreemptArgs, PreemptResult
+from extender.wire.bind_json import BindArgs, BindResult
+from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority, encode_filter_result
+from extender.wire.filter_json import decode_filter_args as decode
+from extender.wire.preempt_json import PreemptArgs, PreemptResult
 
 PASS_THROUGH = "bench.serving.verbs_bench:PassThrough"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from extender.cache import resources
+from extender.cache import followed_resources
 from extender.cache.clock import Clock
 from extender.cache.discovery import CANDIDATES, served
 from extender.cache.feed import Subscriber
@@ -22,7 +22,7 @@ from extender.cache.store import Store
 from extender.cache.tables import Sink
 from extender.cache.unfamiliar import Familiarity
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import Pod
@@ -93,11 +93,11 @@ class Cache:
     async def start(self) -> None:
         """Begin to follow; returns at once."""
         store = self.store
-        self._follow(resources.nodes(), store.nodes)
-        self._follow(resources.pods(), store.pods)
-        self._follow(resources.namespaces(), store.namespaces)
-        self._follow(resources.budgets(), store.budgets)
-        self._follow(resources.priority_classes(), store.priority_classes)
+        self._follow(followed_resources.nodes(), store.nodes)
+        self._follow(followed_resources.pods(), store.pods)
+        self._follow(followed_resources.namespaces(), store.namespaces)
+        self._follow(followed_resources.budgets(), store.budgets)
+        self._follow(followed_resources.priority_classes(), store.priority_classes)
         self._spawn(self._discover(), "discovery")
         self._probe.begin()
         self._spawn(self._probe.run(), "probe")
@@ -226,7 +226,7 @@ class Cache:
 
     def _follow(
         self,
-        resource: resources.Resource[Any],
+        resource: followed_resources.FollowedResource[Any],
         sink: Sink[Any],
         *,
         optional: bool = False,
@@ -265,7 +265,7 @@ class Cache:
         """Those without which nothing is decided. Asked several times a round, by every gang."""
         if self._needed is None:
             optional = {
-                resources.groups(source, path).name
+                followed_resources.groups(source, path).name
                 for source, (path, _) in self._optional.items()
                 if source in OPTIONAL
             }
@@ -278,7 +278,7 @@ class Cache:
         read = {
             source
             for source, (path, _) in self._optional.items()
-            if source in OPTIONAL and watches[resources.groups(source, path).name].synced
+            if source in OPTIONAL and watches[followed_resources.groups(source, path).name].synced
         }
         if read != self.store.group_sources:
             self.store.read_groups_of(frozenset(read))
@@ -374,7 +374,7 @@ class Cache:
             await asyncio.gather(task, return_exceptions=True)
         if path is not None:
             log.info("group objects are served", source=source, path=path)
-            resource = resources.groups(source, path, all_jobs=self._all_jobs)
+            resource = followed_resources.groups(source, path, all_jobs=self._all_jobs)
             table = self.store.groups[source]
             leave_out = partial(self.store.leave_out, source)
             self._optional[source] = (
@@ -389,7 +389,7 @@ class Cache:
             self._needed = None
         elif old is not None:
             log.info("group objects are no longer served", source=source)
-            del self.stats.watches[resources.groups(source, old).name]
+            del self.stats.watches[followed_resources.groups(source, old).name]
             self._needed = None
             self._tell_group_sources()
             self.store.groups[source].clear()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from extender.kube.api import KubeApi
-from extender.kube.errors import Forbidden, NotFound
+from extender.kube.api_errors import Forbidden, NotFound
 from extender.model.group_sources import OPTIONAL
 from extender.model.owner_kinds import OTHER_KINDS
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from extender.cache.columns import ColumnStore
 from extender.cache.composites import Composites
 from extender.cache.feed import Feed
+from extender.cache.node_columns import ColumnStore
 from extender.cache.stats import CacheStats
 from extender.groups.composite import Hierarchy, unit_key
 from extender.model.objects import GangKey, Pod

@@ -16,7 +16,7 @@ import structlog
 
 from extender.cache.clock import Clock
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 
 log = structlog.get_logger("cache")
 

@@ -12,10 +12,10 @@ import msgspec
 import structlog
 from msgspec import Raw
 
-from extender.cache.resources import LooseEvent, Page, Resource
+from extender.cache.followed_resources import FollowedResource, ListPage, LooseEvent
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Versioned
-from extender.kube.errors import ApiError, from_status
+from extender.kube.api_errors import ApiError, from_status
 from extender.model.apishape import RawMeta, RawNamespace
 from extender.model.decode import describe
 from extender.model.errors import InvalidInput
@@ -27,7 +27,7 @@ Row = TypeVar("Row", bound=Versioned)
 INITIAL_EVENTS_END = b'"k8s.io/initial-events-end"'
 
 _loose_event = msgspec.json.Decoder(LooseEvent)
-_loose_page = msgspec.json.Decoder(Page[Raw])  # type: ignore[type-var] # items stay raw
+_loose_page = msgspec.json.Decoder(ListPage[Raw])  # type: ignore[type-var] # items stay raw
 _only_meta = msgspec.json.Decoder(RawNamespace)
 
 
@@ -38,10 +38,10 @@ class Malformed(ApiError):  # noqa: N818 - named as the condition it is
         super().__init__(200, "Malformed", message)
 
 
-class Reader(Generic[Row]):
+class ResourceReader(Generic[Row]):
     """Decodes what is sent of one resource, and counts what cannot be decoded."""
 
-    def __init__(self, resource: Resource[Row], stats: WatchStats) -> None:
+    def __init__(self, resource: FollowedResource[Row], stats: WatchStats) -> None:
         self.resource = resource
         self.stats = stats
 

@@ -24,12 +24,12 @@ import structlog
 
 from extender.cache.backoff import BRIEF, STABLE, Backoff
 from extender.cache.clock import Clock
-from extender.cache.reader import Malformed, Reader
-from extender.cache.resources import Resource
+from extender.cache.followed_resources import FollowedResource
+from extender.cache.reader import Malformed, ResourceReader
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Sink, Versioned, replace
 from extender.kube.api import KubeApi
-from extender.kube.errors import (
+from extender.kube.api_errors import (
     ApiError,
     Forbidden,
     Gone,
@@ -63,7 +63,7 @@ class Reflector(Generic[Row]):
     def __init__(
         self,
         client: KubeApi,
-        resource: Resource[Row],
+        resource: FollowedResource[Row],
         sink: Sink[Row],
         stats: WatchStats,
         settings: CacheSettings,
@@ -78,7 +78,7 @@ class Reflector(Generic[Row]):
         self.resource = resource
         self.stats = stats
         self._client = client
-        self._reader = Reader(resource, stats)
+        self._reader = ResourceReader(resource, stats)
         self._sink = sink
         self._settings = settings
         self._clock = clock

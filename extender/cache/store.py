@@ -6,11 +6,11 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from extender.cache.columns import ColumnStore
 from extender.cache.feed import Feed
+from extender.cache.node_columns import ColumnStore
 from extender.cache.pods import MemberKey, PodTable
 from extender.cache.stats import CacheStats
-from extender.cache.tables import Table
+from extender.cache.tables import ObjectTable
 from extender.model.group_sources import CORE, SOURCES
 from extender.model.objects import (
     DisruptionBudget,
@@ -33,16 +33,20 @@ class Store:
         self.feed = Feed(stats)
         self.columns = ColumnStore()
         self.pods = PodTable(member_key, self.columns, self.feed, stats)
-        self.nodes: Table[str, Node] = Table("node", _name, self.feed, stats, self._node_changed)
-        self.namespaces: Table[str, Namespace] = Table("namespace", _name, self.feed, stats)
-        self.budgets: Table[tuple[str, str], DisruptionBudget] = Table(
+        self.nodes: ObjectTable[str, Node] = ObjectTable(
+            "node", _name, self.feed, stats, self._node_changed
+        )
+        self.namespaces: ObjectTable[str, Namespace] = ObjectTable(
+            "namespace", _name, self.feed, stats
+        )
+        self.budgets: ObjectTable[tuple[str, str], DisruptionBudget] = ObjectTable(
             "budget", _full_name, self.feed, stats
         )
-        self.priority_classes: Table[str, PriorityClass] = Table(
+        self.priority_classes: ObjectTable[str, PriorityClass] = ObjectTable(
             "priority-class", _name, self.feed, stats
         )
-        self.groups: dict[str, Table[tuple[str, str, str], GroupObject]] = {
-            source: Table("group", _group_name, self.feed, stats, self._group_changed(source))
+        self.groups: dict[str, ObjectTable[tuple[str, str, str], GroupObject]] = {
+            source: ObjectTable("group", _group_name, self.feed, stats, self._group_changed(source))
             for source in SOURCES
         }
         self.group_sources: frozenset[str] = frozenset()

@@ -94,7 +94,7 @@ async def replace(sink: Sink[Row], records: dict[str, Row]) -> None:
         sink.put(record, force=True)
 
 
-class Table(Generic[Key, Small]):
+class ObjectTable(Generic[Key, Small]):
     """A kind with few objects."""
 
     def __init__(

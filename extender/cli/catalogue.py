@@ -1,7 +1,7 @@
 """What ``check`` may find: of each rule how grave it is, why it matters and how to repair it.
 
 The rules themselves, that is when one is broken and where, stand in entry_rules.py,
-scheduler_rules.py, replica_rules.py and check.py. Here are those on our own settings and on
+scheduler_rules.py, replica_rules.py and check_command.py. Here are those on our own settings and on
 replicas; each other subject has a catalogue of its own.
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from extender.cache.cache import Cache
 from extender.cli import documents
 from extender.cli.replica import Replica
-from extender.console.capture import Capture, FlightSeen, Source, UnitSeen
+from extender.console.capture import Capture, ConsoleSource, FlightSeen, UnitSeen
 from extender.gang.act.book import Flight, State
 from extender.gang.tell.days import Days
 from extender.groups.resolver import Resolver
@@ -20,10 +20,10 @@ from extender.model.snapshot import Snapshot
 
 def console_source(
     cache: Cache, replica: Replica, resolver: Resolver, settings: Settings, days: Days
-) -> Source:
+) -> ConsoleSource:
     """Return what the console asks; of whichever coordinator is present."""
-    view = _View(cache, replica, days)
-    return Source(
+    view = _EnforcingView(cache, replica, days)
+    return ConsoleSource(
         settings=settings,
         resolver=resolver,
         mark=view.mark,
@@ -37,7 +37,7 @@ def console_source(
     )
 
 
-class _View:
+class _EnforcingView:
     def __init__(self, cache: Cache, replica: Replica, days: Days) -> None:
         self._cache = cache
         self._replica = replica

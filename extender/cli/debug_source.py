@@ -9,8 +9,8 @@ from msgspec.structs import asdict, replace
 
 from extender.cli.debug_pods import pods_named
 from extender.gang.act.book import seats_of
+from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.source import Source
 from extender.gang.plan.assemble import dump
 from extender.gang.tell.standing import described
 from extender.model.settings import Settings
@@ -20,7 +20,7 @@ class DebugView:
     """Implements server.debug.DebugSource. ``present`` is the coordinator of this moment."""
 
     def __init__(
-        self, source: Source, present: Callable[[], Coordinator], settings: Settings
+        self, source: ClusterSource, present: Callable[[], Coordinator], settings: Settings
     ) -> None:
         self._source = source
         self._present = present

@@ -26,7 +26,7 @@ class GrpcSide:
         self.decided: Callable[[Decision], None] = lambda decision: None
         """To be told of each decision."""
         if settings.grpc.listen:
-            from extender.grpc_api.decisions import DecisionFeed
+            from extender.grpc_api.decision_feed import DecisionFeed
 
             self._decisions = DecisionFeed()
             self.decided = self._decisions.add
@@ -51,9 +51,9 @@ class GrpcSide:
             yield
             return
         from extender.grpc_api.server import GrpcServer
-        from extender.grpc_api.source import Source
+        from extender.grpc_api.source import GrpcSource
 
-        source = Source(
+        source = GrpcSource(
             settings=self._settings,
             verbs=verbs,
             present=lambda: replica.verbs.context,

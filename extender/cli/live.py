@@ -22,9 +22,9 @@ from msgspec import Raw, Struct
 from extender.cli.live_http import BadAnswer, get
 from extender.cli.numbers import port_number
 from extender.cli.output import note
+from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
 from extender.kube.credentials import Access, find_access
-from extender.kube.errors import ApiError
 from extender.kube.portforward import forwarded
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.json_text import decoded
@@ -188,7 +188,7 @@ def _loopback(host: str) -> bool:
 Received = Callable[[int], None]
 
 
-class Server:
+class ServerClient:
     """Asks one server; every question has a connection of its own."""
 
     def __init__(self, target: Target) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
-from extender.cli.live import NoAnswer, Server, add_target, target_of
+from extender.cli.live import NoAnswer, ServerClient, add_target, target_of
 from extender.cli.output import PROGRAMS, Part, add_output, clean, show
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
@@ -51,7 +51,10 @@ def wanted(gang: str, args: argparse.Namespace) -> bool:
 
 
 def answered(
-    args: argparse.Namespace, work: Callable[[Server], Awaitable[int]], *, observer: bool = False
+    args: argparse.Namespace,
+    work: Callable[[ServerClient], Awaitable[int]],
+    *,
+    observer: bool = False,
 ) -> int:
     """Run ``work`` on the server that the options name and return the exit status.
 
@@ -59,7 +62,7 @@ def answered(
     """
 
     async def ask() -> int:
-        server = Server(target_of(args, observer=observer))
+        server = ServerClient(target_of(args, observer=observer))
         await server.find()
         return await work(server)
 
@@ -88,7 +91,7 @@ NOBODY = "nothing of this name is known: no gang, and no decision that is kept"
 
 
 async def listed(
-    server: Server,
+    server: ServerClient,
     args: argparse.Namespace,
     what: str,
     found: Sequence[object],
@@ -116,7 +119,7 @@ async def listed(
     return NO
 
 
-async def _known(server: Server, name: str) -> bool:
+async def _known(server: ServerClient, name: str) -> bool:
     gangs, decisions = await asyncio.gather(server.rows("gangs"), server.rows("decisions"))
     keys = {row["gang"] for row in (*gangs, *decisions)}
     keys |= {victim["gang"] for row in decisions for victim in row["victims"] if victim["gang"]}

@@ -15,7 +15,7 @@ class BadAnswer(Exception):  # noqa: N818 - reads as what has happened
     """What came is no complete HTTP answer."""
 
 
-class _Answer:
+class _HttpAnswer:
     """Collects what the parser finds."""
 
     def __init__(self, received: Callable[[int], None]) -> None:
@@ -55,7 +55,7 @@ async def get(
         lines.append(f"Authorization: Bearer {token}")
     writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
     await asyncio.wait_for(writer.drain(), idle_seconds)
-    answer = _Answer(received)
+    answer = _HttpAnswer(received)
     parser: Any = httptools.HttpResponseParser(answer)
     while not answer.complete:
         data = await asyncio.wait_for(reader.read(READ), idle_seconds)

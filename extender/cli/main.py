@@ -24,7 +24,7 @@ COMMANDS = (
     "report",
     "completion",
 )
-"""Modules beside this one (with _ for -), each with ``add_parser`` and ``run``."""
+"""Each in a module beside this one (``what_if_command``), with ``add_parser`` and ``run``."""
 PROGRAM = "podgroup-extender"
 
 
@@ -64,7 +64,7 @@ def parser_of(
 
 
 def _module(command: str) -> Any:
-    return import_module(f"extender.cli.{command.replace('-', '_')}")
+    return import_module(f"extender.cli.{command.replace('-', '_')}_command")
 
 
 if __name__ == "__main__":

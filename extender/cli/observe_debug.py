@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from extender.cli.debug_pods import pods_named
-from extender.gang.act.source import Source
+from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.plan.assemble import dump
 from extender.gang.tell.standing import described
 from extender.model.settings import Settings
@@ -22,7 +22,7 @@ class ObserveDebug:
     """Implements server.debug.DebugSource for a process that holds and evicts nothing."""
 
     def __init__(
-        self, source: Source, observer: Observer, file: LedgerFile, settings: Settings
+        self, source: ClusterSource, observer: Observer, file: LedgerFile, settings: Settings
     ) -> None:
         self._source = source
         self._observer = observer

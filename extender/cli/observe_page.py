@@ -9,7 +9,7 @@ from heapq import nlargest
 
 from extender.cache.cache import Cache
 from extender.cli import documents
-from extender.console.capture import Capture, Observed, Source
+from extender.console.capture import Capture, ConsoleSource, Observed
 from extender.gang.tell.days import Days
 from extender.model.gang import Gang
 from extender.model.plan import Hold
@@ -29,10 +29,10 @@ def observe_page(
     settings: Settings,
     days: Days,
     cold: Callable[[], list[str]],
-) -> Source:
+) -> ConsoleSource:
     """Return what the console asks. ``cold``: why what is shown may be wrong."""
-    view = _View(cache, observer, file, settings, days, cold)
-    return Source(
+    view = _ObservingView(cache, observer, file, settings, days, cold)
+    return ConsoleSource(
         settings=settings,
         resolver=observer.resolver,
         mark=view.mark,
@@ -46,7 +46,7 @@ def observe_page(
     )
 
 
-class _View:
+class _ObservingView:
     def __init__(
         self,
         cache: Cache,

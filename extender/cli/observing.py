@@ -33,9 +33,9 @@ from extender.model.metadata import keep_annotations
 from extender.model.objects import Pod
 from extender.model.settings import Settings
 from extender.observe.file import LedgerFile
+from extender.observe.observe_verbs import ObserveVerbs
 from extender.observe.observer import LOOPS, Observer
 from extender.observe.sums import Ledger
-from extender.observe.verbs import ObserveVerbs
 from extender.search.solver import BACKEND
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server, stop_on_signals

@@ -204,7 +204,7 @@ class Otlp:
         return thread
 
 
-def _told(moment: Step) -> dict[str, Value]:
+def _told(moment: LifeStep) -> dict[str, Value]:
     trouble = {"podgroup.message": cut(moment.trouble, LONGEST)} if moment.trouble else {}
     return {**moment.attributes, **trouble}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.cli.question import Question
+from extender.cli.cluster_question import ClusterQuestion
 from extender.gang.tell import difference
 from extender.model.cost_order import order_of
 from extender.model.plan import Plan, Refusal
@@ -41,7 +41,10 @@ def told(answer: Plan | Refusal) -> list[str]:
 
 
 def compared(
-    question: Question, found: Plan | Refusal, other: Question, changed: Plan | Refusal
+    question: ClusterQuestion,
+    found: Plan | Refusal,
+    other: ClusterQuestion,
+    changed: Plan | Refusal,
 ) -> tuple[list[str], dict[str, Any]]:
     """Return, as lines and for programs, an answer beside the one by another cost order."""
     plan = question.settings.plan

@@ -26,8 +26,8 @@ from extender.gang.act.coordinator import LOOPS, RECOVERY, Coordinator
 from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
-from extender.gang.act.leadership import Alone, Candidate, Leadership
-from extender.kube.errors import ApiError
+from extender.gang.act.leadership import Alone, LeaderCandidate, Leadership
+from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.model.settings import Settings
@@ -58,7 +58,7 @@ class Replica:
         elector: Elector | None,
         label: LeaderLabel | None,
     ) -> None:
-        self.leadership: Candidate = elector or Alone()
+        self.leadership: LeaderCandidate = elector or Alone()
         self.heartbeats = Heartbeats(BOUNDS)
         self._halt = asyncio.Event()
         """Set when nothing acts any more, so that nobody holds the lease for nothing."""

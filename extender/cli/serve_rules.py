@@ -16,7 +16,7 @@ from extender.cli.workloads import Workload, workloads
 from extender.model.settings import Settings
 
 OVERRIDES = {"host": "host", "port": "port", "health-port": "health_port"}
-"""Flag -> field of ServerSettings; see ``add_parser`` of serve.py."""
+"""Flag -> field of ServerSettings; see ``add_parser`` of serve_command.py."""
 NAMES = (*OVERRIDES, "config", "kubeconfig", "allow-open-port")
 
 

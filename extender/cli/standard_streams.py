@@ -76,7 +76,7 @@ def _nowhere() -> Any:
     return open(os.devnull, "w", encoding="utf-8")
 
 
-class _Stream:
+class _GuardedStream:
     """A stream, or none, of which all but the writing is as it was."""
 
     def __init__(self, stream: Any) -> None:
@@ -122,7 +122,7 @@ class _Stream:
         self.failed = True
 
 
-class _Output(_Stream):
+class _Output(_GuardedStream):
     def _fail(self, problem: OSError | ValueError | None) -> None:
         super()._fail(problem)
         if isinstance(problem, BrokenPipeError):
@@ -133,5 +133,5 @@ class _Output(_Stream):
         raise OutputLost(f"standard output cannot be written: {why}")
 
 
-class _Messages(_Stream):
+class _Messages(_GuardedStream):
     """Messages of a person who cannot be reached are lost."""

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from extender import __version__
 from extender.cache.cache import Cache
 from extender.cli.replica import Replica
-from extender.console.capture import Capture, Source
+from extender.console.capture import Capture, ConsoleSource
 from extender.console.gang_rows import ORDER, GangReader, GangRow
-from extender.console.worker import Crowded, Worker
+from extender.console.worker import TooManyRenderings, Worker
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.status_map import StatusMap
 from extender.gang.tell.days import Days
@@ -36,7 +36,7 @@ class StatusSource:
         cache: Cache,
         replica: Replica,
         settings: Settings,
-        source: Source,
+        source: ConsoleSource,
         worker: Worker,
         lately: Lately,
     ) -> None:
@@ -57,7 +57,7 @@ class StatusSource:
         capture, whole = self._source.capture(), self._lying_ready(since)
         try:
             return await self._worker.run(lambda: text_of(self._read(whole, capture)))
-        except Crowded:
+        except TooManyRenderings:
             return None
 
     def _lying_ready(self, since: float) -> Whole:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.console.capture import Source
+from extender.console.capture import ConsoleSource
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.what_ifs import WhatIf, WhatIfs
 from extender.model.errors import InvalidInput, NotReady
@@ -17,7 +17,7 @@ LEAST_PRIORITY, MOST_PRIORITY = -2_147_483_648, 2_147_483_647
 MOST_COUNT = 100_000
 
 
-class Asked(Struct, frozen=True):
+class WhatIfRequest(Struct, frozen=True):
     """What a person asks."""
 
     gang: str
@@ -42,14 +42,14 @@ class Answered(Struct, frozen=True):
     generation: int
 
 
-class Asking:
+class WhatIfAsker:
     """Asks, and waits for the answers. One event loop."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ConsoleSource) -> None:
         self._source = source
         self._what_ifs = WhatIfs(source.settings, source.resolver, source.read_manifest)
 
-    async def ask(self, asked: Asked) -> Answered:
+    async def ask(self, asked: WhatIfRequest) -> Answered:
         """Return the answers; cancelled, the searches end as well.
 
         Raises InvalidInput for what is not understood, NotReady while gangs cannot be decided,

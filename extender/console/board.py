@@ -6,8 +6,8 @@ import asyncio
 
 import structlog
 
-from extender.console.capture import Source
-from extender.console.picture import Picture, Reader
+from extender.console.capture import ConsoleSource
+from extender.console.picture import Picture, PictureMaker
 from extender.console.worker import Worker
 
 FRESH_SECONDS = 1.0
@@ -18,10 +18,10 @@ log = structlog.get_logger("console")
 class Board:
     """Keeps the newest picture. One event loop; pictures are made by ``worker``."""
 
-    def __init__(self, source: Source, worker: Worker) -> None:
+    def __init__(self, source: ConsoleSource, worker: Worker) -> None:
         self._source = source
         self._worker = worker
-        self.reader = Reader(source.resolver)
+        self.reader = PictureMaker(source.resolver)
         self.made = 0
         """How many pictures were made so far."""
         self._picture: Picture | None = None
@@ -33,7 +33,7 @@ class Board:
     async def picture(self) -> Picture:
         """Return a picture of now, or of a moment ago; whoever asks meanwhile gets the same.
 
-        Raises Crowded.
+        Raises TooManyRenderings.
         """
         loop = asyncio.get_running_loop()
         if self._making is None:

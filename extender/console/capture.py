@@ -93,7 +93,7 @@ class Capture(Struct, frozen=True, kw_only=True):
     """None where the process acts."""
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class ConsoleSource(Struct, frozen=True, kw_only=True):
     """The process, as far as the page asks it. Every call is made on the event loop."""
 
     settings: Settings

@@ -25,11 +25,11 @@ from extender.console.asking import (
     MOST_MANIFEST,
     MOST_PRIORITY,
     Answered,
-    Asked,
-    Asking,
+    WhatIfAsker,
+    WhatIfRequest,
 )
 from extender.console.board import Board
-from extender.console.capture import Source
+from extender.console.capture import ConsoleSource
 from extender.console.events import Events
 from extender.console.files import files
 from extender.console.headers import ALWAYS, EVENTS, FOR_EVER, HTML, NOT_KEPT
@@ -38,7 +38,7 @@ from extender.console.picture import Picture
 from extender.console.query import Query
 from extender.console.renderings import Rendering, Renderings, rendering
 from extender.console.templating import environment
-from extender.console.worker import Crowded, Worker
+from extender.console.worker import TooManyRenderings, Worker
 from extender.gang.tell.what_ifs import TooManyAsked
 from extender.model.errors import InvalidInput, NotReady
 from extender.server.answers import (
@@ -64,13 +64,13 @@ View = Callable[[Picture, Query], Mapping[str, Any]]
 class Console:
     """Implements server.pages.Pages. One event loop; pages are made on a thread of their own."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ConsoleSource) -> None:
         self._source = source
         self.worker = Worker()
         self.board = Board(source, self.worker)
         self.renderings = Renderings(self.worker)
         self.events = Events(self.board)
-        self._asking: Asking | None = None
+        self._asking: WhatIfAsker | None = None
         self._templates: Environment | None = None
         self._files = files()
         self._views: dict[str, tuple[str, View]] = {
@@ -128,7 +128,7 @@ class Console:
                 raise Missing(f"no page {page[:100]!r}")
         except Disconnected:
             return
-        except (Crowded, TooManyAsked, BudgetSpent) as problem:
+        except (TooManyRenderings, TooManyAsked, BudgetSpent) as problem:
             status, more = 503, [(b"retry-after", b"2")]
             made = error(status, str(problem) or "too many bytes are being read")
         except NotReady as problem:
@@ -196,7 +196,7 @@ class Console:
         finally:
             reading.release()
         if self._asking is None:
-            self._asking = Asking(self._source)
+            self._asking = WhatIfAsker(self._source)
         answered, problem = None, ""
         try:
             answered = await _unless_gone(visit, self._asking.ask(asked))
@@ -243,12 +243,12 @@ class Console:
     def _form(self, picture: Picture, query: Query) -> Mapping[str, Any]:
         return view_what_if.what_if(picture, self._source.settings.plan, self._asked(query))
 
-    def _asked(self, query: Query) -> Asked:
+    def _asked(self, query: Query) -> WhatIfRequest:
         order, settings = query.text("costOrder"), self._source.settings.plan
         known = view_what_if.orders(settings)
         if order and order not in known:
             raise InvalidInput(f"{order!r} does not exist (known: {', '.join(known)})", "costOrder")
-        return Asked(
+        return WhatIfRequest(
             gang=query.text("gang"),
             manifest=query.text("manifest", MOST_MANIFEST),
             priority=query.number("priority", LEAST_PRIORITY, MOST_PRIORITY),

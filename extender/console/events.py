@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from extender.console.board import Board
-from extender.console.worker import Crowded
+from extender.console.worker import TooManyRenderings
 from extender.server.answers import Headers, Send
 
 MOST_LISTENERS = 32
@@ -83,7 +83,7 @@ class Events:
         while True:
             try:
                 picture = await self._board.picture()
-            except Crowded:
+            except TooManyRenderings:
                 pass
             except Exception:
                 log.exception("the cluster cannot be followed for the page")

@@ -39,7 +39,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     """Node -> pods that a plan waits to see gone, with the gang it is for."""
 
 
-class Reader:
+class PictureMaker:
     """Makes pictures, one after the other, and keeps what did not change. One thread only."""
 
     def __init__(self, resolver: Resolver) -> None:

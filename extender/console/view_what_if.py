@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from extender.console.asking import Answered, Asked
+from extender.console.asking import Answered, WhatIfRequest
 from extender.console.picture import Picture
 from extender.console.plan_parts import PlanParts, plan_parts
 from extender.gang.tell.difference import LevelDifference, difference
@@ -21,7 +21,7 @@ MOST_LINES = 24
 MOST_DIFFERENT = 60
 
 
-class Answer(Struct, frozen=True):
+class WhatIfAnswer(Struct, frozen=True):
     """One answer."""
 
     title: str
@@ -46,14 +46,14 @@ class Diff(Struct, frozen=True):
 def what_if(
     picture: Picture,
     settings: PlanSettings,
-    asked: Asked,
+    asked: WhatIfRequest,
     answered: Answered | None = None,
     problem: str = "",
 ) -> dict[str, Any]:
     """Return what the page shows: the form, and the answer or the problem if there is one."""
     waiting = [row for row in picture.rows if row.state != GangState.RUNNING]
     row = next((row for row in picture.rows if row.key == asked.gang), None)
-    answers: list[Answer] = []
+    answers: list[WhatIfAnswer] = []
     diff = None
     if answered is not None:
         answers.append(_answer(answered.plain, "As it is" if answered.changed else "The answer"))
@@ -74,7 +74,7 @@ def what_if(
     }
 
 
-def _changes(asked: Asked) -> str:
+def _changes(asked: WhatIfRequest) -> str:
     changes = []
     if asked.priority is not None:
         changes.append(f"priority {asked.priority}")
@@ -85,11 +85,11 @@ def _changes(asked: Asked) -> str:
     return "With " + " and ".join(changes)
 
 
-def _answer(found: Plan | Refusal, title: str) -> Answer:
+def _answer(found: Plan | Refusal, title: str) -> WhatIfAnswer:
     if isinstance(found, Refusal):
-        return Answer(title, None, found, None, found.details[:MOST_LINES])
+        return WhatIfAnswer(title, None, found, None, found.details[:MOST_LINES])
     parts = plan_parts(found.seats, found.victims, found.waits_for, found.costs, found.proof)
-    return Answer(title, found, None, parts, found.explanation[:MOST_LINES])
+    return WhatIfAnswer(title, found, None, parts, found.explanation[:MOST_LINES])
 
 
 def _diff(

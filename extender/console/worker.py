@@ -22,11 +22,11 @@ BURST_SECONDS = 2.0
 MOST_WAITING = 24
 
 
-class Crowded(Exception):  # noqa: N818 - reads as the condition it is
+class TooManyRenderings(Exception):  # noqa: N818 - reads as the condition it is
     """So many wait already that another one is sent away."""
 
 
-class Pace:
+class CpuAllowance:
     """Seconds of work in hand: they come back with time, at SHARE a second."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -58,26 +58,28 @@ class Worker:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="console")
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0
-        self.pace = Pace(now)
+        self.pace = CpuAllowance(now)
         self.closed = False
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Return what ``work`` returns, in its turn. Raises Crowded."""
+        """Return what ``work`` returns, in its turn. Raises TooManyRenderings."""
         if self._waiting >= MOST_WAITING or self.closed:
-            raise Crowded(f"{counted(self._waiting, 'page', 'is', 'are')} waited for already")
+            raise TooManyRenderings(
+                f"{counted(self._waiting, 'page', 'is', 'are')} waited for already"
+            )
         self._waiting += 1
         try:
             async with self._turn:
                 # Nobody else spends meanwhile: after the pause there is something in hand.
                 await asyncio.sleep(self.pace.wait())
                 if self.closed:
-                    raise Crowded("the process stops")
+                    raise TooManyRenderings("the process stops")
                 running = self._pool.submit(_timed, work)
                 try:
                     result, seconds = await asyncio.wrap_future(running)
                 except asyncio.CancelledError:
                     if self.closed and running.cancelled():  # not begun yet, and nobody has left
-                        raise Crowded("the process stops") from None
+                        raise TooManyRenderings("the process stops") from None
                     raise
                 self.pace.spend(seconds)
                 return result

@@ -14,16 +14,16 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError, Message
 
+from extender.grpc_api.message_reading import AnswerNotRead, MessageLimits, largest, write
+from extender.grpc_api.message_reading import Call as Call
+from extender.grpc_api.message_reading import Message as Asked
 from extender.grpc_api.peers import cut
-from extender.grpc_api.reading import AnswerNotRead, Limits, largest, write
-from extender.grpc_api.reading import Call as Call
-from extender.grpc_api.reading import Message as Asked
 from extender.grpc_api.rights import Rights
 from extender.grpc_api.statuses import Code, Exhausted, Statuses
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.settings import Settings
 from extender.model.texts import counted
-from extender.server.budget import Budget
+from extender.server.budget import ByteBudget
 from extender.server.load import Load
 from extender.server.metrics import Metrics, VerbMetrics
 
@@ -58,10 +58,10 @@ class Calls:
         self._max_streams = settings.grpc.max_streams
         self._rights = rights
         self._load = load
-        self._limits = Limits(settings.server.body_seconds, largest(settings), load.budget)
+        self._limits = MessageLimits(settings.server.body_seconds, largest(settings), load.budget)
         # One message at a time, so that health is told whatever the verbs' callers send.
-        one = Budget(2 * self._limits.size)
-        self.beside_limits = Limits(
+        one = ByteBudget(2 * self._limits.size)
+        self.beside_limits = MessageLimits(
             min(BESIDE_SECONDS, self._limits.seconds), self._limits.size, one
         )
         self._statuses = Statuses(metrics, self._limits)

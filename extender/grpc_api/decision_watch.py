@@ -6,17 +6,17 @@ from functools import partial
 
 from extender.gang.tell.decisions import Decision
 from extender.grpc_api.calls import Call, parsed
+from extender.grpc_api.message_reading import write
 from extender.grpc_api.messages import decision, made
-from extender.grpc_api.reading import write
 from extender.grpc_api.seats import LOOK_SECONDS
-from extender.grpc_api.source import Source
+from extender.grpc_api.source import GrpcSource
 from extender.pb.podgroup.v1 import watch_pb2
 
 
 class DecisionWatch:
     """The handler of WatchDecisions."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: GrpcSource) -> None:
         self._source = source
 
     async def watch(self, data: bytes, call: Call) -> None:

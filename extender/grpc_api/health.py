@@ -12,7 +12,7 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from extender.grpc_api.calls import parsed
-from extender.grpc_api.reading import Call, Limits, Message, write
+from extender.grpc_api.message_reading import Call, Message, MessageLimits, write
 
 LOOK_SECONDS = 0.25
 MOST = 8
@@ -26,7 +26,7 @@ class HealthCalls:
     """The handlers of grpc.health.v1.Health; every service is as ready as the process."""
 
     def __init__(
-        self, ready: Callable[[], list[str]], services: frozenset[str], limits: Limits
+        self, ready: Callable[[], list[str]], services: frozenset[str], limits: MessageLimits
     ) -> None:
         self._ready = ready
         self._services = services

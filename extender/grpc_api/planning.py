@@ -6,7 +6,7 @@ from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.what_ifs import WhatIf, WhatIfs
 from extender.grpc_api.calls import Answered, Call, parsed
 from extender.grpc_api.messages import gang_plan, made, refusal
-from extender.grpc_api.source import Source
+from extender.grpc_api.source import GrpcSource
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.plan import Refusal
 from extender.pb.podgroup.v1 import plan_pb2
@@ -20,7 +20,7 @@ SHARE = 0.9
 class PlanCalls:
     """The handler of Plan."""
 
-    def __init__(self, source: Source, what_ifs: WhatIfs) -> None:
+    def __init__(self, source: GrpcSource, what_ifs: WhatIfs) -> None:
         self._source = source
         self._what_ifs = what_ifs
 

@@ -8,7 +8,7 @@ from typing import Any
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from extender.grpc_api.calls import parsed
-from extender.grpc_api.reading import Call, Limits, Message, write
+from extender.grpc_api.message_reading import Call, Message, MessageLimits, write
 from extender.model.errors import InvalidInput
 
 SERVICE: str = reflection.SERVICE_NAME
@@ -22,7 +22,7 @@ MOST_QUESTIONS = 1000
 class Reflection:
     """The handler of ServerReflectionInfo."""
 
-    def __init__(self, services: Iterable[str], limits: Limits) -> None:
+    def __init__(self, services: Iterable[str], limits: MessageLimits) -> None:
         # What its stub has as a coroutine is a generator.
         self._servicer: Any = reflection.aio.ReflectionServicer(services)
         self._limits = limits

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from extender.grpc_api.message_reading import Call
 from extender.grpc_api.peers import host_of
-from extender.grpc_api.reading import Call
 from extender.model.grpc_address import parse
 from extender.model.settings import Settings
 from extender.server.rules import Rules, debug_shown

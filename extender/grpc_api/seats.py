@@ -15,9 +15,9 @@ from functools import partial
 from google.protobuf.duration_pb2 import Duration
 
 from extender.grpc_api.calls import Call, parsed
+from extender.grpc_api.message_reading import write
 from extender.grpc_api.messages import amounts, int32, made
-from extender.grpc_api.reading import write
-from extender.grpc_api.source import Source
+from extender.grpc_api.source import GrpcSource
 from extender.grpc_api.waiters import Waiters
 from extender.model.objects import Requests
 from extender.model.plan import Hold, LeavingPod
@@ -174,7 +174,7 @@ class SeatBoard:
 class SeatWatch:
     """The handler of WatchSeats."""
 
-    def __init__(self, source: Source, board: SeatBoard, keys: tuple[str, ...]) -> None:
+    def __init__(self, source: GrpcSource, board: SeatBoard, keys: tuple[str, ...]) -> None:
         """``keys``: label and annotation keys that members of gangs have."""
         self._source = source
         self._board = board

@@ -16,15 +16,15 @@ from extender.gang.tell.what_ifs import WhatIfs
 from extender.groups.markers import gang_keys
 from extender.grpc_api import health, reflecting
 from extender.grpc_api.calls import Calls, Handler
-from extender.grpc_api.credentials import Rotating
 from extender.grpc_api.decision_watch import DecisionWatch
-from extender.grpc_api.explain import ExplainCalls
+from extender.grpc_api.explain_calls import ExplainCalls
+from extender.grpc_api.message_reading import WINDOW, largest
 from extender.grpc_api.planning import PlanCalls
-from extender.grpc_api.reading import WINDOW, largest
 from extender.grpc_api.rights import Rights, rules_of
+from extender.grpc_api.rotating_tls import Rotating
 from extender.grpc_api.seats import SeatBoard, SeatWatch
-from extender.grpc_api.source import Source
-from extender.grpc_api.verbs import VerbCalls
+from extender.grpc_api.source import GrpcSource
+from extender.grpc_api.verb_methods import VerbMethods
 from extender.model.errors import InvalidInput
 from extender.model.grpc_address import parse
 from extender.pb.podgroup.v1 import extender_pb2, plan_pb2, watch_pb2
@@ -50,7 +50,7 @@ Handlers: TypeAlias = "dict[str, grpc.RpcMethodHandler[bytes, bytes]]"
 class GrpcServer:
     """Serves gRPC until told to stop. ``address`` is set once it listens (port 0: a free one)."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: GrpcSource) -> None:
         self._source = source
         settings = source.settings
         self.address = parse(settings.grpc.listen)
@@ -156,7 +156,7 @@ class GrpcServer:
         """Return service -> method -> handler. A method without one is a KeyError here."""
         source, calls = self._source, self.calls
         board = SeatBoard(source.present, uuid4().hex[:12])
-        verbs, plans = VerbCalls(source.verbs, calls, board), PlanCalls(source, self._what_ifs)
+        verbs, plans = VerbMethods(source.verbs, calls, board), PlanCalls(source, self._what_ifs)
         keys = gang_keys(source.settings.groups)
         found = {
             "Filter": calls.unary("filter", verbs.filter),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from extender.grpc_api.decisions import DecisionFeed
+from extender.grpc_api.decision_feed import DecisionFeed
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.model.settings import Settings
@@ -18,7 +18,7 @@ from extender.server.verb_calls import Verbs
 from extender.verbs.context import Context
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class GrpcSource(Struct, frozen=True, kw_only=True):
     """Whom the calls ask. Everything is used on the event loop."""
 
     settings: Settings

@@ -25,7 +25,7 @@ import grpc
 import structlog
 
 from extender.gang.tell.what_ifs import TooManyAsked
-from extender.grpc_api.reading import Limits, MessageLate, NoRoom
+from extender.grpc_api.message_reading import MessageLate, MessageLimits, NoRoom
 from extender.grpc_api.rights import Denied, NotAllowed, TurnedOff
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.server.metrics import Metrics
@@ -44,7 +44,7 @@ class Exhausted(Exception):  # noqa: N818 - reads as the condition it is
 class Statuses:
     """Tells callers, metrics and the log what went wrong."""
 
-    def __init__(self, metrics: Metrics, limits: Limits) -> None:
+    def __init__(self, metrics: Metrics, limits: MessageLimits) -> None:
         self._metrics = metrics
         self._limits = limits
         self._seldom = Seldom(time.monotonic)

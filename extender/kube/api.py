@@ -1,7 +1,7 @@
 """What the rooms above need of a connection to the API server.
 
 ``KubeClient`` is the one that talks; the simulation has another without sockets.
-Every method raises a subclass of kube.errors.ApiError and retries nothing.
+Every method raises a subclass of kube.api_errors.ApiError and retries nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A small asynchronous API client: dictionaries for single objects, raw bytes for bulk.
 
-Every method raises a subclass of kube.errors.ApiError; nothing is retried here,
+Every method raises a subclass of kube.api_errors.ApiError; nothing is retried here,
 because only the caller knows whether a second try is safe.
 """
 
@@ -17,8 +17,8 @@ import msgspec
 from aiohttp.connector import Connection
 
 from extender.kube.api import Params, PatchKind
+from extender.kube.api_errors import Unavailable, from_answer
 from extender.kube.credentials import Access, find_access
-from extender.kube.errors import Unavailable, from_answer
 from extender.kube.gate import Gate, leaves
 from extender.kube.lines import LineSplitter
 from extender.kube.sockets import watchful

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 from itertools import count
 
-from extender.kube.errors import Unavailable
+from extender.kube.api_errors import Unavailable
 from extender.model.settings import ApiSettings
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extender.kube.errors import Unavailable
+from extender.kube.api_errors import Unavailable
 
 MAX_LINE = 64 << 20
 """No object in etcd is larger than a few MiB; a longer line is not a watch event."""

@@ -17,8 +17,8 @@ from typing import Any
 
 import aiohttp
 
+from extender.kube.api_errors import Unavailable, from_answer
 from extender.kube.credentials import Access
-from extender.kube.errors import Unavailable, from_answer
 
 PROTOCOL = "v4.channel.k8s.io"
 DATA, ERROR = 0, 1

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from extender.kube.api import Params
+from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError
 
 
 class WriteRefused(ApiError):  # noqa: N818 - named like the answers of the API

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Raw, field
 
 from extender.model.apishape import NO_RAW, RawMeta, RawPodSpec, Shape
-from extender.model.groupshape import RawSchedulingPolicy as RawGroupPolicy
+from extender.model.groupshape import RawSchedulingPolicy
 
 
 class RawTemplateMeta(Shape, gc=False):
@@ -162,7 +162,7 @@ class RawReplicaSpec(Shape, gc=False):
     template: Raw = NO_RAW
 
 
-class RawSchedulingPolicy(Shape, gc=False):
+class RawRunSchedulingPolicy(Shape, gc=False):
     """SchedulingPolicy of a training job's runPolicy."""
 
     min_available: int | None = None
@@ -172,7 +172,7 @@ class RawRunPolicy(Shape, gc=False):
     """RunPolicy of a training job."""
 
     suspend: bool | None = None
-    scheduling_policy: RawSchedulingPolicy | None = None
+    scheduling_policy: RawRunSchedulingPolicy | None = None
 
 
 class RawElasticPolicy(Shape, gc=False):
@@ -214,7 +214,7 @@ class RawCorePodGroup(Shape, gc=False):
     """PodGroup of a Workload of scheduling.k8s.io/v1alpha1."""
 
     name: str
-    policy: RawGroupPolicy | None = None
+    policy: RawSchedulingPolicy | None = None
 
 
 class RawCoreWorkloadSpec(Shape, gc=False):

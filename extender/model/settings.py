@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
 from extender.model.custom_groups import CustomGroup
 from extender.model.fairness import FairnessSettings
 from extender.model.mode import EnforceSettings, Mode, ObserveSettings
-from extender.model.policy import PolicySettings
+from extender.model.policy import PolicySettings, Section
 from extender.model.status import StatusSettings
 from extender.model.tracing import TracingSettings
-
-
-class Section(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of every section."""
 
 
 class ServerSettings(Section, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ Key = TypeVar("Key")
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
-class Spared(Struct, frozen=True, gc=False):
+class SparedPod(Struct, frozen=True, gc=False):
     """A pod that is not evicted again yet."""
 
     below: int
@@ -64,7 +64,7 @@ class Snapshot(Struct, frozen=True):
     """Pod uid -> why the API server lately refused to evict it for good."""
     stayed: Mapping[str, str] = EMPTY
     """Namespace -> why nobody of it is counted on: its pods did not go for the gang that asks."""
-    spared: Mapping[str, Spared] = EMPTY
+    spared: Mapping[str, SparedPod] = EMPTY
     """Pod uid -> what keeps it from being evicted again."""
     server_version: str = ""
     """What kube-apiserver calls itself ("v1.36.3"), "" when unknown. The filters follow

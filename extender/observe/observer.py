@@ -1,8 +1,8 @@
 """The engine in observe mode: it plans as it would, and watches what schedulers do instead.
 
-Nothing here holds a client: the cluster is read through a Source, and what is found goes into the
-ledger and the decisions. Each gang is planned for by itself, on the cluster as it was when its
-first member came, since a scheduler that asks nobody evicts for single members at once.
+Nothing here holds a client: the cluster is read through a ClusterSource, and what is found goes
+into the ledger and the decisions. Each gang is planned for by itself, on the cluster as it was when
+its first member came, since a scheduler that asks nobody evicts for single members at once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import structlog
 from msgspec.structs import replace
 
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.planner_thread import PLANNER, Masks, Overran, PlannerThread
 from extender.gang.act.rounds import run_rounds
-from extender.gang.act.source import Source
 from extender.gang.act.waiting import Version, Waiting
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import leaves_in_time
@@ -30,7 +30,7 @@ from extender.gang.tell.decisions import (
     Decision,
     Decisions,
     Outcome,
-    Question,
+    SearchInput,
     Verb,
     of_plan,
     of_refusal,
@@ -54,7 +54,7 @@ from extender.observe.case import (
 from extender.observe.cases import Cases
 from extender.observe.preemptions import Preemptions
 from extender.observe.sums import Ledger
-from extender.wire.preempt import Candidate
+from extender.wire.preempt_json import NodeVictims
 
 log = structlog.get_logger("observe")
 
@@ -72,7 +72,7 @@ class Observer:
 
     def __init__(
         self,
-        source: Source,
+        source: ClusterSource,
         known: Callable[[str], Pod | None],
         settings: Settings,
         resolver: Resolver,
@@ -130,7 +130,7 @@ class Observer:
         if pod is not None:
             self._evidence.accepts(pod, nodes)
 
-    def preempting(self, told: Pod, candidates: dict[str, Candidate]) -> None:
+    def preempting(self, told: Pod, candidates: dict[str, NodeVictims]) -> None:
         """kube-scheduler would evict one of these sets of pods for the pod."""
         pod = self._known(told.uid)
         if pod is None:
@@ -251,7 +251,7 @@ class Observer:
         self._decide(replace(decision, message=f"would be done: {decision.message}"))
 
     async def _search(self, gang: Gang, snapshot: Snapshot, masks: Masks) -> Plan | Refusal:
-        self.decisions.searched(Question(gang.key, snapshot, (), masks, {}))
+        self.decisions.searched(SearchInput(gang.key, snapshot, (), masks, {}))
         try:
             return await self._planner.plan(gang, snapshot, (), masks, None)
         except Overran:

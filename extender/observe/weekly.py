@@ -20,7 +20,7 @@ MOST_ROWS = 50
 """Gangs that a report tells of; the JSON has all that are kept."""
 
 
-class Line(Struct, frozen=True):
+class SummaryRow(Struct, frozen=True):
     """One row of the summary."""
 
     what: str
@@ -49,7 +49,7 @@ class Weekly(Struct, frozen=True):
     since: float
     """When observing began, if that is within the week; else 0."""
     sums: Sums
-    lines: tuple[Line, ...]
+    lines: tuple[SummaryRow, ...]
     series: tuple[Series, ...]
     gangs: tuple[Told, ...]
     more: int
@@ -64,7 +64,7 @@ class Weekly(Struct, frozen=True):
         return f"Week of {day(self.start)}{over}"
 
 
-class Answer(Struct):
+class DebugObserveAnswer(Struct):
     """What /debug/observe gives: a Report, and the gangs that wait."""
 
     open: list[Told] = []
@@ -73,7 +73,7 @@ class Answer(Struct):
 def read(data: bytes) -> tuple[Report, list[Told]]:
     """Return a report and the gangs that wait. Raises InvalidInput."""
     report = decode(data)
-    return report, decoded(data, Answer).open
+    return report, decoded(data, DebugObserveAnswer).open
 
 
 def start_of(wanted: str, now: float) -> float:
@@ -121,24 +121,32 @@ def weekly(report: Report, waiting: Sequence[Told], week: Week) -> Weekly:
     )
 
 
-def _lines(sums: Sums) -> tuple[Line, ...]:
+def _lines(sums: Sums) -> tuple[SummaryRow, ...]:
     return (
-        Line("pods evicted for gangs", str(sums.evicted_for_gangs), str(sums.would_evict_pods)),
-        Line("... of them for gangs that never had their quorum", str(sums.evicted_in_vain), ""),
-        Line("pods evicted for others", str(sums.evicted_pods - sums.evicted_for_gangs), ""),
-        Line(
+        SummaryRow(
+            "pods evicted for gangs", str(sums.evicted_for_gangs), str(sums.would_evict_pods)
+        ),
+        SummaryRow(
+            "... of them for gangs that never had their quorum", str(sums.evicted_in_vain), ""
+        ),
+        SummaryRow("pods evicted for others", str(sums.evicted_pods - sums.evicted_for_gangs), ""),
+        SummaryRow(
             "gangs that lost their quorum to gangs",
             str(sums.broken_for_gangs),
             str(sums.would_break_gangs),
         ),
-        Line("... and to others", str(sums.broken_gangs - sums.broken_for_gangs), ""),
-        Line("... of both, with members left on nodes", str(sums.half_broken_gangs), ""),
-        Line("gangs that sat in part for 10 s or more", str(sums.in_part_gangs), ""),
-        Line("hours that their members sat so", f"{sums.in_part_pod_seconds / 3600:.1f}", ""),
-        Line("seats of our plans that others took", str(sums.seats_lost), ""),
-        Line("gangs that waited for their quorum", str(sums.gangs), f"{sums.planned} planned"),
-        Line("... and had it in the end", str(sums.whole), ""),
-        Line("... and were gone before", str(sums.gone), f"{sums.refused} refused to the end"),
+        SummaryRow("... and to others", str(sums.broken_gangs - sums.broken_for_gangs), ""),
+        SummaryRow("... of both, with members left on nodes", str(sums.half_broken_gangs), ""),
+        SummaryRow("gangs that sat in part for 10 s or more", str(sums.in_part_gangs), ""),
+        SummaryRow("hours that their members sat so", f"{sums.in_part_pod_seconds / 3600:.1f}", ""),
+        SummaryRow("seats of our plans that others took", str(sums.seats_lost), ""),
+        SummaryRow(
+            "gangs that waited for their quorum", str(sums.gangs), f"{sums.planned} planned"
+        ),
+        SummaryRow("... and had it in the end", str(sums.whole), ""),
+        SummaryRow(
+            "... and were gone before", str(sums.gone), f"{sums.refused} refused to the end"
+        ),
     )
 
 

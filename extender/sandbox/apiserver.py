@@ -13,13 +13,13 @@ from collections.abc import Iterable
 import msgspec
 from aiohttp import web
 
-from extender.sandbox.api import Api
+from extender.sandbox.api_status import Obj, StatusError, bad_request, expired, invalid
 from extender.sandbox.faults import Fault, Faults
+from extender.sandbox.list_selectors import Match, parse
 from extender.sandbox.requests import Requests, Route
-from extender.sandbox.resources import Resource, served
-from extender.sandbox.selectors import Match, parse
-from extender.sandbox.status import Obj, StatusError, bad_request, expired, invalid
-from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Change, Storage
+from extender.sandbox.resources import ServedResource, served
+from extender.sandbox.rest import Api
+from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Storage, StorageChange
 
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -43,7 +43,7 @@ class ApiServer:
         *,
         bookmark_seconds: float = 2.0,
         storage: Storage | None = None,
-        extra: Iterable[Resource] = (),
+        extra: Iterable[ServedResource] = (),
     ) -> None:
         self.minor = minor
         self.api = Api(storage or Storage(), (*served(minor), *extra))
@@ -53,7 +53,7 @@ class ApiServer:
         """(method, path with query, but for who writes) of every request, oldest first."""
         self._bookmark_seconds = bookmark_seconds
         self._requests = Requests(self.api, minor)
-        self._streams: set[_Stream] = set()
+        self._streams: set[_WatchStream] = set()
         self._runner: web.AppRunner | None = None
 
     async def start(self, port: int = 0) -> None:
@@ -138,7 +138,7 @@ class ApiServer:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
-        stream = _Stream(
+        stream = _WatchStream(
             response, self.faults, route.resource, self.api.storage, bookmarks=bookmarks
         )
         self._streams.add(stream)
@@ -158,7 +158,7 @@ class ApiServer:
         return response
 
     async def _play(
-        self, stream: _Stream, route: Route, version: str, match: Match, *, initial: bool
+        self, stream: _WatchStream, route: Route, version: str, match: Match, *, initial: bool
     ) -> None:
         """Bring a watch up to the present: the whole state, or the changes since a version."""
         storage, key = self.api.storage, route.resource.key
@@ -176,14 +176,14 @@ class ApiServer:
             await stream.change(change, match)
 
 
-class _Stream:
+class _WatchStream:
     """One open watch; it collects changes from the moment it is made."""
 
     def __init__(
         self,
         response: web.StreamResponse,
         faults: Faults,
-        resource: Resource,
+        resource: ServedResource,
         storage: Storage,
         *,
         bookmarks: bool,
@@ -217,7 +217,7 @@ class _Stream:
         await self._faults.until_flowing()
         await self._response.write(_encode({"type": kind, "object": obj}) + b"\n")
 
-    async def change(self, change: Change, match: Match) -> None:
+    async def change(self, change: StorageChange, match: Match) -> None:
         """Send a change as this watch's selectors see it: leaving them is a deletion."""
         before = change.old is not None and match(change.old)
         after = change.type != DELETED and match(change.new)

@@ -12,8 +12,8 @@ from extender.fit.view import ClusterView
 from extender.model.decode import decode_node, decode_pod
 from extender.model.objects import Node, Pod
 from extender.model.snapshot import Snapshot
-from extender.sandbox.api import FINISHED
-from extender.sandbox.status import Obj
+from extender.sandbox.api_status import Obj
+from extender.sandbox.rest import FINISHED
 
 
 class InTree(Protocol):

@@ -14,7 +14,7 @@ from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.sandbox.narrator import Narrator
 from extender.sandbox.process import ExtenderBroke, ExtenderProcess, write_kubeconfig
-from extender.sandbox.runner import Outcome, Runner, StepFailed
+from extender.sandbox.runner import PlayOutcome, Runner, StepFailed
 from extender.sandbox.scenario import Scenario, scaled
 from extender.sandbox.scenario_file import configured, load, packaged
 from extender.sandbox.world import World
@@ -102,7 +102,7 @@ async def run_sandbox(
     return 1 if outcome.failures else 0
 
 
-async def _play(scenario: Scenario, hooks: SandboxHooks, out: TextIO | None) -> Outcome:
+async def _play(scenario: Scenario, hooks: SandboxHooks, out: TextIO | None) -> PlayOutcome:
     options: dict[str, Any] = {} if out is None else {"out": out}
     narrator = Narrator(scenario, hooks, **options)
     async with await KubeClient.connect(server=hooks.api_url) as client:
@@ -110,7 +110,7 @@ async def _play(scenario: Scenario, hooks: SandboxHooks, out: TextIO | None) -> 
         narrator.opening()
         await runner.prepare()
         outcome = await runner.play()
-        await narrator.closing(runner.observer, outcome.failures, outcome.seconds)
+        await narrator.closing(runner.recorder, outcome.failures, outcome.seconds)
         return outcome
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 
-from extender.sandbox.api import FINISHED, Api
+from extender.sandbox.api_status import Obj, StatusError, bad_request
+from extender.sandbox.list_selectors import selects
 from extender.sandbox.patches import strategic
 from extender.sandbox.resources import BUDGETS, PODS
-from extender.sandbox.selectors import selects
-from extender.sandbox.status import Obj, StatusError, bad_request
-from extender.sandbox.storage import DELETED, MODIFIED, Change
+from extender.sandbox.rest import FINISHED, Api
+from extender.sandbox.storage import DELETED, MODIFIED, StorageChange
 
 
 def matching_budgets(api: Api, pod: Obj) -> list[Obj]:
@@ -106,13 +106,13 @@ async def keep_budgets(api: Api) -> None:
         changes.close()
 
 
-def recount(api: Api, change: Change) -> None:
+def recount(api: Api, change: StorageChange) -> None:
     """Count again what a change of a pod or budget touches."""
     for budget in _touched(api, change):
         _count(api, budget)
 
 
-def _touched(api: Api, change: Change) -> list[Obj]:
+def _touched(api: Api, change: StorageChange) -> list[Obj]:
     if change.resource == BUDGETS.key:
         fresh = change.type != DELETED and not (
             change.type == MODIFIED and change.old and change.old.get("spec") == change.new["spec"]

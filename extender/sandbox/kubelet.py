@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.sandbox.api import FINISHED, Api
+from extender.sandbox.api_status import Obj, StatusError
 from extender.sandbox.resources import NODES, PODS
-from extender.sandbox.status import Obj, StatusError
+from extender.sandbox.rest import FINISHED, Api
 from extender.sandbox.storage import DELETED
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from extender.kube.api_errors import ApiError, Conflict, NotFound
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError, Conflict, NotFound
 from extender.model.errors import ExtenderError
 from extender.model.texts import counted
-from extender.sandbox.objects import ACTOR, Obj
-from extender.sandbox.observer import Observer
+from extender.sandbox.pod_recorder import PodRecorder
+from extender.sandbox.scenario_objects import ACTOR, Obj
 
 MANAGED = "kueue.x-k8s.io/managed"
 """Label and finalizer."""
@@ -37,10 +37,10 @@ def managed(pod: Obj) -> Obj:
 class KueueController:
     """Acts on the pods of one namespace; ``path`` is their collection."""
 
-    def __init__(self, client: KubeClient, path: str, observer: Observer) -> None:
+    def __init__(self, client: KubeClient, path: str, recorder: PodRecorder) -> None:
         self._client = client
         self._path = path
-        self._observer = observer
+        self._recorder = recorder
 
     async def admit(self, actor: str, count: int | None) -> None:
         """Lift the gate of ``count`` of the actor's pods (default: of all), one after another."""
@@ -59,7 +59,7 @@ class KueueController:
         Ends when none runs any more, within their grace and ``timeout`` seconds: only then does
         Kueue give the quota away. The finalizer stays.
         """
-        self._observer.ours.add(actor)
+        self._recorder.ours.add(actor)
         grace = 0
         for pod in await self._pods(actor):
             ended = pod["status"].get("phase") in _TERMINATED
@@ -69,9 +69,9 @@ class KueueController:
             await self._end(pod)
 
         def inactive() -> bool:
-            return all(p.finished for p in self._observer.of(actor) if p.node)
+            return all(p.finished for p in self._recorder.of(actor) if p.node)
 
-        if not await self._observer.until(inactive, grace + timeout):
+        if not await self._recorder.until(inactive, grace + timeout):
             raise NotAsKueueWould(f"the pods of {actor} do not end")
 
     async def finalize(self, actor: str) -> None:

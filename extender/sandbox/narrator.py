@@ -11,10 +11,10 @@ from typing import Any, TextIO
 
 from extender.model.quantity import format_resource, parse_quantity
 from extender.model.texts import counted
-from extender.sandbox.expectations import decisions_about
 from extender.sandbox.hooks import Hooks
-from extender.sandbox.observer import Event, Observer, Seen
-from extender.sandbox.scenario import Create, Scenario, Step
+from extender.sandbox.pod_recorder import PodEvent, PodRecorder, Seen
+from extender.sandbox.scenario import Create, Scenario, ScenarioStep
+from extender.sandbox.scenario_expectations import decisions_about
 
 Obj = dict[str, Any]
 _BOLD, _DIM, _RED, _GREEN, _END = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
@@ -24,7 +24,7 @@ _SETTLE = 0.3
 
 
 class Narrator:
-    """Prints to ``out``; colour only on a terminal. Implements runner.Listener."""
+    """Prints to ``out``; colour only on a terminal. Implements runner.PlayListener."""
 
     def __init__(self, scenario: Scenario, hooks: Hooks, out: TextIO = sys.stdout) -> None:
         self._scenario = scenario
@@ -44,32 +44,32 @@ class Narrator:
         rooms = ", ".join(f"{counted(g.count, 'node')} x {g.cpu} CPU" for g in self._scenario.nodes)
         self._say(f"\n  Cluster: {rooms}\n")
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ScenarioStep) -> None:
         """Say what is about to happen."""
         text = _sentence(step, self._scenario)
         if text:
             self._say(f"{self._clock()} {text}", _BOLD)
 
-    def done(self, step: Step, seconds: float) -> None:
+    def done(self, step: ScenarioStep, seconds: float) -> None:
         """Say how long it took, where somebody was waited for."""
         if step.key.startswith("wait"):
             self._say(f"{self._clock()}   ... after {seconds:.1f} s", _DIM)
 
-    async def pause(self, observer: Observer) -> None:
+    async def pause(self, recorder: PodRecorder) -> None:
         """Tell what has happened since the last look, then show the nodes."""
         await asyncio.sleep(_SETTLE)
-        self._happenings(observer)
-        await self._decisions(observer)
-        self._table(observer)
+        self._happenings(recorder)
+        await self._decisions(recorder)
+        self._table(recorder)
 
-    async def closing(self, observer: Observer, failures: list[str], seconds: float) -> None:
+    async def closing(self, recorder: PodRecorder, failures: list[str], seconds: float) -> None:
         """Sum up."""
-        self._happenings(observer)
-        await self._decisions(observer)
-        evicted = Counter(pod.actor or pod.name for pod in observer.evicted())
+        self._happenings(recorder)
+        await self._decisions(recorder)
+        evicted = Counter(pod.actor or pod.name for pod in recorder.evicted())
         shown = ", ".join(f"{count} of {name}" for name, count in sorted(evicted.items()))
         if failures:
-            self._table(observer)
+            self._table(recorder)
             for text in failures:
                 self._say(f"FAILED  {text}", _RED)
         else:
@@ -81,9 +81,9 @@ class Narrator:
 
     # --- parts ---------------------------------------------------------------------------
 
-    def _happenings(self, observer: Observer) -> None:
-        fresh, self._told = observer.events[self._told :], len(observer.events)
-        made = {event.pod.uid: event.at for event in observer.events if event.what == "made"}
+    def _happenings(self, recorder: PodRecorder) -> None:
+        fresh, self._told = recorder.events[self._told :], len(recorder.events)
+        made = {event.pod.uid: event.at for event in recorder.events if event.what == "made"}
         for what in ("evicted", "finished", "running"):
             for actor, events in _by_actor(fresh, what).items():
                 pods, last = [event.pod for event in events], events[-1].at
@@ -96,14 +96,14 @@ class Narrator:
                 text = f"{what}: {len(pods)} of {actor}{when}: {names}{more}"
                 self._say(f"{self._clock(last)}   {text}")
 
-    async def _decisions(self, observer: Observer) -> None:
+    async def _decisions(self, recorder: PodRecorder) -> None:
         decisions = await self._hooks.decisions()
-        for actor in sorted({pod.actor for pod in observer.pods.values() if pod.actor}):
+        for actor in sorted({pod.actor for pod in recorder.pods.values() if pod.actor}):
             about = decisions_about(actor, decisions)
             plans = [d for d in about if d.get("outcome") == "plan"]
             plans = [d for d in plans if d.get("victims") or d.get("waits_for")]
             # Why somebody waited is of no interest any more once he runs.
-            waits = any(pod.alive and not pod.node for pod in observer.of(actor))
+            waits = any(pod.alive and not pod.node for pod in recorder.of(actor))
             refusals = [d for d in about if d.get("outcome") == "refusal" and waits]
             latest = plans[:1] or refusals[:1]
             for decision in latest:
@@ -121,9 +121,9 @@ class Narrator:
             if reasons[victim["reason"]] <= _MAX_NODES:
                 self._say(f"             {victim['name']} goes: {victim['reason']}", _DIM)
 
-    def _table(self, observer: Observer) -> None:
+    def _table(self, recorder: PodRecorder) -> None:
         on: dict[str, list[Seen]] = {}
-        for pod in observer.pods.values():
+        for pod in recorder.pods.values():
             if pod.node and not pod.gone and not pod.finished:
                 on.setdefault(pod.node, []).append(pod)
         rows = [(name, group) for group in self._scenario.nodes for name in group.names]
@@ -135,7 +135,7 @@ class Narrator:
             names = ", ".join(f"{p.name}{' (leaving)' if p.deleting else ''}" for p in pods)
             amount = f"{used / 1000:g}/{format_resource('cpu', total)}"
             lines.append(f"    {name:<{width}} [{_bar(pods, total)}] {amount:<9} {names or '-'}")
-        waiting = Counter(p.actor for p in observer.pods.values() if p.alive and not p.node)
+        waiting = Counter(p.actor for p in recorder.pods.values() if p.alive and not p.node)
         if waiting:
             shown = ", ".join(f"{count} of {actor}" for actor, count in sorted(waiting.items()))
             lines.append(f"    waiting: {shown}")
@@ -153,8 +153,8 @@ class Narrator:
         print(text, file=self._out, flush=True)
 
 
-def _by_actor(events: list[Event], what: str) -> dict[str, list[Event]]:
-    found: dict[str, list[Event]] = {}
+def _by_actor(events: list[PodEvent], what: str) -> dict[str, list[PodEvent]]:
+    found: dict[str, list[PodEvent]] = {}
     for event in events:
         if event.what == what:
             found.setdefault(event.pod.actor or event.pod.name, []).append(event)
@@ -170,7 +170,7 @@ def _bar(pods: list[Seen], total: int) -> str:
     return "".join(cells).ljust(round(total / 1000), ".")
 
 
-def _sentence(step: Step, scenario: Scenario) -> str:
+def _sentence(step: ScenarioStep, scenario: Scenario) -> str:
     if step.create is not None:
         return _arrival(step.create, scenario)
     value = getattr(step, step.verb)

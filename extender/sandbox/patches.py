@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extender.sandbox.status import Obj, bad_request
+from extender.sandbox.api_status import Obj, bad_request
 
 MERGE_KEYS = {
     "conditions": "type",

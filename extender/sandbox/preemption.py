@@ -16,7 +16,7 @@ Fits = Callable[[frozenset[str]], bool]
 """Whether the preemptor fits on the node once these uids are gone from it."""
 
 
-class Candidate(Struct, frozen=True):
+class NodeWithVictims(Struct, frozen=True):
     """A node and its victims, most important first."""
 
     node: str
@@ -32,7 +32,7 @@ def importance(pod: Pod) -> tuple[int, float, str]:
 
 def select_victims(
     node: str, pods: Iterable[Pod], preemptor: Pod, fits: Fits, protected: frozenset[str]
-) -> Candidate | None:
+) -> NodeWithVictims | None:
     """Take away every less urgent pod, then give back as many as possible.
 
     ``protected`` are the uids whose eviction violates a budget: they are given
@@ -48,7 +48,7 @@ def select_victims(
         if not fits(frozenset(gone)):
             gone.add(pod.uid)
     victims = tuple(pod for pod in lower if pod.uid in gone)
-    return Candidate(node, victims, sum(pod.uid in protected for pod in victims))
+    return NodeWithVictims(node, victims, sum(pod.uid in protected for pod in victims))
 
 
 def over_budget(pods: Iterable[Pod], budgets: Mapping[str, list[list[int]]]) -> frozenset[str]:
@@ -66,12 +66,12 @@ def over_budget(pods: Iterable[Pod], budgets: Mapping[str, list[list[int]]]) -> 
     return frozenset(violating)
 
 
-def pick_one(candidates: Iterable[Candidate]) -> Candidate:
+def pick_one(candidates: Iterable[NodeWithVictims]) -> NodeWithVictims:
     """Return the node whose victims matter least; the name decides between equals."""
     return min(candidates, key=_damage)
 
 
-def _damage(candidate: Candidate) -> tuple[int, int, int, int, float, str]:
+def _damage(candidate: NodeWithVictims) -> tuple[int, int, int, int, float, str]:
     top = candidate.victims[0].priority
     starts = [p.started or float("inf") for p in candidate.victims if p.priority == top]
     # Priorities may be negative: the offset keeps a longer list from looking cheaper.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from extender.sandbox import resources as res
-from extender.sandbox.api import Api
+from extender.sandbox.api_status import Obj, StatusError, bad_request, expired
 from extender.sandbox.eviction import evict
-from extender.sandbox.resources import Resource, discover
-from extender.sandbox.selectors import parse
-from extender.sandbox.status import Obj, StatusError, bad_request, expired
+from extender.sandbox.list_selectors import parse
+from extender.sandbox.resources import ServedResource, discover
+from extender.sandbox.rest import Api
 
 SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
@@ -23,7 +23,7 @@ SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 class Route(Struct, frozen=True):
     """A request path taken apart."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str = ""
     name: str = ""
     sub: str = ""

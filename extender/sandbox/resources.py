@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from extender.sandbox.status import Obj
+from extender.sandbox.api_status import Obj
 
 CORE_POD_GROUP_VERSION = {"1.34": "", "1.35": "", "1.36": "v1alpha2", "1.37": "v1beta1"}
 """Kubernetes minor -> version of scheduling.k8s.io that has PodGroup, "" for none."""
 
 
-class Resource(Struct, frozen=True):
+class ServedResource(Struct, frozen=True):
     """One served resource. ``custom`` resources take no strategic merge patch."""
 
     group: str
@@ -45,22 +45,22 @@ class Resource(Struct, frozen=True):
         return f"{root}{scope}/{self.plural}" + (f"/{name}" if name else "")
 
 
-PODS = Resource("", "v1", "pods", "Pod")
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-EVENTS = Resource("", "v1", "events", "Event", status=False)
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", status=False)
-PRIORITY_CLASSES = Resource(
+PODS = ServedResource("", "v1", "pods", "Pod")
+NODES = ServedResource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = ServedResource("", "v1", "namespaces", "Namespace", namespaced=False)
+EVENTS = ServedResource("", "v1", "events", "Event", status=False)
+CONFIG_MAPS = ServedResource("", "v1", "configmaps", "ConfigMap", status=False)
+PRIORITY_CLASSES = ServedResource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, status=False
 )
-BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-JOBS = Resource("batch", "v1", "jobs", "Job")
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
-PLUGIN_POD_GROUPS = Resource(
+BUDGETS = ServedResource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+JOBS = ServedResource("batch", "v1", "jobs", "Job")
+LEASES = ServedResource("coordination.k8s.io", "v1", "leases", "Lease", status=False)
+PLUGIN_POD_GROUPS = ServedResource(
     "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", custom=True
 )
 OTHER_POD_GROUPS = tuple(
-    Resource(group, version, "podgroups", "PodGroup", custom=True)
+    ServedResource(group, version, "podgroups", "PodGroup", custom=True)
     for group, version in (
         ("scheduling.volcano.sh", "v1beta1"),
         ("scheduling.sigs.k8s.io", "v1alpha1"),
@@ -72,12 +72,14 @@ OTHER_POD_GROUPS = tuple(
 SUBRESOURCES = {PODS.key: {"binding": "Binding", "eviction": "Eviction"}}
 
 
-def core_pod_groups(minor: str) -> Resource:
+def core_pod_groups(minor: str) -> ServedResource:
     """Return PodGroup of scheduling.k8s.io as the minor version ("1.37") serves it."""
-    return Resource("scheduling.k8s.io", CORE_POD_GROUP_VERSION[minor], "podgroups", "PodGroup")
+    return ServedResource(
+        "scheduling.k8s.io", CORE_POD_GROUP_VERSION[minor], "podgroups", "PodGroup"
+    )
 
 
-def served(minor: str) -> tuple[Resource, ...]:
+def served(minor: str) -> tuple[ServedResource, ...]:
     """Return everything a server of this Kubernetes minor version has."""
     return (
         PODS,
@@ -94,7 +96,7 @@ def served(minor: str) -> tuple[Resource, ...]:
     )
 
 
-def discover(resources: Iterable[Resource], minor: str, parts: list[str]) -> Obj | None:
+def discover(resources: Iterable[ServedResource], minor: str, parts: list[str]) -> Obj | None:
     """Return the discovery document at a path given in parts, or None when there is none."""
     known = list(resources)
     match parts:
@@ -116,13 +118,13 @@ def discover(resources: Iterable[Resource], minor: str, parts: list[str]) -> Obj
     return None
 
 
-def _group(known: list[Resource], group: str) -> Obj:
+def _group(known: list[ServedResource], group: str) -> Obj:
     versions = sorted({r.version for r in known if r.group == group})
     entries = [{"groupVersion": f"{group}/{v}", "version": v} for v in versions]
     return {"name": group, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _resource_list(known: list[Resource], group: str, version: str) -> Obj | None:
+def _resource_list(known: list[ServedResource], group: str, version: str) -> Obj | None:
     entries: list[Obj] = []
     for resource in known:
         if (resource.group, resource.version) != (group, version):

@@ -10,17 +10,17 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
+from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from extender.model.errors import ExtenderError
 from extender.model.texts import counted
-from extender.sandbox import objects
-from extender.sandbox.expectations import unmet
+from extender.sandbox import scenario_objects
 from extender.sandbox.hooks import Hooks
+from extender.sandbox.invariants import InvariantChecker
 from extender.sandbox.kueue_controller import KueueController, NotAsKueueWould, managed
-from extender.sandbox.observer import Observer, Seen
-from extender.sandbox.rules import Watchman
-from extender.sandbox.scenario import Admit, Create, Expect, Scenario, Step, Wait
+from extender.sandbox.pod_recorder import PodRecorder, Seen
+from extender.sandbox.scenario import Admit, Create, Expect, Scenario, ScenarioStep, Wait
+from extender.sandbox.scenario_expectations import unmet
 
 Obj = dict[str, Any]
 _PAUSE = 0.1
@@ -33,20 +33,20 @@ class StepFailed(ExtenderError):  # noqa: N818 - reads as what has happened
     """A step did not come to its end; the rest of the play makes no sense."""
 
 
-class Listener(Protocol):
+class PlayListener(Protocol):
     """Who is told how the play goes on."""
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ScenarioStep) -> None:
         """A step begins."""
 
-    def done(self, step: Step, seconds: float) -> None:
+    def done(self, step: ScenarioStep, seconds: float) -> None:
         """A step has ended well."""
 
-    async def pause(self, observer: Observer) -> None:
+    async def pause(self, recorder: PodRecorder) -> None:
         """Who was waited for is where he was to be: a moment to look around."""
 
 
-class Outcome(Struct):
+class PlayOutcome(Struct):
     """How a play ended; ``failures`` is empty when all was as it should be."""
 
     failures: list[str]
@@ -64,33 +64,33 @@ class Runner:
         hooks: Hooks,
         *,
         namespace: str = "play",
-        listener: Listener | None = None,
+        listener: PlayListener | None = None,
     ) -> None:
         self._scenario = scenario
         self._client = client
         self._hooks = hooks
         self._namespace = namespace
         self._listener = listener
-        self.observer = Observer(client, namespace)
+        self.recorder = PodRecorder(client, namespace)
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
-        self._kueue = KueueController(client, self._pods, self.observer)
-        self._watchman = Watchman(scenario, self.observer)
-        self._served = objects.Served()
+        self._kueue = KueueController(client, self._pods, self.recorder)
+        self._invariants = InvariantChecker(scenario, self.recorder)
+        self._served = scenario_objects.Served()
         self._groups: dict[str, str] = {}
 
     async def prepare(self) -> None:
         """Make namespace, priority classes and nodes, and begin to watch."""
-        self._served = await objects.discover(self._client)
+        self._served = await scenario_objects.discover(self._client)
         await self._make("/api/v1/namespaces", {"metadata": {"name": self._namespace}})
         for name, value in self._scenario.priority_classes.items():
             path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-            await self._make(path, objects.priority_class(name, value))
+            await self._make(path, scenario_objects.priority_class(name, value))
         for group in self._scenario.nodes:
             for name in group.names:
-                await self._make("/api/v1/nodes", objects.node(group, name))
-        await self.observer.start()
+                await self._make("/api/v1/nodes", scenario_objects.node(group, name))
+        await self.recorder.start()
 
-    async def play(self) -> Outcome:
+    async def play(self) -> PlayOutcome:
         """Play all steps; a broken promise ends the play at once. Call ``prepare`` before."""
         started = time.monotonic()
         failures: list[str] = []
@@ -101,13 +101,13 @@ class Runner:
                 except StepFailed as error:
                     failures.append(f"step {number} ({step.key}): {error}")
                     break
-            self._watchman.check(at_end=not failures)
-            failures += [f"broken promise: {text}" for text in self._watchman.broken]
-            return Outcome(failures, time.monotonic() - started, await self._hooks.decisions())
+            self._invariants.check(at_end=not failures)
+            failures += [f"broken promise: {text}" for text in self._invariants.broken]
+            return PlayOutcome(failures, time.monotonic() - started, await self._hooks.decisions())
         finally:
-            await self.observer.close()
+            await self.recorder.close()
 
-    async def _step(self, step: Step) -> None:
+    async def _step(self, step: ScenarioStep) -> None:
         if self._listener is not None:
             self._listener.step(step)
         begun = time.monotonic()
@@ -115,13 +115,13 @@ class Runner:
         action: Callable[[Any], Awaitable[None]] = getattr(self, f"_do_{verb}")
         await action(getattr(step, verb))
         self._hooks.check()
-        self._watchman.check()
-        if self._watchman.broken:
+        self._invariants.check()
+        if self._invariants.broken:
             raise StepFailed("a promise was broken")
         if self._listener is not None:
             self._listener.done(step, time.monotonic() - begun)
             if verb in ("wait_running", "wait_pending", "wait_terminating"):
-                await self._listener.pause(self.observer)
+                await self._listener.pause(self.recorder)
 
     # --- arrivals and departures ---------------------------------------------------------
 
@@ -130,16 +130,16 @@ class Runner:
             await self._create(create, actor, copy)
 
     async def _create(self, create: Create, actor: str, copy: int) -> None:
-        group = objects.pod_group(create, actor, self._served)
+        group = scenario_objects.pod_group(create, actor, self._served)
         if group is not None:
             path, body = group
             self._groups[actor] = f"{path}/namespaces/{self._namespace}/podgroups/{actor}"
             await self._make(f"{path}/namespaces/{self._namespace}/podgroups", body)
         if create.jobset is not None:
-            for job in objects.jobs(create, actor):
+            for job in scenario_objects.jobs(create, actor):
                 await self._make(f"/apis/batch/v1/namespaces/{self._namespace}/jobs", job)
             return
-        for number, pod in enumerate(objects.pods(create, actor, copy)):
+        for number, pod in enumerate(scenario_objects.pods(create, actor, copy)):
             if number and create.every:
                 await asyncio.sleep(create.every)
             await self._make(self._pods, managed(pod) if create.dialect == "kueue" else pod)
@@ -162,23 +162,23 @@ class Runner:
                 raise StepFailed(str(error)) from error
 
     async def _do_finish(self, actor: str) -> None:
-        for pod in self.observer.of(actor):
+        for pod in self.recorder.of(actor):
             if pod.alive:
                 path = f"{self._pods}/{pod.name}/status"
                 patch = {"metadata": {"uid": pod.uid}, "status": {"phase": "Succeeded"}}
                 await self._client.patch(path, patch)
 
         def ended() -> bool:
-            return not any(pod.alive for pod in self.observer.of(actor))
+            return not any(pod.alive for pod in self.recorder.of(actor))
 
-        if not await self.observer.until(ended, EXPECT_SECONDS):
+        if not await self.recorder.until(ended, EXPECT_SECONDS):
             raise StepFailed(f"the pods of {actor} do not end: {self._table(actor)}")
 
     async def _do_delete(self, actor: str) -> None:
-        self.observer.ours.add(actor)
+        self.recorder.ours.add(actor)
         create = self._scenario.actor(actor)
         if create.jobset is not None:
-            for job in objects.jobs(create, actor):
+            for job in scenario_objects.jobs(create, actor):
                 name = job["metadata"]["name"]
                 await self._remove(f"/apis/batch/v1/namespaces/{self._namespace}/jobs/{name}")
         await self._throw_away(actor)
@@ -186,7 +186,7 @@ class Runner:
             await self._remove(self._groups[actor])
 
     async def _throw_away(self, actor: str) -> None:
-        for pod in self.observer.of(actor):
+        for pod in self.recorder.of(actor):
             await self._remove(f"{self._pods}/{pod.name}")
         if self._scenario.actor(actor).dialect == "kueue":
             await self._kueue.finalize(actor)
@@ -198,11 +198,11 @@ class Runner:
             return
 
     async def _do_recreate(self, actor: str) -> None:
-        self.observer.ours.add(actor)
+        self.recorder.ours.add(actor)
         await self._throw_away(actor)
-        if not await self.observer.until(lambda: not self.observer.of(actor), EXPECT_SECONDS):
+        if not await self.recorder.until(lambda: not self.recorder.of(actor), EXPECT_SECONDS):
             raise StepFailed(f"the pods of {actor} do not go: {self._table(actor)}")
-        self.observer.ours.discard(actor)
+        self.recorder.ours.discard(actor)
         create = self._scenario.actor(actor)
         # Whoever had a node from the start has none this time.
         again = msgspec.structs.replace(create, nodes=[])
@@ -241,16 +241,16 @@ class Runner:
             return self._scenario.actor(actor).size if wait.count is None else wait.count
 
         def enough(actor: str) -> bool:
-            pods = [p for p in self.observer.pods.values() if p.actor == actor]
+            pods = [p for p in self.recorder.pods.values() if p.actor == actor]
             return sum(map(fine, pods)) >= wanted(actor)
 
         def over() -> bool:
             self._hooks.check()
-            self._watchman.check()
-            return bool(self._watchman.broken) or any(enough(actor) for actor in actors)
+            self._invariants.check()
+            return bool(self._invariants.broken) or any(enough(actor) for actor in actors)
 
-        await self.observer.until(over, wait.timeout)
-        if not any(enough(actor) for actor in actors) and not self._watchman.broken:
+        await self.recorder.until(over, wait.timeout)
+        if not any(enough(actor) for actor in actors) and not self._invariants.broken:
             seen = "; ".join(self._table(actor) for actor in actors)
             names = " or ".join(f"{counted(wanted(actor), 'pod')} of {actor}" for actor in actors)
             raise StepFailed(
@@ -264,7 +264,7 @@ class Runner:
         return f"; the extender says: {about[0].get('message')}" if about else ""
 
     async def _do_wait_extender_down(self, seconds: float) -> None:
-        await self.observer.until(lambda: not self._hooks.extender_alive(), seconds)
+        await self.recorder.until(lambda: not self._hooks.extender_alive(), seconds)
         if self._hooks.extender_alive():
             raise StepFailed(f"the extender was not killed within {seconds:g} s")
 
@@ -291,7 +291,7 @@ class Runner:
         end = time.monotonic() + EXPECT_SECONDS
         while True:
             decisions = await self._hooks.decisions() if expect.reason is not None else []
-            wrong = unmet(expect, self._scenario, self.observer, decisions)
+            wrong = unmet(expect, self._scenario, self.recorder, decisions)
             if not wrong:
                 return
             if time.monotonic() > end:
@@ -299,7 +299,7 @@ class Runner:
             await asyncio.sleep(_PAUSE)
 
     def _table(self, actor: str) -> str:
-        pods = self.observer.of(actor)
+        pods = self.recorder.of(actor)
         if not pods:
             return f"no pod of {actor}"
         shown = [

@@ -23,11 +23,11 @@ SHORTEST_PAUSE = 1.2
 _RANGE = re.compile(r"^(?P<stem>.*)\[(?P<first>\d+)-(?P<last>\d+)\]$")
 
 
-class Part(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class ScenarioPart(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Base of every part."""
 
 
-class Nodes(Part, frozen=True, kw_only=True):
+class Nodes(ScenarioPart, frozen=True, kw_only=True):
     """Equal nodes ``<name>0``, ``<name>1``, ..."""
 
     name: str = "n"
@@ -46,14 +46,14 @@ class Nodes(Part, frozen=True, kw_only=True):
         return [f"{self.name}{index}" for index in range(self.count)]
 
 
-class JobSet(Part, frozen=True, kw_only=True):
+class JobSet(ScenarioPart, frozen=True, kw_only=True):
     """Indexed Jobs that carry a JobSet's labels; the Job controller runs them."""
 
     jobs: int
     completions: int
 
 
-class PodClass(Part, frozen=True, kw_only=True):
+class EqualPods(ScenarioPart, frozen=True, kw_only=True):
     """Equal bare pods of a gang: what differs from the gang's own request."""
 
     name: str = ""
@@ -63,7 +63,7 @@ class PodClass(Part, frozen=True, kw_only=True):
     resources: dict[str, str | int] | None = None
 
 
-class Create(Part, frozen=True, kw_only=True):
+class Create(ScenarioPart, frozen=True, kw_only=True):
     """A gang, or single pods, that arrives.
 
     ``copies`` makes several, named ``<name>-0`` and so on. ``nodes`` gives the pods
@@ -82,7 +82,7 @@ class Create(Part, frozen=True, kw_only=True):
     disruption: Literal["", "whole", "single"] = ""
     dialect: Dialect = "podGroup"
     jobset: JobSet | None = None
-    pods: list[PodClass] | int | None = None
+    pods: list[EqualPods] | int | None = None
     cpu: str | int = 1
     memory: str | None = None
     resources: dict[str, str | int] = field(default_factory=dict)
@@ -106,11 +106,11 @@ class Create(Part, frozen=True, kw_only=True):
         return [f"{self.name}-{i}" for i in range(self.copies)] if self.copies else [self.name]
 
     @property
-    def classes(self) -> list[PodClass]:
+    def classes(self) -> list[EqualPods]:
         """The bare pods by class."""
         if isinstance(self.pods, list):
             return self.pods
-        return [PodClass(count=self.pods or 1)]
+        return [EqualPods(count=self.pods or 1)]
 
     @property
     def size(self) -> int:
@@ -125,7 +125,7 @@ class Create(Part, frozen=True, kw_only=True):
         return self.min_count if self.min_count is not None else self.size
 
 
-class Wait(Part, frozen=True, kw_only=True):
+class Wait(ScenarioPart, frozen=True, kw_only=True):
     """Wait until ``count`` pods (default: all) of the actor are as the step says."""
 
     name: str = ""
@@ -135,20 +135,20 @@ class Wait(Part, frozen=True, kw_only=True):
     timeout: float = PATIENCE
 
 
-class Admit(Part, frozen=True, kw_only=True):
+class Admit(ScenarioPart, frozen=True, kw_only=True):
     """Kueue lifts the scheduling gate of ``count`` (default: all) of the actor's gated pods."""
 
     name: str
     count: int | None = None
 
 
-class KillAfter(Part, frozen=True, kw_only=True):
+class KillAfter(ScenarioPart, frozen=True, kw_only=True):
     """Kill the extender (-9) right after this many of its evictions have gone through."""
 
     deletes: int
 
 
-class Running(Part, frozen=True, kw_only=True):
+class Running(ScenarioPart, frozen=True, kw_only=True):
     """Where an actor runs: exactly ``nodes`` (one entry a pod), or anywhere ``within``."""
 
     count: int | None = None
@@ -156,7 +156,7 @@ class Running(Part, frozen=True, kw_only=True):
     within: list[str] = field(default_factory=list)
 
 
-class Reason(Part, frozen=True, kw_only=True):
+class Reason(ScenarioPart, frozen=True, kw_only=True):
     """What the extender's decisions about a gang must say, in any letter case."""
 
     gang: str
@@ -164,7 +164,7 @@ class Reason(Part, frozen=True, kw_only=True):
     outcome: str = ""
 
 
-class Expect(Part, frozen=True, kw_only=True):
+class Expect(ScenarioPart, frozen=True, kw_only=True):
     """What must be so now. ``evicted`` counts since the beginning and is complete:
     whoever is not named (a trailing ``*`` names several) was not evicted."""
 
@@ -179,7 +179,7 @@ class Expect(Part, frozen=True, kw_only=True):
     reason: Reason | None = None
 
 
-class Never(Part, frozen=True, kw_only=True):
+class Never(ScenarioPart, frozen=True, kw_only=True):
     """What must not happen at any moment. One of:
 
     whole: the actor has some pods on nodes but, for longer than ``settle``
@@ -199,7 +199,7 @@ class Never(Part, frozen=True, kw_only=True):
     bound: str = ""
 
 
-class Step(Part, frozen=True, kw_only=True):
+class ScenarioStep(ScenarioPart, frozen=True, kw_only=True):
     """One step; exactly one key is set."""
 
     create: Create | None = None
@@ -241,7 +241,7 @@ class Step(Part, frozen=True, kw_only=True):
         return self.keys[0]
 
 
-class Scenario(Part, frozen=True, kw_only=True):
+class Scenario(ScenarioPart, frozen=True, kw_only=True):
     """The whole document."""
 
     name: str
@@ -251,7 +251,7 @@ class Scenario(Part, frozen=True, kw_only=True):
     extender: dict[str, Any] = field(default_factory=dict)
     """What the scenario needs of the extender's configuration, laid over the given one."""
     never: list[Never] = field(default_factory=list)
-    steps: list[Step]
+    steps: list[ScenarioStep]
 
     @property
     def creates(self) -> list[Create]:
@@ -283,7 +283,7 @@ def scaled(scenario: Scenario, factor: float) -> Scenario:
     stamps of the API are whole seconds.
     """
 
-    def step(old: Step) -> Step:
+    def step(old: ScenarioStep) -> ScenarioStep:
         if old.sleep is not None:
             shortest = min(old.sleep, SHORTEST_PAUSE)
             return msgspec.structs.replace(old, sleep=max(shortest, old.sleep * factor))

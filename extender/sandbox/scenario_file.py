@@ -13,7 +13,7 @@ from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.model.texts import counted
 from extender.sandbox.patches import merge
-from extender.sandbox.scenario import Admit, Create, Running, Scenario, Step, expand
+from extender.sandbox.scenario import Admit, Create, Running, Scenario, ScenarioStep, expand
 
 MOST_WORDS = 1000
 """Characters of what is wrong with a file."""
@@ -125,7 +125,7 @@ def _create_problems(create: Create, scenario: Scenario, nodes: set[str]) -> lis
     return wrong
 
 
-def _act_problems(step: Step, create: Create) -> list[str]:
+def _act_problems(step: ScenarioStep, create: Create) -> list[str]:
     """Return why the step cannot be done to what this arrival made."""
     if step.key in ("admit", "preempt") and create.dialect != "kueue":
         return [f"{create.name} is not of dialect kueue"]
@@ -134,7 +134,7 @@ def _act_problems(step: Step, create: Create) -> list[str]:
     return []
 
 
-def _named(step: Step) -> set[str]:
+def _named(step: ScenarioStep) -> set[str]:
     """Return the actors a step speaks of."""
     names: set[str] = set()
     for wait in (step.wait_running, step.wait_pending, step.wait_terminating):
@@ -154,7 +154,7 @@ def _named(step: Step) -> set[str]:
     return names
 
 
-def _places(step: Step) -> list[str]:
+def _places(step: ScenarioStep) -> list[str]:
     if step.expect is None:
         return []
     specs = [spec for spec in step.expect.running.values() if isinstance(spec, Running)]

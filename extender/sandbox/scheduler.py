@@ -14,14 +14,14 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from extender.model.objects import Pod
-from extender.sandbox.api import Api
+from extender.sandbox.api_status import Obj, StatusError
 from extender.sandbox.cluster import ClusterState
 from extender.sandbox.eviction import matching_budgets
-from extender.sandbox.preemption import Candidate, over_budget, pick_one, select_victims
+from extender.sandbox.preemption import NodeWithVictims, over_budget, pick_one, select_victims
 from extender.sandbox.queue import EXTENDER, Entry, SchedulingQueue
 from extender.sandbox.resources import NAMESPACES, NODES, PODS
-from extender.sandbox.status import Obj, StatusError
-from extender.sandbox.storage import ADDED, DELETED, Change
+from extender.sandbox.rest import Api
+from extender.sandbox.storage import ADDED, DELETED, StorageChange
 from extender.sandbox.wire import ExtenderClient, ExtenderFailed
 
 NAME = "default-scheduler"
@@ -69,7 +69,7 @@ class Scheduler:
         changes = self._api.storage.subscribe(NODES.key, PODS.key, NAMESPACES.key)
         for resource in (NAMESPACES, NODES, PODS):
             for obj in self._api.storage.all(resource.key):
-                self._apply(Change(0, resource.key, ADDED, obj, None))
+                self._apply(StorageChange(0, resource.key, ADDED, obj, None))
 
         async def follow() -> None:
             while True:
@@ -94,7 +94,7 @@ class Scheduler:
 
     # --- events ------------------------------------------------------------------------
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: StorageChange) -> None:
         obj = change.new
         name = obj["metadata"]["name"]
         if change.resource == NAMESPACES.key:
@@ -267,7 +267,7 @@ class Scheduler:
                 self._nominate(other, "")
         return best.node, ""
 
-    def _candidates(self, pod: Pod, names: Iterable[str]) -> list[Candidate]:
+    def _candidates(self, pod: Pod, names: Iterable[str]) -> list[NodeWithVictims]:
         found = []
         for name in names:
             pods = self._state.on(name)
@@ -293,7 +293,7 @@ class Scheduler:
                 found.append(candidate)
         return found
 
-    async def _ask(self, pod: Pod, candidates: list[Candidate]) -> list[Candidate]:
+    async def _ask(self, pod: Pod, candidates: list[NodeWithVictims]) -> list[NodeWithVictims]:
         """Let the extender change the candidates, and check its answer as kube-scheduler does."""
         assert self._extender is not None
         answer = await self._extender.preempt(
@@ -310,7 +310,7 @@ class Scheduler:
                 raise ExtenderFailed(f"preempt answered pods that are not on {node}: {missing}")
             if not uids:
                 raise ExtenderFailed(f"preempt answered {node} without a victim")
-            found.append(Candidate(node, tuple(there[uid] for uid in uids), violations))
+            found.append(NodeWithVictims(node, tuple(there[uid] for uid in uids), violations))
         return found
 
     def _evict(self, victim: Pod, pod: Pod, node: str) -> None:

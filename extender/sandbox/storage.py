@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from extender.sandbox.status import Obj, expired
+from extender.sandbox.api_status import Obj, expired
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
-class Change(NamedTuple):
+class StorageChange(NamedTuple):
     """One write. ``new`` is the last state for DELETED, with the version of the deletion."""
 
     version: int
@@ -32,7 +32,7 @@ class Subscription:
     def __init__(self, storage: Storage, resources: tuple[str, ...]) -> None:
         self.resources = resources
         self._storage = storage
-        self._changes: deque[Change] = deque()
+        self._changes: deque[StorageChange] = deque()
         self._arrived = asyncio.Event()
 
     @property
@@ -40,7 +40,7 @@ class Subscription:
         """Whether changes wait to be taken."""
         return bool(self._changes)
 
-    def take(self) -> Change | None:
+    def take(self) -> StorageChange | None:
         """Return the next change without waiting, or None."""
         if self._changes:
             return self._changes.popleft()
@@ -51,13 +51,13 @@ class Subscription:
         """Wait until there may be a change, or until somebody calls ``wake``."""
         await self._arrived.wait()
 
-    async def next(self) -> Change:
+    async def next(self) -> StorageChange:
         """Wait for the next change."""
         while (change := self.take()) is None:
             await self.wait()
         return change
 
-    def push(self, change: Change) -> None:
+    def push(self, change: StorageChange) -> None:
         """Hand a change over (called by the storage)."""
         self._changes.append(change)
         self._arrived.set()
@@ -85,9 +85,9 @@ class Storage:
         self.compacted = 0
         self._keep = keep
         self._objects: dict[str, dict[tuple[str, str], Obj]] = {}
-        self._log: deque[Change] = deque()
+        self._log: deque[StorageChange] = deque()
         self._subscribers: dict[str, list[Subscription]] = {}
-        self._observers: list[Callable[[Change], None]] = []
+        self._observers: list[Callable[[StorageChange], None]] = []
 
     def get(self, resource: str, namespace: str, name: str) -> Obj | None:
         """Return one object or None."""
@@ -111,7 +111,7 @@ class Storage:
         self.version += 1
         obj = {**obj, "metadata": {**meta, "resourceVersion": str(self.version)}}
         table[key] = obj
-        self._publish(Change(self.version, resource, MODIFIED if old else ADDED, obj, old))
+        self._publish(StorageChange(self.version, resource, MODIFIED if old else ADDED, obj, old))
         return obj
 
     def remove(self, resource: str, namespace: str, name: str) -> Obj:
@@ -121,10 +121,10 @@ class Storage:
         old = self._objects[resource].pop((namespace, name))
         self.version += 1
         last = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.version)}}
-        self._publish(Change(self.version, resource, DELETED, last, old))
+        self._publish(StorageChange(self.version, resource, DELETED, last, old))
         return last
 
-    def since(self, resource: str, version: int) -> list[Change]:
+    def since(self, resource: str, version: int) -> list[StorageChange]:
         """Return a resource's changes after a version; 410 Expired when it is compacted."""
         if version < self.compacted:
             raise expired(f"too old resource version: {version} ({self.compacted})")
@@ -144,7 +144,7 @@ class Storage:
             if subscription in listeners:
                 listeners.remove(subscription)
 
-    def observe(self, callback: Callable[[Change], None]) -> None:
+    def observe(self, callback: Callable[[StorageChange], None]) -> None:
         """Call ``callback`` with every change of every resource, as part of the write."""
         self._observers.append(callback)
 
@@ -153,7 +153,7 @@ class Storage:
         self.compacted = self.version
         self._log.clear()
 
-    def _publish(self, change: Change) -> None:
+    def _publish(self, change: StorageChange) -> None:
         self._log.append(change)
         while len(self._log) > self._keep:
             self.compacted = self._log.popleft().version

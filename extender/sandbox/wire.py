@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from extender.sandbox.status import Obj
+from extender.sandbox.api_status import Obj
 
 
 class ExtenderFailed(Exception):  # noqa: N818 - reads as what has happened

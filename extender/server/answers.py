@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from extender.server.budget import Budget
+from extender.server.budget import ByteBudget
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -56,7 +56,7 @@ class Body:
     a timer for each call would cost more than the reading.
     """
 
-    def __init__(self, budget: Budget, limit: int) -> None:
+    def __init__(self, budget: ByteBudget, limit: int) -> None:
         self._budget = budget
         self._limit = limit
         self._held = 0

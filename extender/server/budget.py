@@ -14,7 +14,7 @@ class BudgetSpent(Exception):  # noqa: N818 - reads as the condition it is
     """There is no room for more of a body now."""
 
 
-class Budget:
+class ByteBudget:
     """Bytes that may be held; one event loop only."""
 
     def __init__(self, limit: int) -> None:

@@ -44,7 +44,7 @@ class Phase(Enum):
     """The request is there; it is being answered."""
 
 
-class Limits(Struct, frozen=True):
+class ListenerLimits(Struct, frozen=True):
     """Of one listener; see ServerSettings for each."""
 
     connections: int
@@ -53,7 +53,7 @@ class Limits(Struct, frozen=True):
     body_seconds: float
 
     @classmethod
-    def of(cls, settings: ServerSettings, connections: int) -> Limits:
+    def of(cls, settings: ServerSettings, connections: int) -> ListenerLimits:
         """Return what the settings say."""
         return cls(
             connections, settings.max_header_bytes, settings.head_seconds, settings.body_seconds
@@ -105,7 +105,7 @@ class Place:
 class Connections:
     """Accepts, counts and closes. ``refused`` is told the reason of each that was not served."""
 
-    def __init__(self, limits: Limits, refused: Callable[[str], None]) -> None:
+    def __init__(self, limits: ListenerLimits, refused: Callable[[str], None]) -> None:
         self.limits = limits
         self.refused = refused
         self._places: dict[Place, None] = {}

@@ -21,7 +21,7 @@ import uvicorn
 from extender.model.errors import InvalidInput
 from extender.model.settings import ServerSettings
 from extender.server.app import App
-from extender.server.connections import Connections, Limits, Place
+from extender.server.connections import Connections, ListenerLimits, Place
 from extender.server.debug import DebugSource
 from extender.server.diagnostics import Health
 from extender.server.load import Load
@@ -157,7 +157,7 @@ class Server:
             timeout_keep_alive=self._settings.keep_alive_seconds,
         )
         config.load()
-        limits = Limits.of(self._settings, places)
+        limits = ListenerLimits.of(self._settings, places)
         return _Uvicorn(config, listener, context, Connections(limits, self._metrics.refused))
 
     async def _drain(self) -> float:

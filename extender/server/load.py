@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from extender.model.settings import ServerSettings
-from extender.server.budget import Budget
-from extender.server.turns import Turns
+from extender.server.budget import ByteBudget
+from extender.server.verb_turns import VerbTurns
 
 
 class Load:
     """One a process."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self.budget = Budget(settings.max_bytes_in_flight)
-        self.turns = Turns()
+        self.budget = ByteBudget(settings.max_bytes_in_flight)
+        self.turns = VerbTurns()
         self.working = 0
         """Requests that are being answered."""

@@ -152,7 +152,9 @@ class Metrics:
         anyway. A source that raises is left out of that scrape and logged.
         Raises ValueError when the name is taken.
         """
-        self.registry.register(Source(PREFIX + name, documentation, read, label, counter=counter))
+        self.registry.register(
+            ScrapedNumbers(PREFIX + name, documentation, read, label, counter=counter)
+        )
 
     def certificate(self, use: str, expiry: Callable[[], float]) -> None:
         """Show when the certificate of one use ("server", "grpc") ends, asked at each scrape."""
@@ -176,7 +178,7 @@ class Metrics:
             gc.callbacks.remove(self._pauses.on_gc)
 
 
-class Source(Collector):
+class ScrapedNumbers(Collector):
     """Numbers that somebody else keeps, read at each scrape."""
 
     def __init__(
@@ -210,7 +212,7 @@ class Source(Collector):
         return [family]
 
 
-class Sums:
+class VerbSums:
     """What came in and what went out of one verb over one transport."""
 
     __slots__ = ("into", "out")
@@ -229,11 +231,11 @@ class Volumes(Collector):
     def __init__(self, name: str, documentation: str) -> None:
         self._name = PREFIX + name
         self._documentation = documentation
-        self._sums: dict[tuple[str, str], Sums] = {}
+        self._sums: dict[tuple[str, str], VerbSums] = {}
 
-    def sums(self, verb: str, transport: str) -> Sums:
+    def sums(self, verb: str, transport: str) -> VerbSums:
         """Return the sums of one verb over one transport."""
-        return self._sums.setdefault((verb, transport), Sums())
+        return self._sums.setdefault((verb, transport), VerbSums())
 
     def describe(self) -> Iterable[Metric]:
         """Return the empty metric."""

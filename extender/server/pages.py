@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from extender.server.answers import Headers, Receive, Scope, Send, header
-from extender.server.budget import Budget
+from extender.server.budget import ByteBudget
 
 PREFIX = "/ui"
 RIGHT = "/debug/ui"
@@ -35,7 +35,7 @@ class Visit:
     """To go along with the answer."""
     gone: Callable[[], Awaitable[None]]
     """Returns when the caller has left; while it is awaited, the answer keeps nobody busy."""
-    budget: Budget
+    budget: ByteBudget
     """Of bytes of questions."""
 
 

@@ -23,7 +23,7 @@ IPV6_NETWORK = 64
 """Bits that tell IPv6 callers apart: whoever has one address there has them all."""
 
 
-class Crowded(Exception):  # noqa: N818 - reads as the condition it is
+class TooManyReviews(Exception):  # noqa: N818 - reads as the condition it is
     """Too many wait already."""
 
 
@@ -47,7 +47,7 @@ class ReviewTurns:
 
     @asynccontextmanager
     async def turn(self, caller: Hashable, *, known: bool) -> AsyncIterator[None]:
-        """Hold a place for the length of a block. Raises Crowded when too many wait."""
+        """Hold a place for the length of a block. Raises TooManyReviews when too many wait."""
         if self._free(caller, known=known):
             self._busy[caller] = known
         else:
@@ -68,14 +68,14 @@ class ReviewTurns:
         lines = self._waiting[known]
         line = lines.get(caller, ())
         if len(line) >= MOST_OF_ONE:
-            raise Crowded
+            raise TooManyReviews
         if sum(map(len, lines.values())) >= MOST_WAITING:
             longest = max(lines.values(), key=len)
             if len(longest) <= len(line) + 1:
-                raise Crowded
+                raise TooManyReviews
             last = longest.pop()
             if not last.done():  # else its caller has just left
-                last.set_exception(Crowded())
+                last.set_exception(TooManyReviews())
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         lines.setdefault(caller, deque()).append(future)
         try:

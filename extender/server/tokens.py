@@ -19,9 +19,9 @@ from cachetools import TTLCache
 from msgspec import Struct
 
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.kube.gate import hint
-from extender.server.review_turns import Crowded, ReviewTurns, network_of
+from extender.server.review_turns import ReviewTurns, TooManyReviews, network_of
 from extender.server.rules import TOKENS_NEED_TLS, Rules
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -88,7 +88,7 @@ class Tokens:
                     await stack.enter_async_context(turn)
                 # Another request of the same caller may have asked meanwhile.
                 return self._kept(digest, path) or await self._fresh(token, digest, path)
-        except Crowded:
+        except TooManyReviews:
             why = "too many tokens wait for their review"
         except (ApiError, TimeoutError) as error:
             why = str(error) or "no answer in time"

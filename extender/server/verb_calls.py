@@ -42,8 +42,8 @@ from extender.server.metrics import Metrics, VerbMetrics
 from extender.server.pages import from_browser
 from extender.server.refused_calls import RefusedCalls
 from extender.server.rules import Rules
-from extender.wire.bind import BindArgs, BindResult, decode_bind_args, encode_bind_result
-from extender.wire.filter import (
+from extender.wire.bind_json import BindArgs, BindResult, decode_bind_args, encode_bind_result
+from extender.wire.filter_json import (
     FilterArgs,
     FilterResult,
     HostPriority,
@@ -51,7 +51,7 @@ from extender.wire.filter import (
     encode_filter_result,
     encode_priorities,
 )
-from extender.wire.preempt import (
+from extender.wire.preempt_json import (
     PreemptArgs,
     PreemptResult,
     decode_preempt_args,

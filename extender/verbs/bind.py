@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from extender.gang.act.bindings import Bindings
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
-from extender.wire.bind import BindArgs, BindResult
+from extender.verbs.pod_lookup import PodLookup
+from extender.wire.bind_json import BindArgs, BindResult
 
 Gone = Callable[[], Awaitable[None]]
 """Returns when the caller has left; awaited only while its bind is held."""
@@ -21,7 +21,7 @@ Gone = Callable[[], Awaitable[None]]
 class Bind:
     """Answers the bind verb."""
 
-    def __init__(self, context: Context, asked: Asked, bindings: Bindings) -> None:
+    def __init__(self, context: Context, asked: PodLookup, bindings: Bindings) -> None:
         self._context = context
         self._asked = asked
         self._bindings = bindings

@@ -10,7 +10,7 @@ from msgspec import Struct
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.notices import Notices
-from extender.gang.act.offers import Offers
+from extender.gang.act.offers import UnsettledOffers
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
@@ -42,7 +42,7 @@ class Cluster(Protocol):
         """Return the present generation once it is above ``generation``, or after a time."""
 
 
-class Asking(Protocol):
+class PlanProvider(Protocol):
     """Where a gang's plan is asked for."""
 
     def require_ready(self) -> None:
@@ -84,11 +84,11 @@ class Context(Struct, frozen=True):
     """Shared by the verbs: what they read, and whom they ask."""
 
     cluster: Cluster
-    asking: Asking
+    asking: PlanProvider
     book: Book
     evidence: Evidence
     notices: Notices
-    offers: Offers
+    offers: UnsettledOffers
     resolver: Resolver
     enforcement: Enforcement
     spare: Spare

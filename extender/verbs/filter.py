@@ -18,15 +18,15 @@ from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
 from extender.model.plan import Code, Refusal
 from extender.model.texts import counted, cut, one_reason
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
-from extender.wire.filter import FilterArgs, FilterResult
+from extender.verbs.pod_lookup import PodLookup
+from extender.wire.filter_json import FilterArgs, FilterResult
 
 
 class Filter:
     """Answers the filter verb."""
 
-    def __init__(self, context: Context, asked: Asked) -> None:
+    def __init__(self, context: Context, asked: PodLookup) -> None:
         self._context = context
         self._asked = asked
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from extender.gang.act.leadership import Candidate
+from extender.gang.act.leadership import LeaderCandidate
 from extender.model.errors import NotReady
 from extender.verbs.bind import Gone
 from extender.verbs.verbs import ExtenderVerbs
-from extender.wire.bind import BindArgs, BindResult
-from extender.wire.filter import FilterArgs, FilterResult, HostPriority
-from extender.wire.preempt import PreemptArgs, PreemptResult
+from extender.wire.bind_json import BindArgs, BindResult
+from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt_json import PreemptArgs, PreemptResult
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class LeadersVerbs:
     room that the next leader has promised already.
     """
 
-    def __init__(self, present: Callable[[], ExtenderVerbs], leadership: Candidate) -> None:
+    def __init__(self, present: Callable[[], ExtenderVerbs], leadership: LeaderCandidate) -> None:
         self._present = present
         self._leadership = leadership
 

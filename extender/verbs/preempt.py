@@ -24,9 +24,9 @@ from extender.model.objects import Pod
 from extender.model.plan import Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
-from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
+from extender.verbs.pod_lookup import PodLookup
+from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
 
 NOTHING = PreemptResult(candidates={})
 
@@ -34,7 +34,7 @@ NOTHING = PreemptResult(candidates={})
 class Preempt:
     """Answers the preempt verb."""
 
-    def __init__(self, context: Context, asked: Asked, settings: Settings) -> None:
+    def __init__(self, context: Context, asked: PodLookup, settings: Settings) -> None:
         self._context = context
         self._asked = asked
         # Whose pods we may evict is no matter here: these victims are kube-scheduler's own choice.
@@ -77,12 +77,12 @@ class Preempt:
         gang = self._context.gang_of(pod, self._context.cluster.snapshot())
         return gang is not None and gang.starts_whole
 
-    def _as_it_would(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
+    def _as_it_would(self, pod: Pod, candidates: dict[str, NodeVictims]) -> PreemptResult:
         """Leave the choice to kube-scheduler, but for nodes where it would cost somebody a seat."""
         if self._context.samples.goes_on(pod.uid):
             return NOTHING
         held = self._context.book.nodes()
-        kept: dict[str, Candidate] = {}
+        kept: dict[str, NodeVictims] = {}
         for node, candidate in candidates.items():
             if node in held:
                 victims = self._victims(node, candidate)
@@ -93,7 +93,7 @@ class Preempt:
                 kept[node] = candidate
         return self._allowed(pod, kept)
 
-    async def _single(self, pod: Pod, candidates: dict[str, Candidate]) -> PreemptResult:
+    async def _single(self, pod: Pod, candidates: dict[str, NodeVictims]) -> PreemptResult:
         if self._context.samples.goes_on(pod.uid):
             return NOTHING  # a node that it has not been offered yet may be free
         clean, breaking = self._sorted(pod, candidates)
@@ -102,15 +102,15 @@ class Preempt:
         return await self._cheapest(pod, clean, breaking)
 
     def _sorted(
-        self, pod: Pod, candidates: dict[str, Candidate]
-    ) -> tuple[dict[str, Candidate], dict[str, Candidate]]:
+        self, pod: Pod, candidates: dict[str, NodeVictims]
+    ) -> tuple[dict[str, NodeVictims], dict[str, NodeVictims]]:
         """Return the nodes that may be had now, and those of them that break a gang."""
         snapshot = self._context.cluster.snapshot()
         spared = self._context.shown().spared
         if spared:
             snapshot = replace(snapshot, spared=spared)
-        clean: dict[str, Candidate] = {}
-        breaking: dict[str, Candidate] = {}
+        clean: dict[str, NodeVictims] = {}
+        breaking: dict[str, NodeVictims] = {}
         for node, candidate in candidates.items():
             victims = self._victims(node, candidate)
             if victims is None:
@@ -131,13 +131,13 @@ class Preempt:
                 clean[node] = candidate
         return clean, breaking
 
-    def _allowed(self, pod: Pod, clean: dict[str, Candidate]) -> PreemptResult:
+    def _allowed(self, pod: Pod, clean: dict[str, NodeVictims]) -> PreemptResult:
         """Leave the choice to kube-scheduler, which keeps the room on one of these for the pod."""
         if clean:
             self._context.offers.note(pod, list(clean))
         return PreemptResult(candidates=clean)
 
-    def _victims(self, node: str, candidate: Candidate) -> list[Pod] | None:
+    def _victims(self, node: str, candidate: NodeVictims) -> list[Pod] | None:
         """Return the victims' pods; None when there are none or one is not known on the node.
 
         kube-scheduler 1.38 offers nodes without victims (only we refused them),
@@ -168,7 +168,7 @@ class Preempt:
         return gang.goes_whole and len(gang.bound) > 1 and not spared
 
     async def _cheapest(
-        self, pod: Pod, clean: dict[str, Candidate], breaking: dict[str, Candidate]
+        self, pod: Pod, clean: dict[str, NodeVictims], breaking: dict[str, NodeVictims]
     ) -> PreemptResult:
         """Let the search choose between nodes that break a gang and nodes that do not."""
         asking = self._context.asking

@@ -10,7 +10,7 @@ read five hundred zeros costs kube-scheduler as much as to be asked.
 from __future__ import annotations
 
 from extender.verbs.context import Context
-from extender.wire.filter import MAX_SCORE, FilterArgs, HostPriority
+from extender.wire.filter_json import MAX_SCORE, FilterArgs, HostPriority
 
 
 class Prioritize:

@@ -40,7 +40,7 @@ class Allowance(Struct):
     until: float
 
 
-class Claim(Struct, frozen=True):
+class SeatClaim(Struct, frozen=True):
     """What seats on a node take beyond what those who leave give back."""
 
     amounts: dict[str, int]
@@ -55,7 +55,7 @@ class Spare:
         self._rooms = rooms
         self._now = monotonic
         self._allowed: dict[str, dict[str, Allowance]] = {}
-        self._claims: dict[tuple[str, int], Claim | None] = {}
+        self._claims: dict[tuple[str, int], SeatClaim | None] = {}
         self._claims_version = -1
 
     def why_not(self, pod: Pod, node: str, leaving: Sequence[Pod] = ()) -> str | None:
@@ -100,7 +100,7 @@ class Spare:
         until = self._now() + ALLOWANCE_SECONDS
         self._allowed.setdefault(node, {})[pod.uid] = Allowance(pod.requests, until)
 
-    def _claim(self, node: str, priority: int) -> Claim | None:
+    def _claim(self, node: str, priority: int) -> SeatClaim | None:
         """Return what seats there claim against a pod of this priority; kept per book version."""
         if self._claims_version != self._book.version:
             self._claims.clear()
@@ -110,7 +110,7 @@ class Spare:
             self._claims[key] = self._sum(node, priority)
         return self._claims[key]
 
-    def _sum(self, node: str, priority: int) -> Claim | None:
+    def _sum(self, node: str, priority: int) -> SeatClaim | None:
         holds = self._book.holds_against(node, priority)
         if not holds:
             return None
@@ -121,7 +121,7 @@ class Spare:
         for _, requests in self._book.leaving_on(node):
             for name, amount in requests:
                 amounts[name] = amounts.get(name, 0) - amount
-        return Claim(amounts, tuple(sorted({hold.gang for hold in holds})))
+        return SeatClaim(amounts, tuple(sorted({hold.gang for hold in holds})))
 
     def _live(self, node: str) -> dict[str, Allowance]:
         allowed = self._allowed.get(node)

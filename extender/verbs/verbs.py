@@ -5,17 +5,17 @@ from __future__ import annotations
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.incremental.enforcement import Enforcement
 from extender.model.settings import Settings
-from extender.verbs.asked import Asked
 from extender.verbs.bind import Bind, Gone
 from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter
+from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.preempt import Preempt
 from extender.verbs.prioritize import Prioritize
 from extender.verbs.samples import Samples
 from extender.verbs.spare import Spare
-from extender.wire.bind import BindArgs, BindResult
-from extender.wire.filter import FilterArgs, FilterResult, HostPriority
-from extender.wire.preempt import PreemptArgs, PreemptResult
+from extender.wire.bind_json import BindArgs, BindResult
+from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt_json import PreemptArgs, PreemptResult
 
 
 class ExtenderVerbs:
@@ -37,7 +37,7 @@ class ExtenderVerbs:
             samples=Samples(coordinator.monotonic),
             shown=coordinator.flights.shown,
         )
-        asked = Asked(cluster, settings.server.pod_wait_seconds)
+        asked = PodLookup(cluster, settings.server.pod_wait_seconds)
         self._filter = Filter(context, asked)
         self._prioritize = Prioritize(context)
         self._preempt = Preempt(context, asked, settings)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from extender.cache.columns import ColumnStore
+from extender.cache.node_columns import ColumnStore
 
 MAX = 2**63 - 1
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from extender.cache.cache import Cache
+from extender.kube.api_errors import ApiError, Conflict, NotFound
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError, Conflict, NotFound
 from extender.model.settings import CacheSettings
 from tests.cache.conftest import by_label, until
 from tests.controlplane.cluster import Cluster

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from msgspec import Struct
 
-from extender.cli import check, documents
+from extender.cli import check_command, documents
 from extender.cli.documents import Document
 from extender.cli.findings import Finding, by_severity
 from tests.packaging.manifests import read
@@ -129,8 +129,10 @@ class Installation:
         """What ``check`` finds, given these documents for the files."""
         monkeypatch.setattr(documents, "read", self._read)
         parser = argparse.ArgumentParser()
-        check.add_parser(parser.add_subparsers())
-        findings, unchecked = check.examine(parser.parse_args(["check", *WAYS[self.way].words]))
+        check_command.add_parser(parser.add_subparsers())
+        findings, unchecked = check_command.examine(
+            parser.parse_args(["check", *WAYS[self.way].words])
+        )
         assert unchecked == []
         return by_severity(findings)
 

@@ -18,9 +18,9 @@ from structlog.testing import capture_logs
 
 from extender.cli.main import main
 from extender.cli.observing import observe
-from extender.cli.serve import serve
+from extender.cli.serve_command import serve
+from extender.kube.api_errors import Conflict
 from extender.kube.client import KubeClient
-from extender.kube.errors import Conflict
 from extender.model.mode import ObserveSettings
 from extender.model.settings import CacheSettings, PlanSettings, ServerSettings, Settings
 from extender.model.status import StatusSettings

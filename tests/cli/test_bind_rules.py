@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli import check, config
+from extender.cli import check_command, config
 from extender.cli.bind_catalogue import BIND_RULES
 from extender.cli.bind_rules import hold_findings
 from extender.cli.catalogue import RULES
@@ -111,7 +111,7 @@ def test_the_manifest_grants_what_check_knows() -> None:
 
 def test_the_manifests_of_the_barrier_are_as_safe(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
-    check.add_parser(parser.add_subparsers())
+    check_command.add_parser(parser.add_subparsers())
 
     def found(folder: str, *more: str) -> list[str]:
         words = ["check", "--json", "--config", str(MANIFESTS / folder / "extender-config.yaml")]
@@ -119,7 +119,7 @@ def test_the_manifests_of_the_barrier_are_as_safe(capsys: pytest.CaptureFixture[
         words += ["--scheduler-manifest", str(MANIFESTS / "sidecar.yaml")]
         for name in ("namespace.yaml", "rbac.yaml", *more):
             words += ["--manifest", str(MANIFESTS / name)]
-        assert check.run(parser.parse_args(words)) == 0
+        assert check_command.run(parser.parse_args(words)) == 0
         told = json.loads(capsys.readouterr().out)
         assert told["unchecked"] == []
         return [each["rule"] for each in told["findings"]]

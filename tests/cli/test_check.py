@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli import check
+from extender.cli import check_command
 from tests.cli.configurations import SAFE, Object, ours
 from tests.packaging.manifests import MANIFESTS
 
@@ -25,8 +25,8 @@ def write(path: Path, *documents: Any) -> str:
 def main(*arguments: str) -> int:
     """Run the command as the program does."""
     parser = argparse.ArgumentParser()
-    check.add_parser(parser.add_subparsers())
-    return check.run(parser.parse_args(["check", *arguments]))
+    check_command.add_parser(parser.add_subparsers())
+    return check_command.run(parser.parse_args(["check", *arguments]))
 
 
 def scheduler_pod(*command: str) -> Object:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from extender.cli.completion import SHELLS, kubectl_complete
+from extender.cli.completion import kubectl_complete
+from extender.cli.completion_command import SHELLS
 from extender.cli.main import COMMANDS, main, plugin
 
 Capture = pytest.CaptureFixture[str]

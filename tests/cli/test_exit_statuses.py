@@ -175,7 +175,7 @@ def test_an_interrupt_is_told_as_shells_do(monkeypatch: pytest.MonkeyPatch) -> N
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("extender.cli.gangs.run", interrupted)
+    monkeypatch.setattr("extender.cli.gangs_command.run", interrupted)
     assert main(["gangs"]) == statuses.INTERRUPTED
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from extender.cli import check, config
-from extender.cli.check import manifest_findings, settings_findings
+from extender.cli import check_command, config
+from extender.cli.check_command import manifest_findings, settings_findings
 from extender.cli.documents import Document
 from extender.cli.findings import Finding
 from extender.cli.kubescheduler import configuration
@@ -115,10 +115,10 @@ def test_rights_to_read_only_are_not_enough_to_act() -> None:
 
 def test_manifests_pass(capsys: pytest.CaptureFixture[str]) -> None:
     parser = argparse.ArgumentParser()
-    check.add_parser(parser.add_subparsers())
+    check_command.add_parser(parser.add_subparsers())
     words = ["check", "--json", "--config", str(MANIFESTS / "observe/extender-config.yaml")]
     words += [word for name in OWN for word in ("--manifest", str(MANIFESTS / name))]
-    assert check.run(parser.parse_args(words)) == 0
+    assert check_command.run(parser.parse_args(words)) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["counts"]["error"] == 0
     assert report["unchecked"] == []

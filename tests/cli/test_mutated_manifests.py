@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from extender.cli import check, documents
+from extender.cli import check_command, documents
 from extender.cli.documents import Document
 from extender.cli.main import main
 from extender.model.errors import InvalidInput
@@ -128,7 +128,7 @@ def test_every_change_is_answered(
             statuses[2] += 1
             continue
         try:
-            status = check.run(asked(path))
+            status = check_command.run(asked(path))
         except Exception as problem:
             raise AssertionError(f"change {number} of {path.name}: {text[:3000]}") from problem
         finally:

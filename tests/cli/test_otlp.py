@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from extender.cli import config, otlp
 from extender.cli.otlp import Otlp, headers_of
 from extender.cli.traces import Traces
-from extender.gang.tell.lives import Life, Step
+from extender.gang.tell.lives import Life, LifeStep
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.model.settings_rules import validate
@@ -33,10 +33,10 @@ LIFE = Life(
     message="all sit",
     priority=7,
     steps=[
-        Step(name="search", start=10.0, end=11.5, attributes={"podgroup.proof": "optimal"}),
-        Step(name="evict", start=12.0, end=13.0, trouble="2 of its pods are still there"),
+        LifeStep(name="search", start=10.0, end=11.5, attributes={"podgroup.proof": "optimal"}),
+        LifeStep(name="evict", start=12.0, end=13.0, trouble="2 of its pods are still there"),
     ],
-    moments=[Step(name="refused", start=10.0, end=10.0, attributes={"podgroup.code": "x"})],
+    moments=[LifeStep(name="refused", start=10.0, end=10.0, attributes={"podgroup.code": "x"})],
 )
 
 

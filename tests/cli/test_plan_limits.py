@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extender.cli.question import Question, answer
+from extender.cli.cluster_question import ClusterQuestion, answer
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
@@ -59,7 +59,7 @@ def test_the_search_has_the_deadline_and_the_flag_of_the_command(
     monkeypatch.setattr(Planner, "plan", plan)
     settings = Settings(plan=PlanSettings(seconds=7.0))
     before = time.monotonic()
-    answer(Question(contested(), settings), gang_key("high"), asked)
+    answer(ClusterQuestion(contested(), settings), gang_key("high"), asked)
     (deadline, cancel), after = seen[0], time.monotonic()
     if limit is None:
         assert deadline is None

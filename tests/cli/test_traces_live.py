@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from extender.cli import otlp
-from extender.kube.errors import NotFound
+from extender.kube.api_errors import NotFound
 from extender.model.tracing import TracingSettings
 from extender.sandbox.resources import PODS
 from tests.cli.live_bed import Live, serving

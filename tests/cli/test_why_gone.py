@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.cli.live import Server
-from extender.cli.why import stories
+from extender.cli.live import ServerClient
+from extender.cli.why_command import stories
 from extender.gang.tell.story import Story
 
 HIGH, LOW = "pod-group:team/high", "pod-group:team/low"
@@ -55,7 +55,7 @@ def gang(key: str, bound: int, pending: int, members: int = 2) -> dict[str, Any]
     }
 
 
-class Remembering(Server):
+class Remembering(ServerClient):
     """Answers with pages that are given."""
 
     def __init__(self, **pages: list[dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from extender.cli import documents
-from extender.console.capture import Capture, FlightSeen, Observed, Source
+from extender.console.capture import Capture, ConsoleSource, FlightSeen, Observed
 from extender.console.console import Console
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
@@ -237,11 +237,11 @@ class Stage:
     def console(self) -> Console:
         return Console(self.source())
 
-    def source(self) -> Source:
+    def source(self) -> ConsoleSource:
         def masks(gang: object, snapshot: Snapshot) -> Mapping[str, frozenset[str]]:
             return {}
 
-        return Source(
+        return ConsoleSource(
             settings=SETTINGS,
             resolver=self.resolver,
             mark=lambda: (self.generation, len(self.decisions), self.problems),

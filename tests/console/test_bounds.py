@@ -13,7 +13,7 @@ import pytest
 from extender.console import board, worker
 from extender.console.bars import crosses, rings, squares
 from extender.console.renderings import MOST, Renderings
-from extender.console.worker import Crowded, Pace, Worker
+from extender.console.worker import CpuAllowance, TooManyRenderings, Worker
 from tests.console.reading import Read
 from tests.console.site import Site, serving
 from tests.console.stage import Stage, training_cluster
@@ -30,7 +30,7 @@ class Time:
 
 def test_thread_gets_a_share_of_time() -> None:
     time = Time()
-    pace = Pace(time)
+    pace = CpuAllowance(time)
     assert pace.wait() == 0
     pace.spend(worker.BURST_SECONDS + 1.0)
     assert pace.wait() == pytest.approx(1.0 / worker.SHARE, abs=0.01)
@@ -48,13 +48,13 @@ async def test_who_would_wait_too_long_is_sent_away() -> None:
     gate = threading.Event()
     waiting = [asyncio.create_task(one.run(gate.wait)) for _ in range(worker.MOST_WAITING)]
     await asyncio.sleep(0)
-    with pytest.raises(Crowded):
+    with pytest.raises(TooManyRenderings):
         await one.run(gate.wait)
     gate.set()
     assert all(await asyncio.gather(*waiting))
     assert await one.run(lambda: 7) == 7
     one.close()
-    with pytest.raises(Crowded):
+    with pytest.raises(TooManyRenderings):
         await one.run(lambda: 7)
 
 
@@ -68,7 +68,7 @@ async def test_who_waits_when_the_process_stops_is_sent_away() -> None:
     one.close()
     gate.set()
     assert await running
-    with pytest.raises(Crowded):
+    with pytest.raises(TooManyRenderings):
         await waiting
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from extender.console.gang_rows import GangReader
 from extender.console.node_uses import NodeReader
-from extender.console.picture import Reader
+from extender.console.picture import PictureMaker
 from extender.gang.tell.decisions import Outcome
 from extender.model.objects import GangKey
 from tests.console.stage import NOW, Stage, training_cluster
@@ -62,13 +62,13 @@ def test_plan_for_a_pod_of_no_gang_has_a_row() -> None:
     single = GangKey("single", "batch", "urgent")
     plan = replace(flight.plan, gang=single)
     stage.flights = [replace(flight, plan=plan)]
-    picture = Reader(stage.resolver).read(stage.capture())
+    picture = PictureMaker(stage.resolver).read(stage.capture())
     row = next(row for row in picture.rows if row.key == "single:batch/urgent")
     assert (row.state, row.seats) == ("waiting", 8)
 
 
 def test_empty_cluster() -> None:
-    picture = Reader(Stage().resolver).read(Stage().capture())
+    picture = PictureMaker(Stage().resolver).read(Stage().capture())
     assert (picture.rows, picture.nodes, picture.resources) == ((), (), ())
 
 

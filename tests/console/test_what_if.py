@@ -140,7 +140,7 @@ async def test_too_many_questions(
     async def full(self: object, asked: object) -> None:
         raise TooManyAsked("5 questions wait already")
 
-    monkeypatch.setattr(asking.Asking, "ask", full)
+    monkeypatch.setattr(asking.WhatIfAsker, "ask", full)
     async with web.post(site.url("what-if"), data={"gang": "x"}) as answer:
         assert answer.status == 503
         assert "5 questions wait already" in await answer.text()
@@ -158,7 +158,7 @@ async def test_who_leaves_ends_the_search(
         finally:
             ended.set()
 
-    monkeypatch.setattr(asking.Asking, "ask", endless)
+    monkeypatch.setattr(asking.WhatIfAsker, "ask", endless)
     asked = asyncio.create_task(web.post(site.url("what-if"), data={"gang": "x"}).__aenter__())
     async with asyncio.timeout(60):
         await begun.wait()

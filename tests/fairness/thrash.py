@@ -11,7 +11,7 @@ import random
 from msgspec.structs import replace
 
 from extender.gang.act.eviction_history import EvictionHistory
-from extender.gang.act.unit import Fate, Unit
+from extender.gang.act.unit import EvictionUnit, Fate
 from extender.gang.plan.assemble import assemble
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
@@ -107,7 +107,7 @@ class Thrash:
         assert len(plan.victims) == len(self._nodes), "whole or not at all"
         self.evictions.append((self.now, plan.priority))
         victims = {victim.uid: victim for victim in plan.victims}
-        unit = Unit(
+        unit = EvictionUnit(
             plan_id=f"plan-{len(self.evictions)}",
             preemptor=plan.gang,
             priority=plan.priority,

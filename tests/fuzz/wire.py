@@ -32,8 +32,8 @@ from extender.model.settings import ServerSettings
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
-from extender.wire.filter import FilterResult, decode_filter_args, encode_filter_result
-from extender.wire.preempt import PreemptResult, decode_preempt_args, encode_preempt_result
+from extender.wire.filter_json import FilterResult, decode_filter_args, encode_filter_result
+from extender.wire.preempt_json import PreemptResult, decode_preempt_args, encode_preempt_result
 from tests.fuzz.bytes_of import Names, Piece, connections, documents
 from tests.gang.rig import Rig
 from tests.server.doubles import Source

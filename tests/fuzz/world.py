@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from structlog.testing import capture_logs
 
-from extender.cache import resources
-from extender.cache.reader import Reader
+from extender.cache import followed_resources
+from extender.cache.reader import ResourceReader
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
 from extender.gang.act.last_check import KeptGangs
@@ -42,7 +42,7 @@ from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
 from extender.verbs.filter import hold_back
-from extender.wire.filter import FilterArgs, encode_filter_result
+from extender.wire.filter_json import FilterArgs, encode_filter_result
 from tests.fuzz.hostile import CLASSES, NODES, TENANT
 
 Obj = dict[str, Any]
@@ -203,7 +203,9 @@ class World:
         records: dict[str, GroupObject] = {}
         page = b'{"metadata":{"resourceVersion":"1"},"items":[' + data + b"]}"
         with capture_logs():  # an object that is left out is told, as an error
-            Reader(resources.groups(source, "/x", all_jobs=True), stats).page(page, records)
+            ResourceReader(followed_resources.groups(source, "/x", all_jobs=True), stats).page(
+                page, records
+            )
         name = document["metadata"]["name"]
         for old in [row for row in table.rows.values() if row.name == name]:
             table.remove(old)

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from extender.gang.act.evictor import Evictor, Removal
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
-from extender.kube.errors import Unavailable as NoAnswer
+from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound, TooManyRequests
+from extender.kube.api_errors import Unavailable as NoAnswer
 from extender.kube.gate import leaves
 from extender.model.plan import Victim
 from extender.model.settings import EvictionSettings

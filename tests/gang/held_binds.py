@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from extender.gang.act.book import Flight
 from extender.model.settings import BindSettings, Settings
-from extender.wire.bind import BindArgs
+from extender.wire.bind_json import BindArgs
 from tests.gang.rig import FAST, PODS, Rig
 
 HELD = replace(FAST, bind=BindSettings(enabled=True, hold_seconds=30.0, post_seconds=1.0))

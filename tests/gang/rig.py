@@ -19,8 +19,8 @@ from extender.gang.act.coordinator import SWEEP, TICK
 from extender.gang.act.term_parts import PLANNING
 from extender.gang.act.wiring import coordinate
 from extender.groups.resolver import Resolver
+from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError
 from extender.model.objects import GangKey, Pod
 from extender.model.policy import DEFAULT, EVERYBODY, PolicySettings
 from extender.model.settings import GroupSettings, SeatSettings, Settings
@@ -28,8 +28,8 @@ from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.verbs.spare import Spare
 from extender.verbs.verbs import ExtenderVerbs
-from extender.wire.filter import FilterArgs, FilterResult
-from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
+from extender.wire.filter_json import FilterArgs, FilterResult
+from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
 
 Obj = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -273,7 +273,7 @@ class Rig:
         if nominated is not None:
             pod = replace(pod, nominated=nominated)
         candidates = {
-            node: Candidate(tuple(self.cached(victim).uid for victim in found))
+            node: NodeVictims(tuple(self.cached(victim).uid for victim in found))
             for node, found in victims.items()
         }
         answer = await self.verbs.preempt(PreemptArgs(pod, candidates))

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from extender.gang.act.binder import Binder, Binding, Ended, Ending
+from extender.gang.act.binder import Binder, Binding, BindingOutcome, Ended
 from extender.kube.api import KubeApi
-from extender.kube.errors import (
+from extender.kube.api_errors import (
     ApiError,
     Conflict,
     Forbidden,
@@ -69,7 +69,7 @@ async def bound(api: Api, allowed: Any = lambda: True) -> Ended:
 
 async def test_the_request_names_the_pod_s_uid() -> None:
     api = Api([None], pod())
-    assert (await bound(api)).ending is Ending.BOUND
+    assert (await bound(api)).ending is BindingOutcome.BOUND
     ((path, body, dry_run),) = api.posted
     assert path == "/api/v1/namespaces/ns/pods/p/binding"
     assert body["metadata"] == {"name": "p", "namespace": "ns", "uid": "u"}
@@ -80,27 +80,27 @@ async def test_the_request_names_the_pod_s_uid() -> None:
 @pytest.mark.parametrize(
     ("answers", "found", "ending", "posts"),
     [
-        ([LOST, None], pod(), Ending.BOUND, 2),
-        ([LOST], pod("n1"), Ending.BOUND, 1),
-        ([LOST], pod("n2"), Ending.REFUSED, 1),
-        ([LOST], pod(uid="other"), Ending.REFUSED, 1),
-        ([LOST], pod(deleting="now"), Ending.REFUSED, 1),
-        ([LOST], NotFound(404, "NotFound", "gone"), Ending.REFUSED, 1),
-        ([TAKEN], pod("n1"), Ending.BOUND, 1),
-        ([TAKEN], pod("n2"), Ending.REFUSED, 1),
-        ([TAKEN, None], pod(), Ending.BOUND, 2),
-        ([BUSY, BUSY, None], pod(), Ending.BOUND, 3),
-        ([Forbidden(403, "Forbidden", "no")], pod(), Ending.REFUSED, 1),
-        ([NotFound(404, "NotFound", "gone")], pod(), Ending.REFUSED, 1),
+        ([LOST, None], pod(), BindingOutcome.BOUND, 2),
+        ([LOST], pod("n1"), BindingOutcome.BOUND, 1),
+        ([LOST], pod("n2"), BindingOutcome.REFUSED, 1),
+        ([LOST], pod(uid="other"), BindingOutcome.REFUSED, 1),
+        ([LOST], pod(deleting="now"), BindingOutcome.REFUSED, 1),
+        ([LOST], NotFound(404, "NotFound", "gone"), BindingOutcome.REFUSED, 1),
+        ([TAKEN], pod("n1"), BindingOutcome.BOUND, 1),
+        ([TAKEN], pod("n2"), BindingOutcome.REFUSED, 1),
+        ([TAKEN, None], pod(), BindingOutcome.BOUND, 2),
+        ([BUSY, BUSY, None], pod(), BindingOutcome.BOUND, 3),
+        ([Forbidden(403, "Forbidden", "no")], pod(), BindingOutcome.REFUSED, 1),
+        ([NotFound(404, "NotFound", "gone")], pod(), BindingOutcome.REFUSED, 1),
     ],
 )
 async def test_answers(
-    answers: list[Step], found: dict[str, Any] | ApiError, ending: Ending, posts: int
+    answers: list[Step], found: dict[str, Any] | ApiError, ending: BindingOutcome, posts: int
 ) -> None:
     api = Api(answers, found)
     ended = await bound(api)
     assert (ended.ending, len(api.posted)) == (ending, posts)
-    assert bool(ended.why) is (ending is not Ending.BOUND)
+    assert bool(ended.why) is (ending is not BindingOutcome.BOUND)
 
 
 @pytest.mark.parametrize("answer", [LOST, BUSY, TAKEN])
@@ -108,27 +108,27 @@ async def test_it_ends_in_time(answer: ApiError) -> None:
     """Unknown to the end: the last request may yet be done, so it is not called refused."""
     api = Api([answer], pod())
     ended = await bound(api)
-    assert ended.ending is Ending.LATE
+    assert ended.ending is BindingOutcome.LATE
     assert "not accepted within 10 s" in ended.why
     assert 3 <= len(api.posted) <= 20
 
 
 async def test_what_cannot_be_read_back_is_tried_again() -> None:
     api = Api([LOST, LOST, None], LOST)
-    assert (await bound(api)).ending is Ending.BOUND
+    assert (await bound(api)).ending is BindingOutcome.BOUND
     assert (len(api.posted), api.reads) == (3, 2)
 
 
 async def test_nothing_is_sent_that_is_not_allowed() -> None:
     api = Api([None], pod())
-    assert (await bound(api, lambda: False)).ending is Ending.STOPPED
+    assert (await bound(api, lambda: False)).ending is BindingOutcome.STOPPED
     assert not api.posted
 
 
 async def test_stopped_after_an_unclear_answer_it_may_yet_be_done() -> None:
     api = Api([LOST], LOST)
     left = iter([True, False])
-    assert (await bound(api, lambda: next(left))).ending is Ending.LATE
+    assert (await bound(api, lambda: next(left))).ending is BindingOutcome.LATE
 
 
 async def rehearsed(api: Api, *bindings: Binding) -> list[Ended]:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
-from extender.gang.act.unit import Unit
+from extender.gang.act.unit import EvictionUnit
 from extender.gang.tell.decisions import Verb
 from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings
@@ -197,5 +197,5 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
     assert searches == [True]
 
 
-def fates_of(unit: Unit) -> set[str]:
+def fates_of(unit: EvictionUnit) -> set[str]:
     return {fate.value for fate in unit.fates.values()}

@@ -19,12 +19,12 @@ from extender.groups.composite import SUFFIX
 from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
-from extender.sandbox.resources import Resource
+from extender.sandbox.resources import ServedResource
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.test_systems import destroyed, until_only
 
 NODES = ("n0", "n1", "n2", "n3")
-COMPOSITES = Resource(
+COMPOSITES = ServedResource(
     "scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup", custom=True
 )
 LOW = ("low-a-0", "low-a-1", "low-b-0", "low-b-1")

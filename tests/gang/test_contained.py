@@ -205,7 +205,7 @@ IN_THE_LOOP = [
     "extender.gang.act.pending_gangs.urgency_of",
     "extender.gang.act.admission.Admission.turn_of",
     "extender.gang.act.waiting.Waiting.kept",
-    "extender.gang.act.turns.Turns.plan",
+    "extender.gang.act.turns.PlanningTurns.plan",
 ]
 
 

@@ -14,7 +14,7 @@ from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
 from extender.groups.resolver import Resolver
-from extender.kube.errors import Conflict
+from extender.kube.api_errors import Conflict
 from extender.model.errors import InvalidInput
 from extender.model.mode import EnforceSettings
 from extender.model.objects import Pod
@@ -23,8 +23,8 @@ from extender.model.policy import Expression, NamespaceSelector
 from extender.model.settings import Settings
 from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot
-from extender.wire.filter import FilterArgs
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.wire.filter_json import FilterArgs
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
@@ -227,7 +227,7 @@ async def test_single_pod_of_a_chosen_namespace_preempts_others_as_without_us(ri
     theirs = await their_gang(rig)
     await rig.pod("single", cls="high")
     await rig.until(lambda: rig.cache.pod_named("default", "single") is not None, "single")
-    candidates = {pod.node: Candidate((pod.uid,)) for pod in theirs}
+    candidates = {pod.node: NodeVictims((pod.uid,)) for pod in theirs}
     answer = await rig.verbs.preempt(PreemptArgs(rig.cached("single"), candidates))
     assert answer.candidates == candidates
     assert not list(rig.coordinator.book)
@@ -237,7 +237,7 @@ async def test_gang_of_a_chosen_namespace_waits_rather_than_evict_others(rig: Ri
     await choose(rig, "a")
     theirs = await their_gang(rig)
     await rig.gang("high", 2, "high")
-    candidates = {pod.node: Candidate((pod.uid,)) for pod in theirs}
+    candidates = {pod.node: NodeVictims((pod.uid,)) for pod in theirs}
     answer = await rig.verbs.preempt(PreemptArgs(rig.cached("high-0"), candidates))
     assert answer.candidates == {}
     assert rig.outcomes("high")[-1] == "infeasible"
@@ -249,7 +249,7 @@ async def test_pod_that_is_not_chosen_may_break_a_gang_that_is(rig: Rig) -> None
     await choose(rig, "a")
     await rig.gang("low", 2, "low", on="n")
     other = await other_team(rig, "other", cls="high")
-    candidates = {f"n{i}": Candidate((rig.cached(f"low-{i}").uid,)) for i in range(2)}
+    candidates = {f"n{i}": NodeVictims((rig.cached(f"low-{i}").uid,)) for i in range(2)}
     answer = await rig.verbs.preempt(PreemptArgs(other, candidates))
     assert answer.candidates == candidates
 
@@ -273,8 +273,8 @@ async def test_pod_that_is_not_chosen_may_not_preempt_into_a_seat(rig: Rig) -> N
     assert set(flight.seats.values()) == {"n0", "n1"}
     other = await other_team(rig, "other", cls="high")
     candidates = {
-        "n0": Candidate((rig.cached("small").uid,)),
-        "n2": Candidate((theirs.uid,)),
+        "n0": NodeVictims((rig.cached("small").uid,)),
+        "n2": NodeVictims((theirs.uid,)),
     }
     answer = await rig.verbs.preempt(PreemptArgs(other, candidates))
     assert set(answer.candidates) == {"n2"}

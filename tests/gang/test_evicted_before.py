@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.eviction_history import MOST_OF_NAMESPACE, EvictionHistory
-from extender.gang.act.unit import Fate, Unit
+from extender.gang.act.unit import EvictionUnit, Fate
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.evicted_before import undisturbed
 from extender.gang.plan.planner import Planner
@@ -21,7 +21,7 @@ from extender.model.objects import Owner, Pod
 from extender.model.plan import Plan, Refusal, Victim
 from extender.model.settings import Settings
 from extender.model.settings_rules import validate
-from extender.model.snapshot import Snapshot, Spared
+from extender.model.snapshot import Snapshot, SparedPod
 from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 
 ON = ProtectionSettings(enabled=True, first_seconds=100.0, longest_seconds=350.0)
@@ -36,10 +36,12 @@ class Ledger:
         resolver = Resolver(Settings().groups)
         self.before = EvictionHistory(settings, None, lambda: self.now, resolver.unit_key)
 
-    def unit(self, *pods: Pod, priority: int = 100, by: str = "other", unit: str = "") -> Unit:
+    def unit(
+        self, *pods: Pod, priority: int = 100, by: str = "other", unit: str = ""
+    ) -> EvictionUnit:
         """What a new plan evicts together."""
         self.plans += 1
-        return Unit(
+        return EvictionUnit(
             plan_id=f"plan-{self.plans}",
             preemptor=gang_key("high", by),
             priority=priority,
@@ -167,7 +169,7 @@ def test_the_planner_keeps_up_with_who_is_spared() -> None:
     planner, ledger = Planner(Settings(), resolver), Ledger()
     generation = 0
 
-    def fits(running: list[Pod], spared: Mapping[str, Spared], later: float = 0.0) -> bool:
+    def fits(running: list[Pod], spared: Mapping[str, SparedPod], later: float = 0.0) -> bool:
         nonlocal generation
         generation += 1
         state = cluster(ledger, running, 100)

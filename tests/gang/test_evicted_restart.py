@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.evicted_store import KEY, NAME
-from extender.gang.act.unit import Unit
-from extender.kube.errors import NotFound
+from extender.gang.act.unit import EvictionUnit
+from extender.kube.api_errors import NotFound
 from extender.model.fairness import FairnessSettings, ProtectionSettings
 from extender.model.objects import GangKey
 from extender.model.plan import Victim
@@ -112,7 +112,7 @@ async def test_a_single_pod_does_not_evict_who_is_spared_either() -> None:
         await rig.pod("other", cls="high", on="n1", cpu="4")
         await rig.until_names("bare", "other")
         key = GangKey("pod-group", "default", "high")
-        unit = Unit(
+        unit = EvictionUnit(
             plan_id="p",
             preemptor=key,
             priority=100,

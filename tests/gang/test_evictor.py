@@ -21,8 +21,8 @@ from extender.gang.act.evictor import (
     unclear,
 )
 from extender.kube.api import KubeApi
-from extender.kube.errors import Conflict, TooManyRequests
-from extender.kube.errors import Unavailable as NoAnswer
+from extender.kube.api_errors import Conflict, TooManyRequests
+from extender.kube.api_errors import Unavailable as NoAnswer
 from extender.model.reduce import PREEMPTED
 from extender.model.settings import EvictionSettings
 from extender.model.texts import rfc3339

@@ -8,8 +8,8 @@ import pytest
 
 from extender.gang.act import evictor
 from extender.gang.act.evictor import Removal
-from extender.kube.errors import Conflict
-from extender.kube.errors import Unavailable as NoAnswer
+from extender.kube.api_errors import Conflict
+from extender.kube.api_errors import Unavailable as NoAnswer
 from extender.model.texts import rfc3339
 from tests.gang.evictor_bed import CONFLICT, MISSING, NOW, SILENT, THERE, Api, Bed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.gang.act.book import Flight
 from extender.gang.act.flights import ANSWER_SECONDS
 from extender.gang.tell.decisions import Verb
-from extender.wire.filter import FilterArgs
+from extender.wire.filter_json import FilterArgs
 from tests.gang.rig import Rig
 
 

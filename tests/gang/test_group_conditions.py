@@ -16,7 +16,7 @@ from extender.gang.act.background import Background
 from extender.gang.act.group_conditions import TYPE, GroupConditions, condition_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.groups.resolver import Resolver
-from extender.kube.errors import ApiError, Forbidden, NotFound
+from extender.kube.api_errors import ApiError, Forbidden, NotFound
 from extender.model.settings import GroupSettings, Settings
 from tests.gang.rig import FAST, Rig, full_cluster
 from tests.gang.world import group, node, pod, snapshot

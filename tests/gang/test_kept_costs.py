@@ -10,7 +10,7 @@ import gc
 from msgspec.structs import replace
 
 from extender.gang.incremental.victim_costs import VictimCosts
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
@@ -21,9 +21,9 @@ from tests.gang.world import gang_key, group, node, pod, snapshot
 
 def test_a_cost_goes_with_its_unit() -> None:
     costs = VictimCosts()
-    unit = Candidate(uid="u", pods=(pod("p", on="n0"),), priority=0)
+    unit = VictimUnit(uid="u", pods=(pod("p", on="n0"),), priority=0)
     assert costs.of([unit])[0] is costs.of([unit])[0]
-    twin = Candidate(uid="u", pods=unit.pods, priority=0)
+    twin = VictimUnit(uid="u", pods=unit.pods, priority=0)
     assert costs.of([twin, unit]) == costs.of([unit, twin])
     assert len(costs) == 2
     del unit
@@ -35,7 +35,7 @@ def test_a_cost_goes_with_its_unit() -> None:
 def test_a_unit_ends_with_the_slowest_of_its_pods() -> None:
     costs = VictimCosts()
     pods = [replace(pod(f"p{i}", on="n0"), grace=grace) for i, grace in enumerate((30, 600, 5))]
-    units = [Candidate(uid="u", pods=tuple(pods[:n]), priority=0) for n in (1, 3)]
+    units = [VictimUnit(uid="u", pods=tuple(pods[:n]), priority=0) for n in (1, 3)]
     assert [summed.grace for summed in costs.of(units)] == [30, 600]
 
 
@@ -58,5 +58,5 @@ def test_victims_that_come_and_go_leave_nothing_behind() -> None:
         assert isinstance(planner.plan(GangQuestion(gang, state)), Plan)
         del gang, state
         gc.collect()
-        found.append(sum(type(each) is Candidate for each in gc.get_objects()))
+        found.append(sum(type(each) is VictimUnit for each in gc.get_objects()))
     assert found[-1] <= found[2]

@@ -7,15 +7,15 @@ from contextlib import suppress
 import pytest
 
 from extender.gang.act import evictions
-from extender.gang.act.unit import Fate, Unit
-from extender.kube.errors import NotFound
+from extender.gang.act.unit import EvictionUnit, Fate
+from extender.kube.api_errors import NotFound
 from extender.sandbox.faults import Fault
 from tests.gang.rig import Rig, full_cluster
 
 REAL_DELETE = r"(?!.*dryRun)"
 
 
-async def lose_an_answer(rig: Rig) -> Unit:
+async def lose_an_answer(rig: Rig) -> EvictionUnit:
     """low-0 is deleted and the answer lost; low-1 cannot be; nobody has seen low-0 go yet."""
     await full_cluster(rig)
     lost = rig.server.faults.plan(

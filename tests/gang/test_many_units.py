@@ -19,7 +19,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.leadership import Alone
 from extender.gang.act.record import Record
 from extender.gang.act.records import Records
-from extender.gang.act.unit import Fate, Unit
+from extender.gang.act.unit import EvictionUnit, Fate
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
 from extender.model.settings import EvictionSettings
@@ -38,7 +38,7 @@ def test_a_plan_in_flight_is_not_counted_through_after_each_eviction() -> None:
     keeper.adopt(Record(id="1", plan=plan, made=time.time()))
     asked = []
 
-    def units(plan_id: str) -> list[Unit]:
+    def units(plan_id: str) -> list[EvictionUnit]:
         asked.append(plan_id)
         return []
 
@@ -82,7 +82,7 @@ async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -
         await rig.gang("high", 18, "high")
         turns = Turns()
 
-        def counted(self: Evictions, *args: Any, **named: Any) -> Unit:
+        def counted(self: Evictions, *args: Any, **named: Any) -> EvictionUnit:
             turns.note()
             return begin(self, *args, **named)
 
@@ -96,14 +96,14 @@ async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -
     assert max(turns.done.values()) <= 4
 
 
-def unit(name: str, count: int, *, touched: bool = False) -> Unit:
+def unit(name: str, count: int, *, touched: bool = False) -> EvictionUnit:
     victims = {
         f"{name}-{i}": Victim(
             uid=f"{name}-{i}", namespace="ns", name=f"{name}-{i}", node="n", priority=0, grace=0
         )
         for i in range(count)
     }
-    return Unit(
+    return EvictionUnit(
         plan_id="1",
         preemptor=GangKey("pod-group", "ns", "g"),
         priority=1,
@@ -131,10 +131,10 @@ class Work:
         self.background = Background()
         self.dispatch = Dispatch(8, self.background.spawn, self._wanted, self._work)
 
-    def _wanted(self, unit: Unit, victim: Victim) -> bool:
+    def _wanted(self, unit: EvictionUnit, victim: Victim) -> bool:
         return self.wanted and victim.uid not in self.done
 
-    async def _work(self, unit: Unit, victim: Victim) -> None:
+    async def _work(self, unit: EvictionUnit, victim: Victim) -> None:
         self.begun.append(victim.uid)
         if self.fails:
             raise RuntimeError
@@ -179,7 +179,7 @@ async def test_what_is_left_of_a_unit_gone_in_part_comes_first() -> None:
 async def test_who_waits_to_try_again_keeps_nobody_waiting() -> None:
     work = Work()
 
-    async def refused(unit: Unit, victim: Victim) -> None:
+    async def refused(unit: EvictionUnit, victim: Victim) -> None:
         work.begun.append(victim.uid)
         await work.dispatch.rest(_forever(work.go))
 

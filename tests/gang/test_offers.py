@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.gang.act.book import Flight, State
-from extender.gang.act.offers import OFFER_SECONDS, Offers
+from extender.gang.act.offers import OFFER_SECONDS, UnsettledOffers
 from extender.gang.tell.decisions import Verb
 from extender.model.objects import Pod
 from tests.gang.rig import Rig
@@ -17,9 +17,9 @@ class Time:
         return self.now
 
 
-def offers(blind: float = 0.0) -> tuple[Offers, Time]:
+def offers(blind: float = 0.0) -> tuple[UnsettledOffers, Time]:
     time = Time()
-    return Offers(time, blind), time
+    return UnsettledOffers(time, blind), time
 
 
 class Hidden:
@@ -35,7 +35,7 @@ def taken(found: list[object]) -> list[tuple[str, str]]:
     return [(hold.uid, hold.node) for hold in found]  # type: ignore[attr-defined]
 
 
-def note(made: Offers, *pods: Pod, nodes: tuple[str, ...] = ("n0", "n1")) -> None:
+def note(made: UnsettledOffers, *pods: Pod, nodes: tuple[str, ...] = ("n0", "n1")) -> None:
     for each in pods:
         made.note(each, nodes)
 
@@ -65,7 +65,7 @@ def test_an_offer_made_after_the_seats_were_held_is_judged_by_them() -> None:
 def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> None:
     """A watch that is down shows no binding, however long it is waited for."""
     time, hidden = Time(), Hidden()
-    made = Offers(time, 0.0, hidden)
+    made = UnsettledOffers(time, 0.0, hidden)
     note(made, pod("a"))
     for _ in range(20):
         time.now += 1
@@ -82,7 +82,7 @@ def test_an_offer_does_not_end_while_nobody_could_see_what_became_of_it() -> Non
 
 def test_an_offer_from_before_the_watch_went_down_keeps_the_time_it_had_left() -> None:
     time, hidden = Time(), Hidden()
-    made = Offers(time, 0.0, hidden)
+    made = UnsettledOffers(time, 0.0, hidden)
     note(made, pod("a"))
     time.now += 3
     made.look()
@@ -132,7 +132,7 @@ def test_after_many_offers_at_once_none_is_kept_beyond_its_time() -> None:
 def test_names_are_bounded_and_the_oldest_offers_count_everywhere() -> None:
     """Pods of nobody's gang, asked about at once, kept every node's name each for four seconds."""
     time = Time()
-    made = Offers(time, 0.0, most_names=5)
+    made = UnsettledOffers(time, 0.0, most_names=5)
     note(made, pod("a"), pod("b"), pod("c"))
     assert taken([*made.in_the_way(time.now + 1, {"n1", "n2"}, 0)]) == [
         ("uid-a", "n1"),

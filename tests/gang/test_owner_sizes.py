@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from extender.gang.act.book import State
 from extender.model.objects import GangKey
 from extender.sandbox.apiserver import ApiServer
-from extender.sandbox.resources import Resource
+from extender.sandbox.resources import ServedResource
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.test_systems import NODES, destroyed
 from tests.groups.owners import job, jobset, jobset_pod, replicated
 
 KEY = GangKey("jobset", "default", "high")
-JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", custom=True)
+JOBSETS = ServedResource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", custom=True)
 
 
 @asynccontextmanager

@@ -20,8 +20,8 @@ from extender.gang.act.record import PART_BYTES, Record, pack, unpack
 from extender.gang.act.record_objects import documents_of
 from extender.gang.act.records import Records, Superseded
 from extender.gang.act.signature import Signer
+from extender.kube.api_errors import ApiError, Conflict, Invalid
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError, Conflict, Invalid
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim

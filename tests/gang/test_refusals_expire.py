@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.gang.act.evidence import REFUSED_SECONDS, Evidence
 from extender.gang.act.refusals import REFUSAL_SECONDS, REHEARSED_SECONDS, Refusals
-from extender.kube.errors import Forbidden
+from extender.kube.api_errors import Forbidden
 from tests.gang.world import pod
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act import calls, refused_seats
+from extender.gang.act import refused_seats, requeuing
 from extender.gang.act.book import Flight, State
 from extender.gang.act.notifier import WAKE_ANNOTATION
 from extender.gang.plan.lists import complete, samples
@@ -32,8 +32,8 @@ def test_a_list_of_a_hundred_names_may_be_a_sample_in_a_larger_cluster_only() ->
 @pytest.fixture
 async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     """120 nodes: n0, n1 and n2 are free or low pods', the others too small for the gang."""
-    monkeypatch.setattr(calls, "PAUSES", (0.0,))
-    monkeypatch.setattr(calls, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(requeuing, "PAUSES", (0.0,))
+    monkeypatch.setattr(requeuing, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(refused_seats, "MISSED_SECONDS", 0.0)
     monkeypatch.setattr(Rig.until, "__defaults__", ("condition", 10.0))
     async with Rig(replace(FAST, seats=SeatSettings(bind_seconds=30.0))) as made:

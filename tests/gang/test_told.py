@@ -8,7 +8,7 @@ from extender.gang.tell.decisions import (
     Decision,
     Decisions,
     Outcome,
-    Question,
+    SearchInput,
     Verb,
 )
 from extender.gang.tell.ring import Ring
@@ -68,7 +68,7 @@ def test_the_question_behind_a_plan_outlives_those_behind_refusals() -> None:
     for generation in range(100):
         snapshot = Snapshot(generation=generation)
         key = GangKey("pod-group", "a", f"g{generation}")
-        decisions.searched(Question(key, snapshot, (), {}, {}))
+        decisions.searched(SearchInput(key, snapshot, (), {}, {}))
         if generation == 7:
             decisions.add(decision(Outcome.PLAN, "a/g7", generation=7))
     assert decisions.question(7) is not None

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act.book import State
-from extender.gang.act.unit import Fate, Unit
+from extender.gang.act.unit import EvictionUnit, Fate
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, LOW, PODS, REAL_DELETE, Rig, full_cluster, held_back, let_go
@@ -39,7 +39,7 @@ def refuse(rig: Rig, name: str) -> Fault:
     )
 
 
-def unit_of(rig: Rig) -> Unit:
+def unit_of(rig: Rig) -> EvictionUnit:
     (unit,) = rig.coordinator.flights.evictions.unfinished()
     return unit
 

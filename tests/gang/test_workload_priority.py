@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from extender.sandbox.apiserver import ApiServer
-from extender.sandbox.resources import Resource
+from extender.sandbox.resources import ServedResource
 from tests.gang.rig import FAST, PODS, Rig
 from tests.gang.test_systems import destroyed
 from tests.groups import recorded
 
-CLASSES = Resource(
+CLASSES = ServedResource(
     "kueue.x-k8s.io",
     "v1beta2",
     "workloadpriorityclasses",

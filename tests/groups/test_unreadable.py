@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.cache import resources
-from extender.cache.reader import Reader
+from extender.cache import followed_resources
+from extender.cache.reader import ResourceReader
 from extender.cache.stats import MAX_UNDECODABLE, WatchStats
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.plan.assemble import Dump, assemble, dump, restore
@@ -31,7 +31,9 @@ def left_out(source: str, *documents: dict[str, Any]) -> dict[tuple[str, str, st
     stats = WatchStats(source, "/x")
     page = {"metadata": {"resourceVersion": "1"}, "items": list(documents)}
     records: dict[str, Any] = {}
-    Reader(resources.groups(source, "/x"), stats).page(msgspec.json.encode(page), records)
+    ResourceReader(followed_resources.groups(source, "/x"), stats).page(
+        msgspec.json.encode(page), records
+    )
     assert not records
     return {(source, *name): why for name, why in stats.left_out_by_name().items()}
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 import grpc
 
 from extender.cli import documents
-from extender.grpc_api.decisions import DecisionFeed
+from extender.grpc_api.decision_feed import DecisionFeed
 from extender.grpc_api.server import GrpcServer
-from extender.grpc_api.source import Source
+from extender.grpc_api.source import GrpcSource
 from extender.model.settings import GrpcSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2_grpc, plan_pb2_grpc, watch_pb2_grpc
 from extender.server.diagnostics import Health
@@ -55,7 +55,7 @@ class Site:
         self.feed = DecisionFeed()
         self.stop = asyncio.Event()
         self.server = GrpcServer(
-            Source(
+            GrpcSource(
                 settings=settings,
                 verbs=verbs,
                 present=context,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from extender.grpc_api.calls import Calls
 from extender.grpc_api.seats import SeatBoard
-from extender.grpc_api.verbs import VerbCalls
+from extender.grpc_api.verb_methods import VerbMethods
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.pb.podgroup.v1 import extender_pb2
@@ -52,7 +52,7 @@ def test_any_bytes(data: bytes) -> None:
         nobody = cast("Any", None)
         options = Settings()
         every = Calls(metrics, options, nobody, Load(options.server))
-        calls = VerbCalls(Echo(), every, SeatBoard(nobody, "x"))
+        calls = VerbMethods(Echo(), every, SeatBoard(nobody, "x"))
         for verb in (calls.filter, calls.prioritize, calls.preempt):
             with contextlib.suppress(InvalidInput):
                 message, nodes_in, nodes_out = await verb(data, nobody)

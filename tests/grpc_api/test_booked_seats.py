@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.gang.act.booked_room import Claim
+from extender.gang.act.booked_room import BookingClaim
 from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
 from extender.model.objects import GangKey, Requests
@@ -22,7 +22,7 @@ async def test_booked_room_is_told_with_those_it_waits_for() -> None:
     def book(*awaited: tuple[str, Requests], kept: int) -> None:
         requests = (("cpu", kept),) if kept else ()
         hold = Hold(gang=gang, priority=7, uid="booked", node="n1", requests=requests)
-        terms.book.book_room({"n1": (Claim(hold, None, (("cpu", 4000),), awaited),)})
+        terms.book.book_room({"n1": (BookingClaim(hold, None, (("cpu", 4000),), awaited),)})
 
     async def told() -> watch_pb2.HeldSeat:
         await board.renew()
@@ -54,10 +54,10 @@ async def test_many_awaited_pods_are_read_in_small_pieces() -> None:
     await board.renew()
     gang, count, each = GangKey("pod-group", "default", "big"), seats.SLICE, 110
 
-    def claim(node: str) -> Claim:
+    def claim(node: str) -> BookingClaim:
         hold = Hold(gang=gang, priority=7, uid=f"booked@{node}", node=node, requests=())
         awaited = tuple((f"{node}-{i}", (("cpu", 10),)) for i in range(each))
-        return Claim(hold, None, (("cpu", 4000),), awaited)
+        return BookingClaim(hold, None, (("cpu", 4000),), awaited)
 
     terms.book.book_room({f"n{i}": (claim(f"n{i}"),) for i in range(count)})
     reading = asyncio.create_task(board.renew())

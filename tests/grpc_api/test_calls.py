@@ -12,8 +12,8 @@ import pytest
 from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2
-from extender.wire.filter import FilterArgs, FilterResult
-from extender.wire.preempt import PreemptArgs
+from extender.wire.filter_json import FilterArgs, FilterResult
+from extender.wire.preempt_json import PreemptArgs
 from tests.grpc_api.site import LOCAL, Callers, Site, calling, serving
 from tests.server.doubles import Echo, Gate
 

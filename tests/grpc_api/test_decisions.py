@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.grpc_api.decisions import DecisionFeed
+from extender.grpc_api.decision_feed import DecisionFeed
 from extender.pb.podgroup.v1 import watch_pb2
 from tests.grpc_api.site import calling, serving
 from tests.grpc_api.test_seats import Terms, ended

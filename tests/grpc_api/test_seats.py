@@ -18,7 +18,7 @@ from extender.model.plan import Plan, Seat
 from extender.model.settings import GrpcSettings, ServerSettings, Settings
 from extender.pb.podgroup.v1 import extender_pb2, watch_pb2
 from extender.verbs.context import Context
-from extender.wire.filter import FilterArgs, FilterResult
+from extender.wire.filter_json import FilterArgs, FilterResult
 from tests.gang.rig import Rig
 from tests.grpc_api.site import Callers, Site, calling, serving, serving_rig
 from tests.server.doubles import Echo

@@ -100,7 +100,7 @@ async def whole(rig: Rig, name: str) -> dict[str, Any]:
 def test_without_a_place_to_listen_nothing_of_grpc_is_loaded() -> None:
     code = (
         "import sys\n"
-        "import extender.cli.serve as serve\n"
+        "import extender.cli.serve_command as serve\n"
         "from extender.model.settings import Settings\n"
         "serve.GrpcSide(Settings())\n"
         "print([name for name in sys.modules if name.split('.')[0] in ('grpc', 'google')])"

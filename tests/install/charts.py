@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from extender.cli import check
+from extender.cli import check_command
 from extender.cli.findings import Finding, by_severity
 from tests.controlplane.releases import RELEASES
 from tests.packaging.manifests import NAMESPACE, ROOT
@@ -136,8 +136,8 @@ def host_file(objects: list[Object], key: str) -> str:
 def findings(objects: list[Object], mode: str, directory: Path) -> list[Finding]:
     """What ``check`` finds in a rendered installation; nothing is left unlooked at."""
     parser = argparse.ArgumentParser()
-    check.add_parser(parser.add_subparsers())
+    check_command.add_parser(parser.add_subparsers())
     words = lay_out(objects, mode, directory)
-    found, unchecked = check.examine(parser.parse_args(["check", *words]))
+    found, unchecked = check_command.examine(parser.parse_args(["check", *words]))
     assert unchecked == []
     return by_severity(found)

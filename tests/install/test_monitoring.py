@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extender.cli import observing as observing_command
-from extender.cli import serve
+from extender.cli import serve_command
 from extender.model.mode import ObserveSettings
 from extender.server.metrics import Metrics
 from tests.cli.live_bed import serving
@@ -73,7 +73,7 @@ async def shown(
             super().__init__()
             made.append(self)
 
-    monkeypatch.setattr(serve, "Metrics", Kept)
+    monkeypatch.setattr(serve_command, "Metrics", Kept)
     monkeypatch.setattr(observing_command, "Metrics", Kept)
     async with serving(folder, capsys, observing=observing):
         (metrics,) = made

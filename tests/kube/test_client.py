@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.kube.client import FIELD_MANAGER, KubeClient
-from extender.kube.credentials import Access, TokenFile
-from extender.kube.errors import (
+from extender.kube.api_errors import (
     ApiError,
     Conflict,
     Forbidden,
@@ -24,6 +22,8 @@ from extender.kube.errors import (
     Unauthorized,
     Unavailable,
 )
+from extender.kube.client import FIELD_MANAGER, KubeClient
+from extender.kube.credentials import Access, TokenFile
 from extender.model.errors import InvalidInput
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

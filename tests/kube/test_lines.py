@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.kube.errors import Unavailable
+from extender.kube.api_errors import Unavailable
 from extender.kube.lines import LineSplitter
 
 

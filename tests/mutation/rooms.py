@@ -80,7 +80,7 @@ ROOMS = (
     Room(
         "verbs",
         (
-            "extender.verbs.asked",
+            "extender.verbs.pod_lookup",
             "extender.verbs.bind",
             "extender.verbs.filter",
             "extender.verbs.prioritize",

@@ -18,8 +18,8 @@ from extender.model.snapshot import Snapshot
 from extender.observe.cases import GONE_SECONDS, PART_SECONDS
 from extender.observe.observer import Observer
 from extender.observe.preemptions import SETTLE_SECONDS
-from extender.wire.filter import FilterArgs
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.wire.filter_json import FilterArgs
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.rig import FAST
 from tests.observe.bed import Bed
 
@@ -238,7 +238,7 @@ async def test_of_two_preemptors_the_one_that_was_asked_for_counts(bed: Bed) -> 
     victim = bed.cache.pod_named("default", "low-0")
     assert asker is not None
     assert victim is not None
-    await bed.verbs.preempt(PreemptArgs(asker, {"n0": Candidate((victim.uid,))}))
+    await bed.verbs.preempt(PreemptArgs(asker, {"n0": NodeVictims((victim.uid,))}))
     await bed.preempts("high-0", "low-0")
     await bed.client.patch(
         "/api/v1/namespaces/default/pods/single/status", {"status": {"nominatedNodeName": "n0"}}
@@ -252,7 +252,7 @@ async def test_question_about_a_stranger_changes_nothing(bed: Bed) -> None:
     stranger = replace(bed._pod("low-0"), uid="unknown", priority=1_000_000)
     answer = await bed.verbs.filter(FilterArgs(stranger, ["n0", "nowhere"]))
     assert answer.node_names == ["n0", "nowhere"]
-    await bed.verbs.preempt(PreemptArgs(stranger, {"n0": Candidate(("x",))}))
+    await bed.verbs.preempt(PreemptArgs(stranger, {"n0": NodeVictims(("x",))}))
     await bed.rounds(SETTLE_SECONDS + 0.1)
     assert counted(bed) == {}
 

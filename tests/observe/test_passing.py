@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from extender.model.objects import Pod
-from extender.observe.verbs import ObserveVerbs
-from extender.wire.bind import BindArgs
-from extender.wire.filter import (
+from extender.observe.observe_verbs import ObserveVerbs
+from extender.wire.bind_json import BindArgs
+from extender.wire.filter_json import (
     decode_filter_args,
     encode_filter_result,
     encode_priorities,
 )
-from extender.wire.preempt import Candidate, decode_preempt_args, encode_preempt_result
+from extender.wire.preempt_json import NodeVictims, decode_preempt_args, encode_preempt_result
 
 NAMES = st.text(alphabet=st.characters(codec="utf-8"), min_size=1, max_size=20)
 UIDS = st.text(alphabet="0123456789abcdef-", min_size=1, max_size=36)
@@ -57,7 +57,7 @@ class Deaf:
         if self._breaks:
             raise RuntimeError("a defect of the observer")
 
-    def preempting(self, told: Pod, candidates: dict[str, Candidate]) -> None:
+    def preempting(self, told: Pod, candidates: dict[str, NodeVictims]) -> None:
         if self._breaks:
             raise RuntimeError("a defect of the observer")
 

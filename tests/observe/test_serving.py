@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from extender.cli import serve
+from extender.cli import serve_command
 from extender.cli.main import main
 from extender.gang.act import coordinator
 from extender.model.errors import InvalidInput
@@ -168,11 +168,11 @@ def test_what_writes_is_not_even_made(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ran.append(settings)
 
     monkeypatch.setattr(coordinator.Coordinator, "__init__", made)
-    monkeypatch.setattr("extender.cli.serve.KubeClient.__init__", made)
+    monkeypatch.setattr("extender.cli.serve_command.KubeClient.__init__", made)
     monkeypatch.setattr("extender.cli.observing.observe", observed)
-    monkeypatch.setattr(serve, "leave_behind", lambda status: None)
+    monkeypatch.setattr(serve_command, "leave_behind", lambda status: None)
     monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
-    monkeypatch.setattr(serve, "configure_logs", lambda level: None)
+    monkeypatch.setattr(serve_command, "configure_logs", lambda level: None)
     written = tmp_path / "config.yaml"
     written.write_text("mode: observe\n")
     assert main(["serve", "--config", str(written)]) == 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.cli import check, config
+from extender.cli import check_command, config
 from extender.cli.documents import Document
 from extender.cli.rights_rules import (
     CLUSTER_RIGHTS,
@@ -43,9 +43,9 @@ def test_documented_command_lets_the_files_pass(
 ) -> None:
     """What is found in them is in tests/cli/test_check_unsafe.py."""
     parser = argparse.ArgumentParser()
-    check.add_parser(parser.add_subparsers())
+    check_command.add_parser(parser.add_subparsers())
     words = [str(MANIFESTS / word) if word.endswith(".yaml") else word for word in WAYS[way].words]
-    assert check.run(parser.parse_args(["check", "--json", *words])) == 0
+    assert check_command.run(parser.parse_args(["check", "--json", *words])) == 0
     assert json.loads(capsys.readouterr().out)["unchecked"] == []
 
 

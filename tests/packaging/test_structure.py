@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,39 +13,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "extender"
 
-SAME_NAME = {
-    "admission": "who may: gangs at the planner; objects at the sandbox's API server",
-    "api": "the API: its paths; the sandbox's one of it",
-    "asked": "compiled: what the census is asked; verbs: which pod is asked about",
-    "bind": "the verb, and its JSON",
-    "calls": "requests to the API server; gRPC's methods",
-    "columns": "of the cache's rows; of the core's problem",
-    "credentials": "ours towards the API server; gRPC's towards us",
-    "decisions": "what was decided: kept, shown by the command line, sent by gRPC",
-    "errors": "of the API; of the program",
-    "expectations": "what is expected of evictions; of a scenario",
-    "explain": "plans in words; gRPC's method that hands them out",
-    "filter": "the verb, and its JSON",
-    "gangs": "the command; what planning keeps of gangs",
-    "manifest": "the command; objects made from one",
-    "objects": "the records; the sandbox's JSON",
-    "observer": "observe mode's; the sandbox's, of events",
-    "plan": "the record; the command",
-    "pods": "of the cache; in JSON",
-    "preempt": "the verb, and its JSON",
-    "question": "the planner's; the command line's way to one",
-    "reading": "of gRPC's messages; of the verbs' JSON",
-    "resources": "of the API: as the cache and as the sandbox know them",
-    "rules": "of the sandbox's scenarios; of who may see what",
-    "seats": "the command; gRPC's stream",
-    "selectors": "as kube-scheduler reads them; as the API server does",
-    "source": "where snapshots come from, for acting and for gRPC",
-    "status": "a gang's, told; an object's, in the sandbox",
-    "turns": "of gangs at the planner; of verbs on the event loop",
-    "verbs": "the verbs; by gRPC; in observe mode",
-    "what_if": "the question; the command",
+SAME_NAME: dict[str, str] = {}
+"""Basenames of several files, and why these are one thing."""
+SAME_CLASS = {
+    "Census": "search/census specifies it, search/core is the same compiled",
+    "Clock": "the program's, and what of it compiled loops are handed",
+    "Offers": "search/census specifies them, search/core is the same compiled",
 }
-"""Files of one basename that are different things, or the same thing in two layers, and what."""
+"""Classes of several files by one name, and why these are one thing."""
+CLASS = re.compile(
+    r"^\s*(?:(?:cdef|cpdef|ctypedef) +)?(?:packed +)?(?:class|cppclass|struct) +(\w+) *[(:\[]", re.M
+)
 
 
 MOST_LINES = 400
@@ -52,38 +31,69 @@ LONGER: dict[str, str] = {}
 """Files of more than MOST_LINES, and what keeps each whole."""
 
 
-def basenames() -> dict[str, set[Path]]:
-    """Basename -> its files, without their endings; generated ones aside."""
+def several(names: Iterable[tuple[str, Path]]) -> dict[str, set[Path]]:
+    """Names of more than one file -> these, without their endings."""
     found: dict[str, set[Path]] = defaultdict(set)
-    for ending in ("py", "pyx"):
-        for path in PACKAGE.rglob(f"*.{ending}"):
-            if "pb" not in path.parts and not path.stem.startswith("__"):
-                found[path.stem].add(path.relative_to(PACKAGE).with_suffix(""))
-    return found
+    for name, path in names:
+        found[name].add(path.relative_to(PACKAGE).with_suffix(""))
+    return {name: files for name, files in found.items() if len(files) > 1}
+
+
+def package_files(*endings: str) -> list[Path]:
+    """Return the files of the package with these endings, generated ones aside."""
+    found = [path for ending in endings for path in PACKAGE.rglob(f"*.{ending}")]
+    return [path for path in found if "pb" not in path.parts and not path.stem.startswith("__")]
 
 
 def test_no_two_files_have_one_name_without_a_reason() -> None:
-    twice = {name for name, paths in basenames().items() if len(paths) > 1}
-    assert twice == set(SAME_NAME)
+    """A newcomer who is told a file's name finds one; an entry that nothing needs any more goes."""
+    files = package_files("py", "pyx")
+    assert len(files) > 450
+    twice = several((path.stem, path) for path in files)
+    assert set(twice) == set(SAME_NAME), twice
 
 
-def test_inside_the_search_every_name_is_one_files() -> None:
-    """A newcomer who is told a file's name there finds one."""
-    inside = defaultdict(list)
-    for name, paths in basenames().items():
-        for path in paths:
-            if path.parts[0] == "search":
-                inside[name].append(path)
-    assert {name: paths for name, paths in inside.items() if len(paths) > 1} == {}
+def test_no_two_classes_have_one_name_without_a_reason() -> None:
+    """Private ones too: a reader searches for ``class X`` and finds what was meant."""
+    named = [
+        (name, path)
+        for path in package_files("py", "pyx", "pxd", "pyi")
+        for name in CLASS.findall(path.read_text())
+    ]
+    assert len(named) > 700
+    twice = several(named)
+    assert set(twice) == set(SAME_CLASS), twice
 
 
-def test_inside_the_search_every_class_is_one_files() -> None:
-    """A compiled twin has its specification's name."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for path in (PACKAGE / "search").rglob("*.py"):
-        for name in re.findall(r"^class ([A-Z]\w*)", path.read_text(), re.M):
-            found[name].add(path.name)
-    assert {name: files for name, files in found.items() if len(files) > 1} == {}
+def test_two_files_of_one_name_are_seen() -> None:
+    ours, theirs = PACKAGE / "verbs" / "spare.py", PACKAGE / "gang" / "act" / "booked_room.py"
+    declared, compiled = (
+        PACKAGE / "search" / "core" / "a.pxd",
+        PACKAGE / "search" / "core" / "a.pyx",
+    )
+    assert several([("Claim", ours), ("Claim", theirs), ("Spare", ours)]) == {
+        "Claim": {Path("verbs/spare"), Path("gang/act/booked_room")}
+    }
+    assert several([("A", declared), ("A", compiled)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("class Offers:", ["Offers"]),
+        ("class Unit(Struct, frozen=True):", ["Unit"]),
+        ("    class _Inner:", ["_Inner"]),
+        ("cdef class Census:", ["Census"]),
+        ("cdef class Mask(Base):", ["Mask"]),
+        ("cdef struct Clock:", ["Clock"]),
+        ("ctypedef packed struct Pair:", ["Pair"]),
+        ("cdef cppclass Mckp:", ["Mckp"]),
+        ("class of members that fit", []),
+        ("cdef Asked asked", []),
+    ],
+)
+def test_a_class_is_seen_however_it_is_declared(line: str, name: list[str]) -> None:
+    assert CLASS.findall(line) == name
 
 
 def test_no_file_is_longer_than_one_idea_takes() -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.elector import Elector
-from extender.kube.errors import Conflict, NotFound, Unavailable
+from extender.kube.api_errors import Conflict, NotFound, Unavailable
 from extender.model.settings import LeadershipSettings
 
 Lease = dict[str, Any]

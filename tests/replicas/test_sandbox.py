@@ -27,7 +27,7 @@ from extender.sandbox.faults import Fault
 from extender.sandbox.process import write_kubeconfig
 from extender.sandbox.resources import LEASES, PODS
 from extender.verbs.leading import LeadersVerbs
-from extender.wire.filter import FilterArgs
+from extender.wire.filter_json import FilterArgs
 from tests.gang.world import pod
 
 SETTINGS = Settings(

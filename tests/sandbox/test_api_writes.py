@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.kube import errors
+from extender.kube import api_errors
 from extender.kube.client import KubeClient
 from extender.sandbox.resources import BUDGETS
 from tests.sandbox.conftest import PODS, node, pod
@@ -26,10 +26,10 @@ async def test_create_fills_in_what_the_server_owns(client: KubeClient) -> None:
 
 async def test_a_name_in_use_and_a_missing_namespace_are_refused(client: KubeClient) -> None:
     await client.create(PODS, pod())
-    with pytest.raises(errors.Conflict) as refused:
+    with pytest.raises(api_errors.Conflict) as refused:
         await client.create(PODS, pod())
     assert refused.value.reason == "AlreadyExists"
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(api_errors.NotFound):
         await client.create("/api/v1/namespaces/nowhere/pods", pod())
 
 
@@ -44,7 +44,7 @@ async def test_a_name_in_use_and_a_missing_namespace_are_refused(client: KubeCli
 async def test_an_object_against_the_rules_is_invalid(
     client: KubeClient, body: dict[str, Any]
 ) -> None:
-    with pytest.raises(errors.Invalid):
+    with pytest.raises(api_errors.Invalid):
         await client.create(PODS, body)
 
 
@@ -70,17 +70,17 @@ async def test_a_budget_whose_selector_breaks_the_rules_is_invalid(
     if fine:
         await client.create(path, body)
         return
-    with pytest.raises(errors.Invalid):
+    with pytest.raises(api_errors.Invalid):
         await client.create(path, body)
 
 
 async def test_unknown_paths_and_bodies_get_a_status(client: KubeClient) -> None:
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(api_errors.NotFound):
         await client.get("/api/v1/widgets")
-    with pytest.raises(errors.ApiError) as refused:
+    with pytest.raises(api_errors.ApiError) as refused:
         await client.request("POST", PODS, body=b"{not json")
     assert refused.value.status == 400
-    with pytest.raises(errors.ApiError) as wrong:
+    with pytest.raises(api_errors.ApiError) as wrong:
         await client.get("/api/v1/pods", params={"labelSelector": "a in"})
     assert wrong.value.status == 400
 
@@ -97,7 +97,7 @@ async def test_priority_comes_from_the_class_or_the_global_default(client: KubeC
     assert (high["spec"]["priority"], usual["spec"]["priority"]) == (100000, 7)
     assert usual["spec"]["priorityClassName"] == "usual"
     assert polite["spec"]["preemptionPolicy"] == "Never"
-    with pytest.raises(errors.Forbidden):
+    with pytest.raises(api_errors.Forbidden):
         await client.create(PODS, pod("d", priorityClassName="missing"))
 
 
@@ -105,9 +105,9 @@ async def test_an_update_needs_the_present_version_and_uid(client: KubeClient) -
     made = await client.create("/api/v1/nodes", node("n"))
     stale = {**made, "metadata": {**made["metadata"], "labels": {"a": "1"}}}
     await client.replace("/api/v1/nodes/n", stale)
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(api_errors.Conflict):
         await client.replace("/api/v1/nodes/n", stale)
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(api_errors.Conflict):
         await client.patch("/api/v1/nodes/n", {"metadata": {"uid": "other"}})
 
 
@@ -134,7 +134,7 @@ async def test_strategic_merge_keeps_the_other_conditions(client: KubeClient) ->
         await client.patch(f"{PODS}/p/status", patch, "strategic")
     conditions = (await client.get(f"{PODS}/p"))["status"]["conditions"]
     assert {c["type"]: c["status"] for c in conditions} == {"A": "False", "B": "False"}
-    with pytest.raises(errors.ApiError) as refused:
+    with pytest.raises(api_errors.ApiError) as refused:
         await client.patch(f"{PODS}/p", {}, "json")
     assert refused.value.status == 415
 
@@ -142,10 +142,10 @@ async def test_strategic_merge_keeps_the_other_conditions(client: KubeClient) ->
 async def test_delete_keeps_the_grace_of_a_bound_pod(client: KubeClient) -> None:
     await client.create("/api/v1/nodes", node("n"))
     waiting = await client.create(PODS, pod("waiting"))
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(api_errors.Conflict):
         await client.delete(f"{PODS}/waiting", uid="another")
     await client.delete(f"{PODS}/waiting", uid=waiting["metadata"]["uid"])
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(api_errors.NotFound):
         await client.get(f"{PODS}/waiting")
 
     await client.create(PODS, pod("bound"))
@@ -153,12 +153,12 @@ async def test_delete_keeps_the_grace_of_a_bound_pod(client: KubeClient) -> None
     await client.delete(f"{PODS}/bound")
     dying = await client.get(f"{PODS}/bound")
     assert dying["metadata"]["deletionGracePeriodSeconds"] == 30
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(api_errors.Conflict):
         await client.create(f"{PODS}/bound/binding", {"target": {"name": "n"}})
     await client.delete(f"{PODS}/bound", grace=60)
     assert (await client.get(f"{PODS}/bound")) == dying
     await client.delete(f"{PODS}/bound", grace=0)
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(api_errors.NotFound):
         await client.get(f"{PODS}/bound")
 
 
@@ -169,16 +169,16 @@ async def test_a_finalizer_keeps_the_object_until_it_is_taken_off(client: KubeCl
     await client.delete(f"{PODS}/p", grace=0)
     assert "deletionTimestamp" in (await client.get(f"{PODS}/p"))["metadata"]
     await client.patch(f"{PODS}/p", {"metadata": {"finalizers": None}})
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(api_errors.NotFound):
         await client.get(f"{PODS}/p")
 
 
 async def test_binding_is_once_only(client: KubeClient) -> None:
     await client.create(PODS, pod())
     await client.create(f"{PODS}/p/binding", {"target": {"name": "n1"}})
-    with pytest.raises(errors.Conflict, match="already assigned"):
+    with pytest.raises(api_errors.Conflict, match="already assigned"):
         await client.create(f"{PODS}/p/binding", {"target": {"name": "n2"}})
-    with pytest.raises(errors.Invalid):
+    with pytest.raises(api_errors.Invalid):
         await client.patch(f"{PODS}/p", {"spec": {"nodeName": "n2"}})
 
 
@@ -195,15 +195,15 @@ async def test_defaults_come_from_limits_and_the_rules_are_kept(client: KubeClie
     body["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
     made = await client.create(PODS, body)
     assert made["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "2"}
-    with pytest.raises(errors.Forbidden):
+    with pytest.raises(api_errors.Forbidden):
         await client.create(PODS, pod("q", priority=7))
-    with pytest.raises(errors.Invalid):
+    with pytest.raises(api_errors.Invalid):
         await client.create(
             "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "x"}}
         )
     for policy in ({}, {"gang": {"minCount": 0}}, {"gang": {"minCount": 1}, "basic": {}}):
         group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}}
-        with pytest.raises(errors.Invalid):
+        with pytest.raises(api_errors.Invalid):
             await client.create(
                 "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups", group
             )

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from extender.kube import errors
+from extender.kube import api_errors
 from extender.kube.client import KubeClient
-from extender.sandbox.api import Api
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.faults import Fault
 from extender.sandbox.resources import served
+from extender.sandbox.rest import Api
 from extender.sandbox.storage import Storage
 from tests.event_time import passes, turns
 from tests.sandbox.conftest import PODS, pod
@@ -58,7 +58,7 @@ async def test_an_old_page_token_is_expired(server: ApiServer, client: KubeClien
         await client.create(PODS, pod(name))
     first = await client.get("/api/v1/pods", params={"limit": 1})
     server.expire_watches()
-    with pytest.raises(errors.Gone):
+    with pytest.raises(api_errors.Gone):
         await client.get("/api/v1/pods", params={"continue": first["metadata"]["continue"]})
 
 
@@ -98,10 +98,10 @@ async def test_watch_list_sends_the_state_then_its_end_then_changes(client: Kube
 async def test_watch_list_is_refused_on_demand_and_without_its_match(
     server: ApiServer, client: KubeClient
 ) -> None:
-    with pytest.raises(errors.Invalid):
+    with pytest.raises(api_errors.Invalid):
         await events(client, 1, sendInitialEvents="true")
     server.faults.refuse_watch_list = True
-    with pytest.raises(errors.Invalid):
+    with pytest.raises(api_errors.Invalid):
         await events(client, 1, sendInitialEvents="true", resourceVersionMatch="NotOlderThan")
 
 
@@ -158,7 +158,7 @@ async def test_faults_strike_as_often_as_planned(server: ApiServer, client: Kube
     busy = Fault(2, "GET", "/pods", status=429, reason="TooManyRequests", retry_after=3)
     server.faults.plan(busy)
     for _ in range(2):
-        with pytest.raises(errors.TooManyRequests) as refused:
+        with pytest.raises(api_errors.TooManyRequests) as refused:
             await client.get("/api/v1/pods")
         assert refused.value.retry_after == 3
     await client.get("/api/v1/pods")
@@ -171,7 +171,7 @@ async def test_an_answer_can_be_lost_before_and_after_the_write(
     server.faults.plan(Fault(1, "POST", "/pods", drop="before"))
     server.faults.plan(Fault(1, "POST", "/pods", drop="after"))
     for name in ("lost", "kept"):
-        with pytest.raises(errors.Unavailable):
+        with pytest.raises(api_errors.Unavailable):
             await client.create(PODS, pod(name))
     found = await client.get("/api/v1/pods")
     assert [item["metadata"]["name"] for item in found["items"]] == ["kept"]
@@ -212,7 +212,7 @@ async def test_each_minor_serves_its_pod_groups(minor: str, version: str, mode: 
         group = await client.create(f"{path}/namespaces/default/podgroups", body)
         assert (group["spec"]["disruptionMode"], group["spec"]["priority"]) == (mode, 0)
         body = {"metadata": {"name": "h"}, "spec": {**spec, "disruptionMode": 3}}
-        with pytest.raises(errors.Invalid):
+        with pytest.raises(api_errors.Invalid):
             await client.create(f"{path}/namespaces/default/podgroups", body)
         names = [group["name"] for group in (await client.get("/apis"))["groups"]]
         assert "scheduling.x-k8s.io" in names
@@ -239,7 +239,7 @@ async def test_discovery_tells_versions_groups_and_subresources(client: KubeClie
     core = await client.get("/api/v1")
     names = {item["name"] for item in core["resources"]}
     assert {"pods", "pods/status", "pods/binding", "pods/eviction", "nodes"} <= names
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(api_errors.NotFound):
         await client.get("/apis/scheduling.k8s.io/v1alpha2")
     assert await client.request("GET", "/readyz") == b"ok"
 
@@ -260,7 +260,7 @@ async def test_what_is_not_served_says_so(
     client: KubeClient, method: str, path: str, status: int
 ) -> None:
     body: Any = {} if method == "POST" else None
-    with pytest.raises(errors.ApiError) as refused:
+    with pytest.raises(api_errors.ApiError) as refused:
         await client.request(method, path, body=body)
     assert refused.value.status == status
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from extender.sandbox.api import Api
 from extender.sandbox.jobs import INDEX
 from extender.sandbox.resources import JOBS, NODES, PODS
+from extender.sandbox.rest import Api
 from extender.sandbox.world import World
 from tests.event_time import passes
 from tests.sandbox.conftest import node, pod

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.kube import errors
+from extender.kube import api_errors
 from extender.kube.client import KubeClient
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.eviction import keep_budgets
@@ -61,18 +61,18 @@ async def test_a_spent_budget_answers_429_until_there_is_room_again(client: Kube
     await client.create(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
     uids = {name: await running(client, name) for name in ("a", "b")}
     await allowed(client, "b", 1)
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(api_errors.Conflict):
         await client.evict("default", "a", uid="another")
     await client.evict("default", "a", uid=uids["a"])
     gone = await client.get(f"{PODS}/a")
     assert "deletionTimestamp" in gone["metadata"]
     assert [c["reason"] for c in gone["status"]["conditions"] if c["type"] == "DisruptionTarget"]
-    with pytest.raises(errors.TooManyRequests):
+    with pytest.raises(api_errors.TooManyRequests):
         await client.evict("default", "b", uid=uids["b"])
     await running(client, "c")
     await allowed(client, "b", 1)
     await client.evict("default", "b", uid=uids["b"], grace=0)
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(api_errors.NotFound):
         await client.get(f"{PODS}/b")
 
 
@@ -81,5 +81,5 @@ async def test_two_budgets_on_one_pod_are_an_error(client: KubeClient) -> None:
         spec = {"selector": {"matchLabels": {"app": "x"}}, "minAvailable": 0}
         await client.create(BUDGETS, {"metadata": {"name": name}, "spec": spec})
     uid = await running(client, "a")
-    with pytest.raises(errors.Unavailable, match="more than one"):
+    with pytest.raises(api_errors.Unavailable, match="more than one"):
         await client.evict("default", "a", uid=uid)

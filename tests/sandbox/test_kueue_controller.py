@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from extender.sandbox.api_status import Obj
 from extender.sandbox.resources import PODS
 from extender.sandbox.scenario_file import parse
-from extender.sandbox.status import Obj
 from extender.sandbox.world import World
 from tests.sandbox.test_playing import HEAD, play
 

@@ -7,9 +7,9 @@ from itertools import repeat
 
 import pytest
 
-from extender.sandbox.api import Api, generated
+from extender.sandbox.api_status import Obj, StatusError
 from extender.sandbox.resources import EVENTS, PODS, served
-from extender.sandbox.status import Obj, StatusError
+from extender.sandbox.rest import Api, generated
 from extender.sandbox.storage import Storage
 from tests.sandbox.conftest import pod
 

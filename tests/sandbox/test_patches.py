@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from extender.sandbox.api_status import StatusError
 from extender.sandbox.patches import merge, strategic
-from extender.sandbox.status import StatusError
 
 
 @pytest.mark.parametrize(

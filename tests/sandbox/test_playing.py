@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from extender.kube.client import KubeClient
 from extender.sandbox.narrator import Narrator
 from extender.sandbox.resources import NODES, PODS
-from extender.sandbox.runner import Outcome, Runner
+from extender.sandbox.runner import PlayOutcome, Runner
 from extender.sandbox.scenario import Scenario, scaled
 from extender.sandbox.scenario_file import load, packaged, parse
 from extender.sandbox.world import World
@@ -67,7 +67,7 @@ async def play(
     minor: str = "1.37",
     answers: list[dict[str, Any]] | None = None,
     during: Callable[[World], Awaitable[None]] | None = None,
-) -> tuple[Outcome, str, StubHooks]:
+) -> tuple[PlayOutcome, str, StubHooks]:
     """Play with an extender that agrees with everything."""
     async with StubExtender() as stub, World(minor, extender_url=stub.url) as world:
         hooks = StubHooks(world, answers)
@@ -81,7 +81,7 @@ async def play(
             outcome = await runner.play()
             if meddling:
                 await meddling
-            await narrator.closing(runner.observer, outcome.failures, outcome.seconds)
+            await narrator.closing(runner.recorder, outcome.failures, outcome.seconds)
         return outcome, story.getvalue(), hooks
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extender.model.objects import Pod
-from extender.sandbox.preemption import Candidate, over_budget, pick_one, select_victims
+from extender.sandbox.preemption import NodeWithVictims, over_budget, pick_one, select_victims
 
 
 def member(uid: str, priority: int = 0, started: float = 1.0, **more: Any) -> Pod:
@@ -63,8 +63,8 @@ def test_a_shared_budget_is_used_up_by_the_more_important() -> None:
 
 
 def test_the_rules_of_the_choice_in_order() -> None:
-    def of(name: str, *pods: Pod, violations: int = 0) -> Candidate:
-        return Candidate(name, pods, violations)
+    def of(name: str, *pods: Pod, violations: int = 0) -> NodeWithVictims:
+        return NodeWithVictims(name, pods, violations)
 
     worse_and_better = [
         (of("a", member("x", 1), violations=1), of("b", member("y", 9))),

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from extender.kube.api_errors import ApiError, Conflict, NotFound
 from extender.kube.client import KubeClient
 from extender.kube.credentials import Access
-from extender.kube.errors import ApiError, Conflict, NotFound
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.proxy import ApiProxy
 from tests.event_time import passes

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
-from extender.sandbox.scenario import Step, expand, scaled
+from extender.sandbox.scenario import ScenarioStep, expand, scaled
 from extender.sandbox.scenario_file import configured, load, packaged, parse
 
 GOOD = """
@@ -141,4 +141,4 @@ def test_every_variant_is_there() -> None:
 def test_an_empty_step_has_no_key() -> None:
     with pytest.raises(InvalidInput, match="exactly one key is needed, found none"):
         parse(GOOD.replace("- sleep: 4", "- {}"))
-    assert Step(sleep=1.0).key == "sleep"
+    assert ScenarioStep(sleep=1.0).key == "sleep"

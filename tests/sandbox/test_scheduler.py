@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extender.sandbox.api import Api
 from extender.sandbox.resources import BUDGETS, EVENTS, NODES, PODS, PRIORITY_CLASSES
+from extender.sandbox.rest import Api
 from extender.sandbox.world import World
 from tests.event_time import passes
 from tests.sandbox.conftest import node, pod

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.sandbox.selectors import parse, selects
-from extender.sandbox.status import StatusError
+from extender.sandbox.api_status import StatusError
+from extender.sandbox.list_selectors import parse, selects
 
 LABELS = {"app": "x", "tier": "1"}
 

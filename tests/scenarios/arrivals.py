@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.kube.client import KubeClient
-from extender.sandbox import objects
+from extender.sandbox import scenario_objects
 from extender.sandbox.hooks import Hooks
 from extender.sandbox.runner import Runner
 from extender.sandbox.scenario import Create, Scenario
@@ -44,11 +44,11 @@ async def arrive(scenario: Scenario, client: KubeClient, hooks: Hooks, namespace
     try:
         for create in (_bare(one) for one in scenario.creates):
             for copy, actor in enumerate(create.actors):
-                group = objects.pod_group(create, actor, runner._served)
+                group = scenario_objects.pod_group(create, actor, runner._served)
                 if group is not None:
                     path, body = group
                     await client.create(f"{path}/namespaces/{namespace}/podgroups", body)
-                for pod in objects.pods(create, actor, copy):
+                for pod in scenario_objects.pods(create, actor, copy):
                     made[create.priority_class] += 1
                     await client.create(f"/api/v1/namespaces/{namespace}/pods", pod)
                     if not create.nodes:
@@ -61,7 +61,7 @@ async def arrive(scenario: Scenario, client: KubeClient, hooks: Hooks, namespace
             (sits if pod["spec"].get("nodeName") else waits)[name] += 1
         return Came(dict(made - sits - waits), dict(sits), dict(waits))
     finally:
-        await runner.observer.close()
+        await runner.recorder.close()
 
 
 def _bare(create: Create) -> Create:

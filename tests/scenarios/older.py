@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from extender.sandbox.patches import merge
-from extender.sandbox.scenario import Create, Scenario, Step
+from extender.sandbox.scenario import Create, Scenario, ScenarioStep
 
 LABELS, CRD = "scheduling-plugins-label", "scheduling-plugins"
 SETTINGS: dict[str, Any] = {"groups": {"unit": {LABELS: "all", CRD: "single"}}}
@@ -24,7 +24,7 @@ def without_pod_groups(scenario: Scenario) -> Scenario:
     return replace(scenario, steps=steps, extender=merge(scenario.extender, SETTINGS))
 
 
-def _step(step: Step) -> Step:
+def _step(step: ScenarioStep) -> ScenarioStep:
     return step if step.create is None else replace(step, create=_create(step.create))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from extender.kube.client import KubeClient
 from extender.sandbox.narrator import Narrator
 from extender.sandbox.process import ExtenderProcess
-from extender.sandbox.runner import Outcome, Runner
+from extender.sandbox.runner import PlayOutcome, Runner
 from extender.sandbox.scenario import Scenario
 
 _TAIL = 60
@@ -25,9 +25,9 @@ async def play(
     narrator = Narrator(scenario, hooks, story)
     runner = Runner(scenario, client, hooks, namespace=namespace, listener=narrator)
     await runner.prepare()
-    outcome: Outcome = await runner.play()
+    outcome: PlayOutcome = await runner.play()
     outcome.failures.extend(await _storms(client, namespace))
-    await narrator.closing(runner.observer, outcome.failures, outcome.seconds)
+    await narrator.closing(runner.recorder, outcome.failures, outcome.seconds)
     if outcome.failures:
         raise AssertionError(f"\n{story.getvalue()}\n{_end_of(hooks.log)}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.sandbox.scenario import Create, Nodes, Scenario, Step
+from extender.sandbox.scenario import Create, Nodes, Scenario, ScenarioStep
 
 NODES = 150
 HALL = "example.com/hall"
@@ -40,7 +40,7 @@ def among_many(scenario: Scenario) -> Scenario:
     return replace(scenario, nodes=[*own, *more], steps=steps)
 
 
-def _step(step: Step) -> Step:
+def _step(step: ScenarioStep) -> ScenarioStep:
     return step if step.create is None else replace(step, create=_create(step.create))
 
 

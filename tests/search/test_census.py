@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 
 from extender.search import census as plain
-from extender.search.census import FREE, LARGEST, STAYS, Holder, Question, Seatings, offer_of
+from extender.search.census import FREE, LARGEST, STAYS, Holder, OffersQuestion, Seatings, offer_of
 from extender.search.solver import BACKEND
 
 RESOURCES = 4
@@ -35,9 +35,9 @@ def _node(rng: random.Random, most: int) -> tuple[tuple[tuple[int, int], ...], t
     return has, tuple(sorted(holders, key=lambda holder: holder.priority))
 
 
-def _question(rng: random.Random, classes: int) -> Question:
+def _question(rng: random.Random, classes: int) -> OffersQuestion:
     resources = tuple(rng.sample(range(RESOURCES + 1), rng.randrange(1, 4)))
-    return Question(
+    return OffersQuestion(
         resources,
         tuple(tuple(rng.randrange(4) for _ in resources) for _ in range(classes)),
         rng.choice((FREE + 1, 1, 3, 100)),
@@ -45,7 +45,7 @@ def _question(rng: random.Random, classes: int) -> Question:
     )
 
 
-def _held(rng: random.Random, question: Question, positions: int) -> dict[int, Seatings]:
+def _held(rng: random.Random, question: OffersQuestion, positions: int) -> dict[int, Seatings]:
     found = {}
     for at in rng.sample(range(positions), rng.randrange(min(3, positions + 1))):
         held = tuple(rng.randrange(3) for _ in question.resources)
@@ -104,7 +104,7 @@ def test_what_does_not_fit_into_the_compiled_census_is_refused_and_changes_nothi
     from extender.search.core.census import Census
 
     census = Census()
-    question = Question((0,), ((1,),), 10, -1)
+    question = OffersQuestion((0,), ((1,),), 10, -1)
     census.put(0, ((0, 4),), ())
     before = census.offers(question, array("i", [0]), {}).total_room()
     pod = Holder(0, -1, whole=False, covered=False, requests=((0, LARGEST + 1),), subject=None)
@@ -145,11 +145,11 @@ def test_pods_left_out_are_never_needed() -> None:
     assert left_out > 500
 
 
-def _own(holder: Holder, question: Question) -> bool:
+def _own(holder: Holder, question: OffersQuestion) -> bool:
     return question.own >= 0 and holder.gang == question.own and holder.priority != FREE
 
 
-def _seats(offer: plain.Offer, question: Question, gone: object) -> int:
+def _seats(offer: plain.Offer, question: OffersQuestion, gone: object) -> int:
     room = list(offer.free)
     for holder in gone:  # type: ignore[attr-defined]
         amounts = dict(holder.requests)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from extender.model.errors import InvalidInput
 from extender.search import census as plain
 from extender.search import solver
-from extender.search.census import FREE, LARGEST, STAYS, Holder, Question, Seatings
+from extender.search.census import FREE, LARGEST, STAYS, Holder, OffersQuestion, Seatings
 from extender.search.problem import MOST_MEMBERS, Budget, Infeasible, MemberClass, Problem, Unit
 from extender.search.problem.verify import verify
 from tests.search.build import WORK
@@ -68,7 +68,7 @@ def test_the_compiled_census_counts_large_amounts_as_its_specification(
     for slot, (has, holders) in enumerate(there):
         spec.put(slot, has, holders)
         fast.put(slot, has, holders)
-    question = Question((0, 1), tuple(requests), 10, -1)
+    question = OffersQuestion((0, 1), tuple(requests), 10, -1)
     slots = array("i", range(len(there)))
     for held in ({}, {0: Seatings(taken, taken)}, {0: Seatings(taken, (0, 0))}):
         one, other = spec.offers(question, slots, held), fast.offers(question, slots, held)

@@ -224,7 +224,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "few calls go in each round",
-        "extender/server/turns.py",
+        "extender/server/verb_turns.py",
         "if self._left and not self._waiting:",
         "if True:",
         "tests/server/test_turns.py::test_so_many_each_round_in_the_order_they_came",
@@ -304,7 +304,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "gRPC: a message has its time",
-        "extender/grpc_api/reading.py",
+        "extender/grpc_api/message_reading.py",
         "async with asyncio.timeout(limits.seconds):",
         "async with asyncio.timeout(None):",
         f"{TEST_GRPC}test_a_message_that_does_not_come",
@@ -312,7 +312,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "gRPC: messages share the budget of bodies",
-        "extender/grpc_api/reading.py",
+        "extender/grpc_api/message_reading.py",
         "await limits.budget.room(limits.size)\n                self._held = limits.size\n",
         "pass\n",
         f"{TEST_GRPC}test_bytes_being_read_are_taken_from_the_budget_of_http",

@@ -15,9 +15,9 @@ from extender.server.lifecycle import Server
 from extender.server.metrics import Metrics
 from extender.server.rules import Rules
 from extender.server.tokens import Tokens
-from extender.wire.bind import BindArgs, BindResult
-from extender.wire.filter import FilterArgs, FilterResult, HostPriority
-from extender.wire.preempt import PreemptArgs, PreemptResult
+from extender.wire.bind_json import BindArgs, BindResult
+from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt_json import PreemptArgs, PreemptResult
 
 
 class Echo:

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from extender.kube.errors import ApiError, Forbidden, Unavailable
+from extender.kube.api_errors import ApiError, Forbidden, Unavailable
 from extender.model.settings import ServerSettings
 from extender.server.review_turns import KEPT_FREE
 from extender.server.rules import Rules, health_rules, verbs_rules

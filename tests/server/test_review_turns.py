@@ -14,7 +14,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from extender.server.review_turns import KEPT_FREE, MOST_OF_ONE, MOST_WAITING, Crowded, ReviewTurns
+from extender.server.review_turns import (
+    KEPT_FREE,
+    MOST_OF_ONE,
+    MOST_WAITING,
+    ReviewTurns,
+    TooManyReviews,
+)
 from extender.server.rules import Rules
 from extender.server.tokens import AT_ONCE, TOKEN_REVIEWS, Tokens
 from tests.server.doubles import running
@@ -144,7 +150,7 @@ async def test_many_strangers_make_room_for_one_that_has_nobody_waiting() -> Non
         try:
             async with turns.turn(caller, known=False):
                 await done.wait()
-        except Crowded:
+        except TooManyReviews:
             return "refused"
         return "had its turn"
 

@@ -6,7 +6,7 @@ import asyncio
 
 import aiohttp
 
-from extender.server.turns import Turns
+from extender.server.verb_turns import VerbTurns
 from tests.server.doubles import Gate, Running
 from tests.wire.documents import dump, filter_by_name
 
@@ -14,7 +14,7 @@ QUESTION = dump(filter_by_name(["n1"]))
 
 
 async def test_so_many_each_round_in_the_order_they_came() -> None:
-    turns = Turns(3)
+    turns = VerbTurns(3)
     rounds: list[list[int]] = [[]]
     done = asyncio.Event()
 

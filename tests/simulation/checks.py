@@ -7,9 +7,9 @@ from math import inf
 from typing import Any
 
 from extender.gang.act.comparison import SPARING_REPLANS
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.settings import Settings
-from extender.sandbox.storage import DELETED, Change, Storage
+from extender.sandbox.storage import DELETED, Storage, StorageChange
 from tests.simulation.binding_checks import BindingChecks
 from tests.simulation.broken import Unit, Violation
 from tests.simulation.client import Listener, Request
@@ -342,7 +342,7 @@ class Checks(Listener):
         self._finish()
         self.standing.look()
 
-    def _see(self, change: Change) -> None:
+    def _see(self, change: StorageChange) -> None:
         if change.resource != MAP_KEY or change.type != DELETED or not self.hands_off:
             return
         coordinator = self._host().coordinator

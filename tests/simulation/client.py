@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from extender.kube.api import Params, PatchKind
+from extender.kube.api_errors import ApiError, Unavailable, from_status
 from extender.kube.client import dry_run_query, query_of
-from extender.kube.errors import ApiError, Unavailable, from_status
-from extender.sandbox.status import StatusError
+from extender.sandbox.api_status import StatusError
 from tests.simulation.faults import TIMEOUT, Fate, Faults
 from tests.simulation.loop import SimLoop
 from tests.simulation.server import Server

@@ -5,11 +5,11 @@ All of them act some time after what they see, by callbacks of the storage.
 
 from __future__ import annotations
 
-from extender.sandbox.api import FINISHED
+from extender.sandbox.api_status import Obj, StatusError
 from extender.sandbox.eviction import recount
 from extender.sandbox.resources import PLUGIN_POD_GROUPS, PODS, core_pod_groups
-from extender.sandbox.status import Obj, StatusError
-from extender.sandbox.storage import ADDED, DELETED, Change
+from extender.sandbox.rest import FINISHED
+from extender.sandbox.storage import ADDED, DELETED, StorageChange
 from tests.simulation import dialects, objects
 from tests.simulation.chance import Chance
 from tests.simulation.loop import SimLoop
@@ -120,7 +120,7 @@ class Cluster:
             name = f"{work.name}-{number}"
         self._api.create(PODS, "default", objects.pod(work, name, on))
 
-    def _see(self, change: Change) -> None:
+    def _see(self, change: StorageChange) -> None:
         if change.resource == POD_KEY:
             self._see_pod(change)
         elif change.resource == NODE_KEY and change.type == DELETED:
@@ -130,14 +130,14 @@ class Cluster:
         if counts and self._server.storage.all(BUDGET_KEY):
             self._loop.call_later(self._chance.draw("budget") * 0.2, self._recount, change)
 
-    def _recount(self, change: Change) -> None:
+    def _recount(self, change: StorageChange) -> None:
         self._counting = True
         try:
             recount(self._api, change)
         finally:
             self._counting = False
 
-    def _see_pod(self, change: Change) -> None:
+    def _see_pod(self, change: StorageChange) -> None:
         pod = change.new
         meta = pod["metadata"]
         if change.type == DELETED:

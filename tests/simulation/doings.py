@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extender.sandbox.api_status import StatusError
 from extender.sandbox.resources import BUDGETS, NODES, PODS
-from extender.sandbox.status import StatusError
-from extender.sandbox.storage import DELETED, Change
+from extender.sandbox.storage import DELETED, StorageChange
 from tests.simulation import objects
 from tests.simulation.edits import Edits
 from tests.simulation.happening import Happening
@@ -86,7 +86,7 @@ class Doings:
         if held is not None:
             self._disturb(held.work.name)
 
-    def _see(self, change: Change) -> None:
+    def _see(self, change: StorageChange) -> None:
         if change.resource != POD_KEY:
             return
         meta = change.new["metadata"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from extender.model.decode import decode_pod
 from extender.model.objects import Pod, Requests
+from extender.sandbox.api_status import Obj
 from extender.sandbox.cluster import ClusterState
-from extender.sandbox.status import Obj
 
 CORDONED = "NodeUnschedulable: node(s) were unschedulable"
 NO_SLOT = "NodeResourcesFit: Too many pods"

@@ -16,7 +16,7 @@ from extender.gang.act.leadership import Leadership
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.model.settings import Settings

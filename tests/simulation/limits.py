@@ -10,7 +10,7 @@ from extender.cache import cache
 from extender.cache.discovery import CANDIDATES
 from extender.gang.act import record
 from extender.model.group_sources import OPTIONAL
-from extender.sandbox import admission
+from extender.sandbox import api_admission
 
 
 class SmallObjects:
@@ -25,7 +25,7 @@ def small_objects(*, small: bool) -> Iterator[None]:
     """Let the API server refuse larger objects, and the extender know it."""
     with ExitStack() as stack:
         if small:
-            stack.enter_context(patch.object(admission, "MOST_DATA", SmallObjects.most))
+            stack.enter_context(patch.object(api_admission, "MOST_DATA", SmallObjects.most))
             stack.enter_context(patch.object(record, "PART_BYTES", SmallObjects.part))
         yield
 

@@ -29,8 +29,8 @@ from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.records import Records
-from extender.gang.act.turns import Turns
-from extender.kube.errors import Conflict
+from extender.gang.act.turns import PlanningTurns
+from extender.kube.api_errors import Conflict
 from extender.model.gang import UNIT_ALL, Gang
 from tests.simulation.limits import SmallObjects
 from tests.simulation.size import LARGE, MIXED
@@ -160,7 +160,7 @@ def _never_compares() -> list[tuple[Any, str, Any]]:
         return ""
 
     return [
-        (Turns, "_outdated", outdated),
+        (PlanningTurns, "_outdated", outdated),
         (Comparison, "problem", lambda self, flight: ""),
     ]
 
@@ -215,7 +215,7 @@ def _one_name_for_all_plans() -> list[tuple[Any, str, Any]]:
 
 def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
     """The record is written while the planner's lock is held, and deadlines wait for it."""
-    plan = Turns.plan
+    plan = PlanningTurns.plan
 
     async def holding(self: Any, *args: Any) -> Any:
         answer = await plan(self, *args)
@@ -229,7 +229,7 @@ def _waits_under_the_lock() -> list[tuple[Any, str, Any]]:
             await self._planning.rounds.round()
             await asyncio.sleep(period)
 
-    return [(Turns, "plan", holding), (Coordinator, "run", run)]
+    return [(PlanningTurns, "plan", holding), (Coordinator, "run", run)]
 
 
 def _two_planners() -> list[tuple[Any, str, Any]]:

@@ -14,16 +14,16 @@ from typing import Any, Protocol
 
 from extender.model.errors import ExtenderError
 from extender.model.objects import Pod
+from extender.sandbox.api_status import Obj, StatusError
 from extender.sandbox.queue import Entry, SchedulingQueue
 from extender.sandbox.resources import NAMESPACES, NODES, PODS
 from extender.sandbox.scheduler import Scheduler
-from extender.sandbox.status import Obj, StatusError
-from extender.sandbox.storage import ADDED, Change
+from extender.sandbox.storage import ADDED, StorageChange
 from extender.sandbox.wire import ExtenderFailed, Filtered, Victims
 from extender.verbs.verbs import ExtenderVerbs
-from extender.wire.bind import BindArgs
-from extender.wire.filter import FilterArgs
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.wire.bind_json import BindArgs
+from extender.wire.filter_json import FilterArgs
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.simulation.chance import Chance
 from tests.simulation.filters import CpuState, Decoded
 from tests.simulation.loop import SimLoop
@@ -101,7 +101,10 @@ class Asking:
         """Show victims on each node and take the extender's view of them."""
         args = PreemptArgs(
             self.decoded(pod),
-            {node: Candidate(uids, violations) for node, (uids, violations) in candidates.items()},
+            {
+                node: NodeVictims(uids, violations)
+                for node, (uids, violations) in candidates.items()
+            },
         )
         result = await self._call(lambda verbs: verbs.preempt(args))
         self._told("preempt", pod, list(candidates), list(result.candidates))
@@ -196,7 +199,7 @@ class SimScheduler(Scheduler):
         self._queue = SchedulingQueue(loop.time)
         self._last = 0.0
         self._busy = False
-        self._coming: deque[Change] = deque()
+        self._coming: deque[StorageChange] = deque()
         self._life = 0
         """How often it was killed."""
         self._working: asyncio.Task[None] | None = None
@@ -209,11 +212,11 @@ class SimScheduler(Scheduler):
         """The extender binds (docs/barrier.md); what fails then fails before, in PreBind."""
         for resource in (NAMESPACES, NODES, PODS):
             for obj in server.storage.all(resource.key):
-                self._apply(Change(0, resource.key, ADDED, obj, None))
+                self._apply(StorageChange(0, resource.key, ADDED, obj, None))
         server.storage.observe(self._see)
         loop.call_later(FLUSH_SECONDS, self._flush)
 
-    def _see(self, change: Change) -> None:
+    def _see(self, change: StorageChange) -> None:
         if change.resource in WATCHED:
             self._last = max(self._last, self._loop.time() + self._lag())
             self._coming.append(change)
@@ -252,7 +255,7 @@ class SimScheduler(Scheduler):
         self._coming.clear()
         for resource in (NAMESPACES, NODES, PODS):
             for obj in self._api.storage.all(resource.key):
-                self._apply(Change(0, resource.key, ADDED, obj, None))
+                self._apply(StorageChange(0, resource.key, ADDED, obj, None))
         self._working = self._loop.create_task(self._work())
 
     async def run(self) -> None:

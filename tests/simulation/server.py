@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from extender.sandbox.api import Api
+from extender.sandbox.api_status import Obj, StatusError, expired
 from extender.sandbox.requests import Requests, Route
 from extender.sandbox.resources import served
-from extender.sandbox.status import Obj, StatusError, expired
-from extender.sandbox.storage import Change, Storage
+from extender.sandbox.rest import Api
+from extender.sandbox.storage import Storage, StorageChange
 from tests.simulation.chance import Chance
 from tests.simulation.loop import SimLoop
 from tests.simulation.watches import Stream
@@ -51,7 +51,7 @@ class Server:
         self._routes: dict[str, Route] = {}
         self.storage.observe(self._tell)
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: StorageChange) -> None:
         for stream in self.streams:
             if stream.key == change.resource:
                 stream.change(change)

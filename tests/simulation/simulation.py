@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 
 from extender.gang.tell import decisions
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.resources import PRIORITY_CLASSES
 from tests.simulation.broken import Violation

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from extender.sandbox.api import FINISHED
-from extender.sandbox.status import Obj
-from extender.sandbox.storage import DELETED, Change, Storage
+from extender.sandbox.api_status import Obj
+from extender.sandbox.rest import FINISHED
+from extender.sandbox.storage import DELETED, Storage, StorageChange
 from tests.simulation.objects import MAP_KEY, NODE_KEY, OWNER, POD_KEY, PROTECTED, Work
 
 LONG_AGO = -1000.0
@@ -82,7 +82,7 @@ class State:
             lines.append(f"{where}: {', '.join(pods)}")
         return lines
 
-    def _see(self, change: Change) -> None:
+    def _see(self, change: StorageChange) -> None:
         if change.resource == POD_KEY:
             self._see_pod(change)
         elif change.resource == NODE_KEY:
@@ -97,7 +97,7 @@ class State:
             return
         self.changed = self._time()
 
-    def _see_pod(self, change: Change) -> None:
+    def _see_pod(self, change: StorageChange) -> None:
         obj = change.new
         meta = obj["metadata"]
         uid = meta["uid"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extender.model.decode import decode_pod
+from extender.sandbox.api_status import Obj
 from extender.sandbox.cluster import ClusterState
-from extender.sandbox.status import Obj
 from tests.simulation import objects
 from tests.simulation.chance import Chance
 from tests.simulation.filters import CpuState

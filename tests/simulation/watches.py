@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import msgspec
 
+from extender.sandbox.api_status import Obj, StatusError
+from extender.sandbox.list_selectors import Match, parse
 from extender.sandbox.requests import Route
-from extender.sandbox.selectors import Match, parse
-from extender.sandbox.status import Obj, StatusError
-from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Change, Storage
+from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Storage, StorageChange
 from tests.simulation.loop import SimLoop
 
 BOOKMARK_SECONDS = 20.0
@@ -91,7 +91,7 @@ class Stream:
 
     # -- the server's side ------------------------------------------------------------------
 
-    def change(self, change: Change) -> None:
+    def change(self, change: StorageChange) -> None:
         """Send a change as this watch's selectors see it: leaving them is a deletion."""
         new = change.new
         if self._namespace and new["metadata"].get("namespace") != self._namespace:

@@ -10,10 +10,10 @@ from extender.model.errors import NotReady, UnknownPod
 from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.model.plan import Code, Plan, Proof, Refusal
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
 from extender.verbs.filter import Filter
-from extender.wire.filter import FilterArgs, FilterResult
+from extender.verbs.pod_lookup import PodLookup
+from extender.wire.filter_json import FilterArgs, FilterResult
 from tests.gang.world import gang_key, node, pod, snapshot
 
 PLAIN = pod("p", priority=9)
@@ -67,7 +67,7 @@ class Desk:
         self.sampled = False
         """Whether a list that was refused is to be tried again."""
         self.said: list[tuple[Any, ...]] = []
-        self.filter = Filter(self._context(), cast(Asked, SimpleNamespace(pod=self._asked)))
+        self.filter = Filter(self._context(), cast(PodLookup, SimpleNamespace(pod=self._asked)))
 
     async def __call__(self, told: Pod, *names: str) -> FilterResult:
         return await self.filter.answer(FilterArgs(told, list(names)))

@@ -16,10 +16,10 @@ from extender.model.objects import Node, Pod
 from extender.model.plan import Code, Plan, Proof, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.verbs.asked import Asked
 from extender.verbs.context import Context
+from extender.verbs.pod_lookup import PodLookup
 from extender.verbs.preempt import Preempt
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.world import gang_key, node, pod, snapshot
 
 NO = Refusal(gang=gang_key("p"), code=Code.INFEASIBLE, message="no")
@@ -64,7 +64,7 @@ class Desk:
         self.said: list[tuple[Any, ...]] = []
         self.accepted: list[list[str]] = []
         """What kube-scheduler's own rules let each pod onto, as it was noted."""
-        self.preempt = Preempt(self._context(), cast(Asked, self), Settings())
+        self.preempt = Preempt(self._context(), cast(PodLookup, self), Settings())
 
     async def pod(self, told: Pod) -> Pod:
         return told
@@ -154,7 +154,7 @@ class Desk:
 
     async def asked(self, told: Pod, **candidates: Pod) -> list[str] | None:
         """The nodes that are left to kube-scheduler; None for an answer that is none."""
-        named = {name: Candidate((each.uid,)) for name, each in candidates.items()}
+        named = {name: NodeVictims((each.uid,)) for name, each in candidates.items()}
         result = await self.preempt.answer(PreemptArgs(told, named))
         return None if result is None else sorted(result.candidates)
 

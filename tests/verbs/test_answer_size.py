@@ -22,7 +22,7 @@ from extender.model.plan import Refusal
 from extender.model.settings import Settings
 from extender.model.texts import MOST_BYTES, cut, some
 from extender.verbs.filter import hold_back
-from extender.wire.filter import FilterArgs, encode_filter_result
+from extender.wire.filter_json import FilterArgs, encode_filter_result
 from tests.gang.world import node, pod, snapshot
 
 NODES = 5000

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
-from extender.verbs.asked import Asked
-from extender.wire.filter import FilterArgs
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.verbs.pod_lookup import PodLookup
+from extender.wire.filter_json import FilterArgs
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.rig import Rig
 from tests.gang.world import pod
 from tests.verbs.conftest import Served
@@ -170,7 +170,7 @@ async def test_a_pod_of_no_gang_is_served_while_a_watch_is_down(rig: Rig) -> Non
     with pytest.raises(UnknownPod):
         await rig.verbs.filter(FilterArgs(member, ["n0"]))
     with pytest.raises(UnknownPod):
-        await rig.verbs.preempt(PreemptArgs(unread, {"n0": Candidate(("u",))}))
+        await rig.verbs.preempt(PreemptArgs(unread, {"n0": NodeVictims(("u",))}))
 
 
 async def test_prioritize_has_no_advice_for_a_pod_it_does_not_know(rig: Rig) -> None:
@@ -232,8 +232,8 @@ class OnePod:
 async def test_only_a_pod_that_waits_is_acted_for(state: dict[str, Any], why: str) -> None:
     """Whatever state the caller gives it."""
     told = pod("p")
-    assert await Asked(OnePod(told), 0.0).pod(told) is told  # type: ignore[arg-type]
-    asked = Asked(OnePod(replace(told, **state)), 0.0)  # type: ignore[arg-type]
+    assert await PodLookup(OnePod(told), 0.0).pod(told) is told  # type: ignore[arg-type]
+    asked = PodLookup(OnePod(replace(told, **state)), 0.0)  # type: ignore[arg-type]
     with pytest.raises(UnknownPod, match=why):
         await asked.pod(told)
 

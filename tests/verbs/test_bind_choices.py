@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from extender.model.errors import NotReady
 from extender.verbs.bind import Bind
-from extender.wire.bind import BindArgs
+from extender.wire.bind_json import BindArgs
 from tests.gang.world import gang_key, pod
 
 POD = pod("p", group="g")

@@ -9,9 +9,9 @@ import pytest
 
 from extender.model.errors import NotReady
 from extender.verbs.leading import LeadersVerbs
-from extender.wire.bind import BindArgs, BindResult
-from extender.wire.filter import FilterArgs, FilterResult, HostPriority
-from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
+from extender.wire.bind_json import BindArgs, BindResult
+from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
 from tests.gang.world import pod
 
 QUESTION = FilterArgs(pod("p"), ["n0"])
@@ -140,7 +140,7 @@ async def test_a_pod_that_was_bound_is_told_so_whoever_leads_and_a_refusal_is_no
 async def test_each_verb_gives_the_answer_of_the_term() -> None:
     asked = verbs(Leader(), [Answers()])
     assert await asked.prioritize(QUESTION) == [HostPriority("n0", 7)]
-    candidates = {"n0": Candidate(("u",))}
+    candidates = {"n0": NodeVictims(("u",))}
     answer = await asked.preempt(PreemptArgs(pod("p"), candidates))
     assert answer.candidates == candidates
 

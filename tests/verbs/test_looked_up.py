@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
-from extender.verbs.asked import SHOWN, Asked
+from extender.verbs.pod_lookup import SHOWN, PodLookup
 from tests.event_time import passes, turns
 from tests.gang.world import pod
 
@@ -48,7 +48,7 @@ class Cache:
 
 
 def looked_up(cache: Cache, told: Pod = TOLD) -> asyncio.Task[Pod]:
-    return asyncio.create_task(Asked(cast(Any, cache), SECONDS).pod(told))
+    return asyncio.create_task(PodLookup(cast(Any, cache), SECONDS).pod(told))
 
 
 async def test_one_that_is_there_is_not_waited_for() -> None:

@@ -16,7 +16,7 @@ from extender.model.gang import Gang
 from extender.model.objects import Pod
 from extender.verbs.filter import _waits_for
 from extender.verbs.verbs import ExtenderVerbs
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 from tests.gang.world import gang_key, pod
 from tests.verbs.preempt_desk import SINGLE, Desk, alone, flying, goes_whole, member, plan_over
 
@@ -91,7 +91,7 @@ async def test_a_node_without_victims_is_not_answered(*, acts: bool) -> None:
     """Only we refused it: to offer it would undo that."""
     desk = Desk()
     desk.acts, desk.held = acts, {"n0"}
-    result = await desk.preempt.answer(PreemptArgs(SINGLE, {"n0": Candidate(())}))
+    result = await desk.preempt.answer(PreemptArgs(SINGLE, {"n0": NodeVictims(())}))
     assert result.candidates == {}
 
 
@@ -105,7 +105,7 @@ async def test_one_victim_that_must_stay_keeps_the_others_on_its_node() -> None:
         ([plain, system], []),
         ([plain, seated], []),
     ):
-        named = {"n0": Candidate(tuple(each.uid for each in victims))}
+        named = {"n0": NodeVictims(tuple(each.uid for each in victims))}
         result = await desk.preempt.answer(PreemptArgs(SINGLE, named))
         assert list(result.candidates) == left
 
@@ -142,7 +142,7 @@ class TestNotActedFor:
         desk.acts = False
         desk.binding = {"on"}
         assert await desk.asked(SINGLE, n0=seated, n1=idle, n2=stranger) == ["n1", "n2"]
-        both = {"n0": Candidate((seated.uid, idle.uid))}
+        both = {"n0": NodeVictims((seated.uid, idle.uid))}
         result = await desk.preempt.answer(PreemptArgs(SINGLE, both))
         assert result.candidates == {}
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.wire.filter import FilterArgs
+from extender.wire.filter_json import FilterArgs
 from tests.gang.rig import Rig
 
 

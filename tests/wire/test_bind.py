@@ -7,7 +7,7 @@ import json
 import pytest
 
 from extender.model.errors import InvalidInput
-from extender.wire.bind import BindArgs, BindResult, decode_bind_args, encode_bind_result
+from extender.wire.bind_json import BindArgs, BindResult, decode_bind_args, encode_bind_result
 from tests.wire.documents import dump
 
 ASKED = {"PodName": "p", "PodNamespace": "ns", "PodUID": "uid-p", "Node": "n1"}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.model.errors import InvalidInput
-from extender.wire.filter import (
+from extender.wire.filter_json import (
     FilterArgs,
     FilterResult,
     HostPriority,

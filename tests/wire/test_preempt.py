@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.model.errors import InvalidInput
-from extender.wire.preempt import (
-    Candidate,
+from extender.wire.preempt_json import (
+    NodeVictims,
     PreemptArgs,
     PreemptResult,
     decode_preempt_args,
@@ -22,9 +22,9 @@ from tests.wire.documents import POD, dump, preempt_meta, preempt_whole
 
 VICTIMS = {"n1": ["a", "b"], "n2": [], "n3": ["c"]}
 EXPECTED = {
-    "n1": Candidate(("a", "b"), 1),
-    "n2": Candidate((), 0),
-    "n3": Candidate(("c",), 0),
+    "n1": NodeVictims(("a", "b"), 1),
+    "n2": NodeVictims((), 0),
+    "n3": NodeVictims(("c",), 0),
 }
 
 
@@ -77,20 +77,20 @@ def test_null_and_absent_count_as_empty() -> None:
     }
     candidates = decode_preempt_args(dump(document)).candidates
     assert candidates == {
-        "n1": Candidate(()),
-        "n2": Candidate(()),
-        "n3": Candidate(()),
-        "n4": Candidate(("a",)),
+        "n1": NodeVictims(()),
+        "n2": NodeVictims(()),
+        "n3": NodeVictims(()),
+        "n4": NodeVictims(("a",)),
     }
 
 
 def test_of_two_maps_the_filled_one_counts() -> None:
     filled = preempt_whole({"n1": ["a"]}) | {"NodeNameToMetaVictims": {}}
-    assert decode_preempt_args(dump(filled)).candidates == {"n1": Candidate(("a",))}
+    assert decode_preempt_args(dump(filled)).candidates == {"n1": NodeVictims(("a",))}
     both = preempt_whole({"n1": ["a"]}) | {
         "NodeNameToMetaVictims": preempt_meta({"n2": ["b"]})["NodeNameToMetaVictims"]
     }
-    assert decode_preempt_args(dump(both)).candidates == {"n2": Candidate(("b",))}
+    assert decode_preempt_args(dump(both)).candidates == {"n2": NodeVictims(("b",))}
 
 
 META = "NodeNameToMetaVictims"
@@ -151,7 +151,7 @@ def test_bad_input_says_what_and_where(document: Any, where: str, what: str) -> 
 
 
 def test_answer() -> None:
-    result = PreemptResult({"n1": Candidate(("a", "b"), 1)})
+    result = PreemptResult({"n1": NodeVictims(("a", "b"), 1)})
     assert json.loads(encode_preempt_result(result)) == {
         META: {"n1": {"Pods": [{"UID": "a"}, {"UID": "b"}], "NumPDBViolations": 1}}
     }

@@ -10,7 +10,7 @@ from extender.gang.act.admission import Admission
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.planner_thread import Masks
 from extender.gang.act.readiness import Readiness
-from extender.gang.act.turns import Turns
+from extender.gang.act.turns import PlanningTurns
 from extender.gang.act.waiting import Waiting
 from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
@@ -35,7 +35,7 @@ class Answering:
         book: Book,
         waiting: Waiting,
         admission: Admission,
-        turns: Turns,
+        turns: PlanningTurns,
         snapshot: Callable[[], Snapshot],
         shown: Callable[[], Snapshot],
         present_gang: Callable[[GangKey], Gang],

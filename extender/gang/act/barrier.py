@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct
 
 
-class Arrival(Struct, eq=False):
+class HeldBind(Struct, eq=False):
     """One bind that is held. Times are monotonic."""
 
     uid: str
@@ -33,11 +33,11 @@ class Barrier:
     def __init__(self, monotonic: Callable[[], float], hold_seconds: float) -> None:
         self._now = monotonic
         self._hold_seconds = hold_seconds
-        self._held: dict[str, dict[str, Arrival]] = {}
+        self._held: dict[str, dict[str, HeldBind]] = {}
         self.count = 0
         """How many binds are held now."""
 
-    def arrive(self, plan: str, uid: str, node: str) -> Arrival:
+    def arrive(self, plan: str, uid: str, node: str) -> HeldBind:
         """Hold a bind; an earlier one of the same pod is answered: its caller has asked again."""
         held = self._held.setdefault(plan, {})
         earlier = held.pop(uid, None)
@@ -45,11 +45,11 @@ class Barrier:
             self.count -= 1
             earlier.settle("the bind was asked for again")
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        held[uid] = arrival = Arrival(uid, node, self._now(), future)
+        held[uid] = arrival = HeldBind(uid, node, self._now(), future)
         self.count += 1
         return arrival
 
-    def withdraw(self, plan: str, arrival: Arrival) -> None:
+    def withdraw(self, plan: str, arrival: HeldBind) -> None:
         """Its caller has gone: nobody waits for this bind any more."""
         held = self._held.get(plan, {})
         if held.get(arrival.uid) is arrival:
@@ -58,7 +58,7 @@ class Barrier:
             if not held:
                 del self._held[plan]
 
-    def held(self, plan: str) -> Mapping[str, Arrival]:
+    def held(self, plan: str) -> Mapping[str, HeldBind]:
         """Return a plan's held binds by pod uid."""
         return self._held.get(plan, {})
 
@@ -78,7 +78,7 @@ class Barrier:
         now = self._now()
         return any(now - each.since >= self._hold_seconds for each in self.held(plan).values())
 
-    def take(self, plan: str) -> list[Arrival]:
+    def take(self, plan: str) -> list[HeldBind]:
         """Hold a plan's binds no longer; the caller answers them."""
         taken = list(self._held.pop(plan, {}).values())
         self.count -= len(taken)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from extender.gang.act.background import each
 from extender.gang.act.evictor import FIRST_PAUSE, answered, passing, unclear
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
+from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
 from extender.kube.gate import CalledOff, while_wanted
 
 LONGEST_PAUSE = 2.0
@@ -44,7 +44,7 @@ class Binding(Struct, frozen=True):
         return f"{self.namespace}/{self.name} to {self.node}"
 
 
-class Ending(Enum):
+class BindingOutcome(Enum):
     """How a binding ended."""
 
     BOUND = "bound"
@@ -60,7 +60,7 @@ class Ended(Struct, frozen=True):
     """How one binding ended, and why it is not bound."""
 
     binding: Binding
-    ending: Ending
+    ending: BindingOutcome
     why: str = ""
 
 
@@ -94,7 +94,7 @@ class Binder:
         async def one(binding: Binding) -> None:
             if not failed and wanted():
                 ended = await self._try(binding, wanted, dry_run=True)
-                if ended.ending is not Ending.BOUND:
+                if ended.ending is not BindingOutcome.BOUND:
                     failed.append(ended)
 
         await each(bindings, CONCURRENCY, one)
@@ -108,7 +108,7 @@ class Binder:
         """Return how a binding has ended that somebody else has made, or nobody."""
         unbound = Unavailable(0, "Unbound", "it is not bound")
         found = await self._read_back(binding, unbound)
-        return found or Ended(binding, Ending.STOPPED, "it was not bound")
+        return found or Ended(binding, BindingOutcome.STOPPED, "it was not bound")
 
     async def _try(self, binding: Binding, allowed: Callable[[], bool], *, dry_run: bool) -> Ended:
         until, pause = self._now() + self._seconds, FIRST_PAUSE
@@ -116,17 +116,19 @@ class Binder:
         while True:
             if not allowed():
                 return Ended(
-                    binding, Ending.LATE if doubtful else Ending.STOPPED, "it was called off"
+                    binding,
+                    BindingOutcome.LATE if doubtful else BindingOutcome.STOPPED,
+                    "it was called off",
                 )
             try:
                 with while_wanted(allowed):
                     await answered(self._post(binding, dry_run=dry_run), REQUEST_SECONDS)
-                return Ended(binding, Ending.BOUND)
+                return Ended(binding, BindingOutcome.BOUND)
             except CalledOff:
                 continue
             except ApiError as error:
                 if dry_run and NO_DRY_RUN in error.message:
-                    return Ended(binding, Ending.BOUND)
+                    return Ended(binding, BindingOutcome.BOUND)
                 again = error
             if isinstance(again, Conflict) or (unclear(again) and not dry_run):
                 doubtful = doubtful or unclear(again)
@@ -134,11 +136,11 @@ class Binder:
                 if settled is not None:
                     return settled
             elif not passing(again):
-                return Ended(binding, Ending.REFUSED, str(again))
+                return Ended(binding, BindingOutcome.REFUSED, str(again))
             wait = max(pause, again.retry_after or 0.0)
             if self._now() + wait >= until:
                 why = f"not accepted within {self._seconds:g} s: {again}"
-                return Ended(binding, Ending.LATE, why)
+                return Ended(binding, BindingOutcome.LATE, why)
             await self._sleep(wait * (1 + self._rng.random() / 2))
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -162,18 +164,18 @@ class Binder:
         try:
             pod: dict[str, Any] = await answered(self._client.get(path), REQUEST_SECONDS)
         except NotFound:
-            return Ended(binding, Ending.REFUSED, "the pod is gone")
+            return Ended(binding, BindingOutcome.REFUSED, "the pod is gone")
         except ApiError as unread:
             log.warning("a binding cannot be read back", pod=binding.name, error=str(unread))
             return None
         meta = pod.get("metadata") or {}
         node = (pod.get("spec") or {}).get("nodeName") or ""
         if meta.get("uid") != binding.uid:
-            return Ended(binding, Ending.REFUSED, "the name is another pod's by now")
+            return Ended(binding, BindingOutcome.REFUSED, "the name is another pod's by now")
         if node == binding.node:
-            return Ended(binding, Ending.BOUND)
+            return Ended(binding, BindingOutcome.BOUND)
         if node:
-            return Ended(binding, Ending.REFUSED, f"the pod is on {node} already")
+            return Ended(binding, BindingOutcome.REFUSED, f"the pod is on {node} already")
         if meta.get("deletionTimestamp"):
-            return Ended(binding, Ending.REFUSED, f"the pod is being deleted: {error}")
+            return Ended(binding, BindingOutcome.REFUSED, f"the pod is being deleted: {error}")
         return None

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from extender.gang.act.background import Background, each
-from extender.gang.act.barrier import Arrival, Barrier
-from extender.gang.act.binder import CONCURRENCY, Binder, Binding, Ended, Ending
+from extender.gang.act.barrier import Barrier, HeldBind
+from extender.gang.act.binder import CONCURRENCY, Binder, Binding, BindingOutcome, Ended
 from extender.gang.act.book import Book, Flight, State
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.leadership import Leadership
@@ -174,22 +174,22 @@ class Bindings:
         self._posting[flight.id] += len(arrivals)
         self._spawn(self._post(flight, arrivals))
 
-    async def _post(self, flight: Flight, arrivals: list[Arrival]) -> None:
+    async def _post(self, flight: Flight, arrivals: list[HeldBind]) -> None:
         endings: list[Ended] = []
 
         def allowed() -> bool:
             return self._leadership.acts and flight.state is State.OPEN
 
-        async def one(arrival: Arrival) -> None:
+        async def one(arrival: HeldBind) -> None:
             binding = _binding(flight, arrival.uid, arrival.node)
-            ended = Ended(binding, Ending.STOPPED, "it failed, see the log")
+            ended = Ended(binding, BindingOutcome.STOPPED, "it failed, see the log")
             try:
                 why = self._unseatable(flight, arrival.uid, arrival.node)
                 if not why:
                     ended = await self._binder.bind(binding, allowed)
                 elif arrival.uid in flight.seats:
-                    ended = Ended(binding, Ending.STOPPED, why)
-                if ended.ending is Ending.STOPPED and arrival.uid not in flight.seats:
+                    ended = Ended(binding, BindingOutcome.STOPPED, why)
+                if ended.ending is BindingOutcome.STOPPED and arrival.uid not in flight.seats:
                     # It sits, or is gone: perhaps by an earlier call of the same caller.
                     ended = await self._binder.settled(binding)
             finally:
@@ -205,7 +205,7 @@ class Bindings:
                 arrival.settle("the term has ended")
             if not self._posting[flight.id]:
                 del self._posting[flight.id]
-        lost = [ended for ended in endings if ended.ending is not Ending.BOUND]
+        lost = [ended for ended in endings if ended.ending is not BindingOutcome.BOUND]
         self._book.not_coming(flight, [ended.binding.uid for ended in lost])
         if lost:
             log.warning(

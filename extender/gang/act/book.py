@@ -15,7 +15,7 @@ from enum import Enum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from extender.gang.act.booked_room import BookedRoom, Claim
+from extender.gang.act.booked_room import BookedRoom, BookingClaim
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
@@ -39,7 +39,7 @@ class State(Enum):
 
 
 class Tries(Struct):
-    """What kube-scheduler has made of one member's open seat (refused_seats.py, calls.py)."""
+    """What kube-scheduler has made of one member's open seat (refused_seats.py, requeuing.py)."""
 
     given: int = 0
     """How often the member was given it."""
@@ -302,7 +302,7 @@ class Book:
         """Return the nodes on which a seat is held, or room is booked."""
         return set(self._by_node) | self.booked.nodes()
 
-    def book_room(self, claims: Mapping[str, tuple[Claim, ...]]) -> None:
+    def book_room(self, claims: Mapping[str, tuple[BookingClaim, ...]]) -> None:
         """Take what booked starts keep of these nodes now; of the others it stays as it was."""
         changed = self.booked.put(claims)
         if changed:

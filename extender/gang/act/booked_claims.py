@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from extender.gang.act.book import Book
-from extender.gang.act.booked_room import Claim
+from extender.gang.act.booked_room import BookingClaim
 from extender.gang.plan import booking as pure
 from extender.gang.plan.booking import Amounts, Booking
 from extender.gang.plan.ends import End
@@ -131,7 +131,7 @@ class BookedClaims:
 
     def _look(self, names: Iterable[str]) -> None:
         """Put into the book what is claimed of these nodes now."""
-        claims: dict[str, tuple[Claim, ...]] = {}
+        claims: dict[str, tuple[BookingClaim, ...]] = {}
         bound: Mapping[str, tuple[Pod, ...]] | None = None
         for name in names:
             booked = self._on.get(name)
@@ -154,7 +154,7 @@ class BookedClaims:
 
     def _claims(
         self, name: str, booked: Iterable[Booking], there: tuple[Pod, ...]
-    ) -> Iterator[Claim]:
+    ) -> Iterator[BookingClaim]:
         # A gang with a plan has its seats from that.
         waiting = [each for each in booked if self._book.get(each.gang) is None]
         promised = {uid for uid, _ in self._book.leaving_on(name)}
@@ -165,4 +165,6 @@ class BookedClaims:
                 self._waits[booking.gang].discard(name)
             if amounts or counted:
                 asked = tuple(sorted(booking.asked.get(name, {}).items()))
-                yield Claim(pure.as_hold(booking, name, amounts), booking.start, asked, counted)
+                yield BookingClaim(
+                    pure.as_hold(booking, name, amounts), booking.start, asked, counted
+                )

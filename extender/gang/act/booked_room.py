@@ -15,7 +15,7 @@ from extender.model.objects import Pod, Requests
 from extender.model.plan import Hold, LeavingPod
 
 
-class Claim(Struct, frozen=True):
+class BookingClaim(Struct, frozen=True):
     """What one booking keeps of one node now, and whose room there it counts on."""
 
     hold: Hold
@@ -33,7 +33,7 @@ class BookedRoom:
 
     def __init__(self, wall: Callable[[], float] = lambda: 0.0) -> None:
         self.wall = wall
-        self._claims: dict[str, tuple[Claim, ...]] = {}
+        self._claims: dict[str, tuple[BookingClaim, ...]] = {}
 
     def nodes(self) -> set[str]:
         """Return the nodes of which something is kept, or on which somebody is awaited."""
@@ -43,11 +43,11 @@ class BookedRoom:
         """Return what is kept of a node."""
         return [claim.hold for claim in self._claims.get(node, ()) if claim.hold.requests]
 
-    def claims_on(self, node: str) -> Iterable[Claim]:
+    def claims_on(self, node: str) -> Iterable[BookingClaim]:
         """Return what is claimed of a node, now or once those who are awaited are gone."""
         return self._claims.get(node, ())
 
-    def against(self, node: str, pod: Pod) -> list[Claim]:
+    def against(self, node: str, pod: Pod) -> list[BookingClaim]:
         """Return what keeps this pod off: not what it is surely gone before."""
         claims = self._claims.get(node)
         if not claims:
@@ -59,7 +59,7 @@ class BookedRoom:
             if claim.hold.priority >= pod.priority and not may_pass(pod, claim.start, now)
         ]
 
-    def put(self, claims: Mapping[str, tuple[Claim, ...]]) -> list[str]:
+    def put(self, claims: Mapping[str, tuple[BookingClaim, ...]]) -> list[str]:
         """Take the claims of these nodes; return the nodes whose claims are others than before."""
         changed = [name for name, each in claims.items() if each != self._claims.get(name, ())]
         for name in changed:

@@ -34,7 +34,7 @@ class _Tried(Struct, frozen=True):
     """How many pods had ended then: each may make a booking possible."""
 
 
-class Pace:
+class BookingPace:
     """When each gang is tried again, and why it was not booked. ``monotonic`` gives seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

@@ -18,7 +18,7 @@ from extender.gang.act.book import Book
 from extender.gang.act.booked_claims import BookedClaims
 from extender.gang.act.booked_room import BookedRoom
 from extender.gang.act.booking_line import BookingLine, Place, wanted_by_others
-from extender.gang.act.booking_pace import Pace
+from extender.gang.act.booking_pace import BookingPace
 from extender.gang.act.booking_places import Places
 from extender.gang.act.booking_search import BookingSearch, Search
 from extender.gang.act.booking_tenure import Tenures, still_there
@@ -103,7 +103,7 @@ class Bookings:
             book, self._booked, self._places.makes_way, snapshot, self._end, search, beat
         ).earliest
         self._tenures = Tenures(settings, self._line, clocks.wall, self._end)
-        self._pace = Pace(clocks.monotonic)
+        self._pace = BookingPace(clocks.monotonic)
         self._no_turn: dict[GangKey, str] = {}
         """Who is due and has no turn, and why."""
         self._sound: dict[GangKey, tuple[object, object, int, int]] = {}

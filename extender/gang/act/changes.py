@@ -9,7 +9,7 @@ from extender.gang.act.background import Background
 from extender.gang.act.book import Flight, State
 from extender.gang.act.flights import Flights
 from extender.gang.act.planner_thread import Masks
-from extender.gang.act.turns import Turns
+from extender.gang.act.turns import PlanningTurns
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.model.plan import Code, Refusal
@@ -29,7 +29,7 @@ class Changes:
     def __init__(
         self,
         flights: Flights,
-        turns: Turns,
+        turns: PlanningTurns,
         background: Background,
         max_replans: int,
         stale: Callable[[], str | None],

@@ -12,8 +12,8 @@ from extender.gang.act.book import Book, Flight
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.expectations import shown_in
 from extender.gang.act.last_check import KeptGangs, LastCheck
-from extender.gang.act.offers import Offers
-from extender.gang.act.unit import Unit
+from extender.gang.act.offers import UnsettledOffers
+from extender.gang.act.unit import EvictionUnit
 from extender.gang.plan.new_room import room_came
 from extender.gang.plan.nominated import nominated_seats
 from extender.gang.plan.single import SINGLE, single_gang
@@ -21,7 +21,7 @@ from extender.gang.plan.validity import gangs_of, member_problem, present, quick
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Victim
-from extender.model.snapshot import EMPTY, Snapshot, Spared
+from extender.model.snapshot import EMPTY, Snapshot, SparedPod
 
 SPARING_REPLANS = 2
 """How often a plan is searched for again because room has come: the gang has its turn too."""
@@ -37,12 +37,12 @@ class Comparison:
         gangs: KeptGangs,
         check: LastCheck,
         evictions: Evictions,
-        offers: Offers,
+        offers: UnsettledOffers,
         longest: int,
     ) -> None:
         """``longest``: the grace period that an eviction grants at most."""
         self._longest = longest
-        self.spared: Callable[[], Mapping[str, Spared]] = lambda: EMPTY
+        self.spared: Callable[[], Mapping[str, SparedPod]] = lambda: EMPTY
         """Who is not evicted again yet."""
         self._book = book
         self._snapshot = snapshot
@@ -132,7 +132,7 @@ class Comparison:
             return single_gang(pods[0]) if pods else None
         return self._gangs.resolve(flight.key, snapshot)
 
-    def grown(self, unit: Unit) -> str:
+    def grown(self, unit: EvictionUnit) -> str:
         """Return why an untouched gang, if it has changed since it was compared last, stays."""
         first = next(iter(unit.victims.values()), None)
         if first is None or not first.unit:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from extender.gang.act.evictor import answered
 from extender.kube.api import KubeApi
-from extender.kube.errors import NotFound
+from extender.kube.api_errors import NotFound
 
 WRITE_SECONDS = 5.0
 

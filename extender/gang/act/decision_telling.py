@@ -14,7 +14,7 @@ from extender.gang.act.notices import Notices
 from extender.gang.act.repaired_gangs import RepairedGangs
 from extender.gang.tell.decisions import Decision, Decisions, Outcome, Verb, of_refusal
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.plan import Refusal

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from extender.gang.act.unit import Unit
+from extender.gang.act.unit import EvictionUnit
 from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")
@@ -28,16 +28,16 @@ class Dispatch:
         self,
         limit: int,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        wanted: Callable[[Unit, Victim], bool],
-        work: Callable[[Unit, Victim], Awaitable[None]],
+        wanted: Callable[[EvictionUnit, Victim], bool],
+        work: Callable[[EvictionUnit, Victim], Awaitable[None]],
     ) -> None:
         self._limit = limit
         self._spawn = spawn
         self._wanted = wanted
         self._work = work
-        self._first: deque[tuple[Unit, Victim]] = deque()
+        self._first: deque[tuple[EvictionUnit, Victim]] = deque()
         """Of units that have gone in part."""
-        self._later: deque[tuple[Unit, Victim]] = deque()
+        self._later: deque[tuple[EvictionUnit, Victim]] = deque()
         self._busy = 0
 
     @property
@@ -45,7 +45,7 @@ class Dispatch:
         """How many victims wait for their turn, at most."""
         return len(self._first) + len(self._later)
 
-    def add(self, unit: Unit) -> None:
+    def add(self, unit: EvictionUnit) -> None:
         """Queue the unit's victims that nobody looks after."""
         queue = self._first if unit.touched else self._later
         for victim in unit.unsent:
@@ -54,7 +54,7 @@ class Dispatch:
                 queue.append((unit, victim))
         self._fill()
 
-    def hurry(self, unit: Unit) -> None:
+    def hurry(self, unit: EvictionUnit) -> None:
         """The unit has gone in part: what is left of it goes before everybody else."""
         unit.queued.clear()  # in the other queue they will be found done
         self.add(unit)
@@ -75,7 +75,7 @@ class Dispatch:
                 self._busy += 1
                 self._spawn(self._run(unit, victim))
 
-    async def _run(self, unit: Unit, victim: Victim) -> None:
+    async def _run(self, unit: EvictionUnit, victim: Victim) -> None:
         try:
             await self._work(unit, victim)
         except Exception:  # a defect must not take a place for good; ``add`` finds the victim again

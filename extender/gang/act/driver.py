@@ -4,8 +4,8 @@ Each request is checked at the last moment against the present objects (promise 
 the lease. An answer that says neither yes nor no (a timeout, a 5xx, a lost connection) is read
 back. A request that was lost sight of may still arrive: its unit is watched for a while.
 
-What the API server refuses for good is told (``Listener.eviction_refused``), remembered so that
-the next plan takes somebody else, and tried again now and then as long as the pod must go.
+What the API server refuses for good is told (``EvictionListener.eviction_refused``), remembered so
+that the next plan takes somebody else, and tried again now and then as long as the pod must go.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from extender.gang.act.evictor import FIRST_PAUSE, Evictor, Removal, passing, un
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
-from extender.gang.act.unit import Fate, Listener, Unit
-from extender.kube.errors import ApiError, Unavailable
+from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate
+from extender.kube.api_errors import ApiError, Unavailable
 from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")
@@ -48,12 +48,12 @@ class Driver:
         check: LastCheck,
         leadership: Leadership,
         monotonic: Callable[[], float],
-        listener: Listener,
+        listener: EvictionListener,
         refusals: Refusals,
         refused_seconds: float,
-        touch: Callable[[Unit, str], None],
-        spared: Callable[[Unit, Victim], bool],
-        let_go: Callable[[Unit], None],
+        touch: Callable[[EvictionUnit, str], None],
+        spared: Callable[[EvictionUnit, Victim], bool],
+        let_go: Callable[[EvictionUnit], None],
         rest: Callable[[Awaitable[None]], Awaitable[None]],
     ) -> None:
         self._evictor = evictor
@@ -70,12 +70,12 @@ class Driver:
         self._sending: set[str] = set()
         """Uids of pods that a request is under way for."""
 
-    def wanted(self, unit: Unit, victim: Victim) -> bool:
+    def wanted(self, unit: EvictionUnit, victim: Victim) -> bool:
         """Whether somebody still has to ask for the pod's eviction."""
         there = unit.fates.get(victim.uid, Fate.ACCEPTED) is not Fate.ACCEPTED
         return there and (victim.uid in unit.must_go or not unit.released)
 
-    async def drive(self, unit: Unit, victim: Victim) -> None:
+    async def drive(self, unit: EvictionUnit, victim: Victim) -> None:
         """Look after one victim until nobody has to any more."""
         while True:
             try:
@@ -95,7 +95,7 @@ class Driver:
             if unknown:
                 await self._read_back(unit, victim)
 
-    async def _persist(self, unit: Unit, victim: Victim) -> None:
+    async def _persist(self, unit: EvictionUnit, victim: Victim) -> None:
         """Try until the pod goes or nobody wants it any more."""
         uid, pause, noes = victim.uid, FIRST_PAUSE, 0
         told = told_broken = False
@@ -127,7 +127,7 @@ class Driver:
             await self._rest(self._evictor.pause(pause, error, longest))
             pause = min(pause * 2, REFUSED_PAUSE)
 
-    async def _send(self, unit: Unit, victim: Victim) -> bool | ApiError:
+    async def _send(self, unit: EvictionUnit, victim: Victim) -> bool | ApiError:
         """Send one request; return True when the pod goes, False when none was sent."""
         if victim.uid in self._sending:
             # It may hang, and units of every plan that named the pod would take turns with it.
@@ -140,7 +140,7 @@ class Driver:
             if not unit.undecided:
                 unit.came.clear()
 
-    async def _send_alone(self, unit: Unit, victim: Victim) -> bool | ApiError:
+    async def _send_alone(self, unit: EvictionUnit, victim: Victim) -> bool | ApiError:
         uid = victim.uid
         before = unit.fates.get(uid)
         sure = unit.whole and before is not Fate.ASKED and self._now() >= unit.doubtful_until
@@ -200,11 +200,11 @@ class Driver:
             self._listener.eviction_sent(unit, victim)
         return True
 
-    def _not_done(self, unit: Unit, uid: str) -> None:
+    def _not_done(self, unit: EvictionUnit, uid: str) -> None:
         if unit.fates.get(uid) is Fate.ASKED:  # else it was seen going meanwhile
             unit.fates[uid] = Fate.WAITING
 
-    async def _read_back(self, unit: Unit, victim: Victim) -> bool:
+    async def _read_back(self, unit: EvictionUnit, victim: Victim) -> bool:
         """Look what became of a request with an unclear answer; return whether the pod goes.
 
         As long as that cannot be read either, the pod may go at any moment (Fate.ASKED).
@@ -219,7 +219,7 @@ class Driver:
             self._not_done(unit, victim.uid)
         return goes
 
-    def _accepted(self, unit: Unit, victim: Victim) -> None:
+    def _accepted(self, unit: EvictionUnit, victim: Victim) -> None:
         if victim.uid in unit.fates:
             unit.fates[victim.uid] = Fate.ACCEPTED
         self._refusals.forget(victim.uid)
@@ -228,7 +228,7 @@ class Driver:
             unit.error = ""
         self._listener.eviction_sent(unit, victim)
 
-    def _refuse(self, unit: Unit, victim: Victim, why: str, error: ApiError | None) -> None:
+    def _refuse(self, unit: EvictionUnit, victim: Victim, why: str, error: ApiError | None) -> None:
         """Tell that a pod cannot be evicted; the next plan takes somebody else."""
         readable = unit.fates.get(victim.uid) is Fate.WAITING
         if readable:

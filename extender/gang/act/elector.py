@@ -34,7 +34,7 @@ from extender.gang.act.lease import (
     with_spec,
 )
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound
+from extender.kube.api_errors import ApiError, Conflict, NotFound
 from extender.model.settings import JITTER, LeadershipSettings
 
 log = structlog.get_logger("leadership")

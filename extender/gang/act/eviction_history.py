@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from extender.gang.act.evicted_store import EvictedStore
-from extender.gang.act.unit import Unit
+from extender.gang.act.unit import EvictionUnit
 from extender.gang.plan.evicted_before import (
     BARE,
     OWNER,
@@ -29,7 +29,7 @@ from extender.gang.plan.evicted_before import (
 from extender.model.fairness import ProtectionSettings
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
-from extender.model.snapshot import EMPTY, Spared
+from extender.model.snapshot import EMPTY, SparedPod
 from extender.model.texts import rfc3339
 
 MOST = 1000
@@ -69,7 +69,7 @@ class EvictionHistory:
         """... and pods of them that run again before that answer, by uid."""
         self._running: dict[str, dict[str, Pod]] = {}
         """Lineage -> uid -> pod that runs again."""
-        self._spared: Mapping[str, Spared] = EMPTY
+        self._spared: Mapping[str, SparedPod] = EMPTY
         self._changed = False
         self._soonest = 0.0
 
@@ -111,7 +111,7 @@ class EvictionHistory:
             del self._awaited[lineage]
             self._early.pop(lineage, None)
 
-    def sent(self, unit: Unit, victim: Victim) -> None:
+    def sent(self, unit: EvictionUnit, victim: Victim) -> None:
         """The API server has accepted an eviction."""
         pod = self._going.get(victim.uid)
         own = unit.preemptor.namespace == victim.namespace
@@ -167,12 +167,12 @@ class EvictionHistory:
 
     # -- who is spared --------------------------------------------------------------------
 
-    def spared(self) -> Mapping[str, Spared]:
+    def spared(self) -> Mapping[str, SparedPod]:
         """Return who is not evicted again yet; the same object while that is unchanged."""
         if self._changed or (self._spared and self._wall() >= self._soonest):
             self._changed = False
             now = self._wall()
-            found: dict[str, Spared] = {}
+            found: dict[str, SparedPod] = {}
             for lineage, running in self._running.items():
                 evicted = self._kept[lineage]
                 whole = not lineage.startswith((OWNER, BARE))

@@ -20,7 +20,7 @@ from extender.gang.act.evictor import Evictor
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.refusals import Refusals
-from extender.gang.act.unit import Fate, Listener, Unit
+from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
 
@@ -35,7 +35,7 @@ class Evictions:
         leadership: Leadership,
         monotonic: Callable[[], float],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        listener: Listener,
+        listener: EvictionListener,
         refused_seconds: float,
     ) -> None:
         self._evictor = evictor
@@ -44,10 +44,10 @@ class Evictions:
         self._spawn = spawn
         self._dispatch = Dispatch(evictor.concurrency, spawn, self._wanted, self._drive)
         self._listener = listener
-        self._units: dict[str, dict[str, Unit]] = {}
+        self._units: dict[str, dict[str, EvictionUnit]] = {}
         """Plan id -> unit name -> unit."""
-        self._by_name: dict[str, list[Unit]] = {}
-        self._by_pod: dict[str, list[Unit]] = {}
+        self._by_name: dict[str, list[EvictionUnit]] = {}
+        self._by_pod: dict[str, list[EvictionUnit]] = {}
         self.refusals = Refusals(monotonic)
         self._driver = Driver(
             evictor,
@@ -74,7 +74,7 @@ class Evictions:
             if unit.fates[uid] in (Fate.ASKED, Fate.ACCEPTED)
         }
 
-    def of_plan(self, plan_id: str) -> list[Unit]:
+    def of_plan(self, plan_id: str) -> list[EvictionUnit]:
         """Return the plan's units that are begun and not gone."""
         return list(self._units.get(plan_id, {}).values())
 
@@ -93,11 +93,11 @@ class Evictions:
             for unit in self.of_plan(plan_id)
         )
 
-    def broken(self) -> list[Unit]:
+    def broken(self) -> list[EvictionUnit]:
         """Return units of which a part has gone and the rest cannot be evicted."""
         return [unit for unit in self.unfinished() if unit.touched and unit.error]
 
-    def unfinished(self) -> list[Unit]:
+    def unfinished(self) -> list[EvictionUnit]:
         """Return every unit that is begun and not gone."""
         return [unit for units in self._units.values() for unit in units.values()]
 
@@ -131,7 +131,7 @@ class Evictions:
         doubtful: bool = False,
         sent: Iterable[str] = (),
         size: int = 0,
-    ) -> Unit:
+    ) -> EvictionUnit:
         """Start to evict one unit. ``touched``: part of it went in a life before; ``doubtful``: a
         request of a life before may still arrive.
 
@@ -143,7 +143,7 @@ class Evictions:
         accepted = set(sent)
         gang = self._check.gang_of(first) if first.unit else None
         bound = () if gang is None else gang.bound
-        unit = Unit(
+        unit = EvictionUnit(
             plan_id=plan_id,
             preemptor=plan.gang,
             priority=plan.priority,
@@ -204,12 +204,12 @@ class Evictions:
 
     # -- one unit -------------------------------------------------------------------------
 
-    def _doubt(self, unit: Unit, uid: str) -> bool:
+    def _doubt(self, unit: EvictionUnit, uid: str) -> bool:
         """Whether a pod that goes may go by our hand, and nothing will tell."""
         asked = unit.fates.get(uid) is Fate.ASKED and uid not in unit.undecided
         return asked or self._now() < unit.doubtful_until
 
-    def _touch(self, unit: Unit, uid: str) -> None:
+    def _touch(self, unit: EvictionUnit, uid: str) -> None:
         """A pod of the unit goes by our hand: so does the rest, whichever plan counted on it.
 
         Not for one that had to go anyhow: the rest was told then, and who came since is not of it.
@@ -250,7 +250,7 @@ class Evictions:
             elif unit.undecided and not unit.touched:
                 unit.came.append(victim)
 
-    def _join(self, unit: Unit, victim: Victim) -> None:
+    def _join(self, unit: EvictionUnit, victim: Victim) -> None:
         unit.victims[victim.uid] = victim
         unit.fates[victim.uid] = Fate.WAITING
         unit.must_go.add(victim.uid)
@@ -258,7 +258,7 @@ class Evictions:
         unit.budgeted |= self._check.budgeted([victim], unit.priority)
         self._by_pod.setdefault(victim.uid, []).append(unit)
 
-    def _spared(self, unit: Unit, victim: Victim) -> bool:
+    def _spared(self, unit: EvictionUnit, victim: Victim) -> bool:
         """Whether a unit that went in part stays as it is: its gang is whole again meanwhile.
 
         To finish it would break the gang a second time: a plan that still counts on it does not
@@ -285,13 +285,13 @@ class Evictions:
                 self._let_go(each)
         return True
 
-    def _wanted(self, unit: Unit, victim: Victim) -> bool:
+    def _wanted(self, unit: EvictionUnit, victim: Victim) -> bool:
         return self._driver.wanted(unit, victim)
 
-    async def _drive(self, unit: Unit, victim: Victim) -> None:
+    async def _drive(self, unit: EvictionUnit, victim: Victim) -> None:
         await self._driver.drive(unit, victim)
 
-    def _let_go(self, unit: Unit) -> None:
+    def _let_go(self, unit: EvictionUnit) -> None:
         """Let go of whoever need not go in a released unit, once nobody may still go."""
         if not unit.released or unit.waits_for_answers:
             return
@@ -301,7 +301,7 @@ class Evictions:
         if not unit.victims:
             self._end(unit)
 
-    def _forget(self, unit: Unit, uids: AbstractSet[str]) -> None:
+    def _forget(self, unit: EvictionUnit, uids: AbstractSet[str]) -> None:
         """Take victims that are there out of a unit, and their condition back."""
         for uid in sorted(uids):
             victim = unit.victims.pop(uid)
@@ -314,7 +314,7 @@ class Evictions:
             if uid in unit.marked:
                 self._spawn(self._evictor.unmark(victim))
 
-    def _end(self, unit: Unit) -> None:
+    def _end(self, unit: EvictionUnit) -> None:
         units = self._units.get(unit.plan_id, {})
         if units.pop(unit.name, None) is None:
             return

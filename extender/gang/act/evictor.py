@@ -29,7 +29,7 @@ import structlog
 
 from extender.gang.act.background import each
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
+from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import CalledOff, while_wanted
 from extender.model.plan import Victim
 from extender.model.reduce import PREEMPTED

@@ -77,7 +77,7 @@ class FlightUnits:
         )
         self.taken: Callable[[Iterable[Pod]], None] = lambda pods: None
         """Told of pods that are about to be evicted ..."""
-        self.sent: Callable[[Unit, Victim], None] = lambda unit, victim: None
+        self.sent: Callable[[EvictionUnit, Victim], None] = lambda unit, victim: None
         """... and of each eviction that the API server has accepted."""
 
     # -- begun ----------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class FlightUnits:
 
     # -- asked and told by evictions ---------------------------------------------------------
 
-    def still_holds(self, unit: Unit) -> bool:
+    def still_holds(self, unit: EvictionUnit) -> bool:
         """Whether a plan still holds right before it takes from an untouched unit."""
         flight = self._flight_of(unit)
         if flight is None or flight.state is not State.EVICTING or self._stale() is not None:
@@ -180,7 +180,7 @@ class FlightUnits:
             return self.comparison.spares(flight)
         return ""
 
-    def eviction_sent(self, unit: Unit, victim: Victim) -> None:
+    def eviction_sent(self, unit: EvictionUnit, victim: Victim) -> None:
         """Take note that the API server has accepted one eviction."""
         self.sent(unit, victim)
         flight = self._flight_of(unit)
@@ -192,7 +192,7 @@ class FlightUnits:
             self._advance(flight)
         self._keeper.settle(unit.plan_id, self.evictions.of_plan)
 
-    def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
+    def eviction_refused(self, unit: EvictionUnit, victim: Victim, why: str) -> None:
         """Take note that a victim cannot be evicted: others are tried."""
         flight = self._flight_of(unit)
         told = f"{victim.namespace}/{victim.name} cannot be evicted: {why}"
@@ -213,16 +213,16 @@ class FlightUnits:
                 flight.stayed[victim.uid] = victim
             self._replan(flight, told)
 
-    def whole_again(self, unit: Unit) -> None:
+    def whole_again(self, unit: EvictionUnit) -> None:
         """Search for another plan: what is left of the unit would break its gang once more."""
         flight = self._flight_of(unit)
         if flight is not None:
             self._replan(flight, f"{unit.name} went in part and is whole again by others")
 
-    def unit_ended(self, unit: Unit) -> None:
+    def unit_ended(self, unit: EvictionUnit) -> None:
         """Take note that a unit is gone, or let go of."""
         self._keeper.settle(unit.plan_id, self.evictions.of_plan)
 
-    def _flight_of(self, unit: Unit) -> Flight | None:
+    def _flight_of(self, unit: EvictionUnit) -> Flight | None:
         flight = self._book.get(unit.preemptor)
         return flight if flight is not None and flight.id == unit.plan_id else None

@@ -23,7 +23,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.leadership import Leadership
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from extender.kube.api_errors import ApiError, Conflict, Forbidden, NotFound
 from extender.kube.gate import hint
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, GroupObject

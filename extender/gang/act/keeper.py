@@ -18,8 +18,8 @@ from extender.gang.act.book import Flight
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.record import Record
 from extender.gang.act.records import Loaded, Records, Superseded
-from extender.gang.act.unit import Unit
-from extender.kube.errors import ApiError
+from extender.gang.act.unit import EvictionUnit
+from extender.kube.api_errors import ApiError
 from extender.model.plan import Victim
 
 log = structlog.get_logger("gang")
@@ -93,14 +93,14 @@ class RecordKeeper:
         """Look after a record that was loaded."""
         self._kept[record.id] = Kept(record=record, written=record.finishing)
 
-    def over(self, plan_id: str, units: Callable[[str], Iterable[Unit]]) -> None:
+    def over(self, plan_id: str, units: Callable[[str], Iterable[EvictionUnit]]) -> None:
         """The plan has ended; ``units`` returns what is begun of it and not gone."""
         kept = self._kept.get(plan_id)
         if kept is not None:
             kept.over = True
             self.settle(plan_id, units)
 
-    def settle(self, plan_id: str, units: Callable[[str], Iterable[Unit]]) -> None:
+    def settle(self, plan_id: str, units: Callable[[str], Iterable[EvictionUnit]]) -> None:
         """Take note of what an ended plan's units still owe; drop the record when it is nothing.
 
         Asked for after each eviction: while the plan is in flight nothing is counted.

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import structlog
 
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, NotFound
+from extender.kube.api_errors import ApiError, NotFound
 
 log = structlog.get_logger("leadership")
 

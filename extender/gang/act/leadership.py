@@ -37,7 +37,7 @@ class Alone:
         """Nobody has to be told."""
 
 
-class Candidate(Leadership, Protocol):
+class LeaderCandidate(Leadership, Protocol):
     """What serving needs besides: whom to name, and whom to tell that it was asked."""
 
     @property

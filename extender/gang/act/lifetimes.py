@@ -15,7 +15,7 @@ from extender.model.objects import GangKey
 from extender.model.texts import counted
 
 
-class Ending(Protocol):
+class FlightEnded(Protocol):
     """Who is told that a flight has ended."""
 
     def __call__(self, flight: Flight, *, done: bool, penal: bool, why: str) -> None:

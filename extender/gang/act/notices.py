@@ -15,15 +15,15 @@ from cachetools import LRUCache
 
 from extender.gang.act.background import Background, each
 from extender.gang.act.book import Book, Flight
-from extender.gang.act.calls import Calls
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.gang_objects import objects_of
 from extender.gang.act.missing_members import MissingMembers
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import Notifier
 from extender.gang.act.owner_warnings import OwnerWarnings, words_of
-from extender.gang.act.records import Aside
-from extender.gang.act.unit import Unit
+from extender.gang.act.records import RejectedRecord
+from extender.gang.act.requeuing import Requeuing
+from extender.gang.act.unit import EvictionUnit
 from extender.gang.tell.decisions import Decision
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
@@ -72,7 +72,7 @@ class Notices:
         self.nominations = Nominations(
             notifier, book, snapshot, background, self._gate, CONCURRENCY
         )
-        self.calls = Calls(
+        self.calls = Requeuing(
             notifier,
             self.nominations,
             snapshot,
@@ -117,7 +117,9 @@ class Notices:
 
     # -- events ---------------------------------------------------------------------------
 
-    def evicted(self, unit: Unit, victim: Victim, flight: Flight | None, *, first: bool) -> None:
+    def evicted(
+        self, unit: EvictionUnit, victim: Victim, flight: Flight | None, *, first: bool
+    ) -> None:
         """Tell a victim why it goes, and with a plan's first victim its members."""
         why = f": {victim.reason}" if victim.reason else ""
         note = f"{unit.message}; this pod (priority {victim.priority}){why}"
@@ -130,7 +132,7 @@ class Notices:
         if first and flight is not None:
             self._tell_members(flight)
 
-    def broken(self, unit: Unit, victim: Victim, why: str, flight: Flight | None) -> None:
+    def broken(self, unit: EvictionUnit, victim: Victim, why: str, flight: Flight | None) -> None:
         """Warn both gangs that a unit has gone in part and the rest cannot be evicted."""
         left = len(unit.victims)
         note = (
@@ -192,7 +194,7 @@ class Notices:
             if place < MAX_WARNED or not self.warnings.said(pod.uid, reason):
                 self._event(pod, reason, note, "Warning")
 
-    def record_aside(self, namespace: str, aside: Aside) -> None:
+    def record_aside(self, namespace: str, aside: RejectedRecord) -> None:
         """Warn of a plan record that is not taken for one."""
         note = (
             f"This ConfigMap looks like a record of a plan in flight, but {aside.why}. Nothing is "

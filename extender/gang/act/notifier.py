@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound
+from extender.kube.api_errors import ApiError, Conflict, NotFound
 from extender.kube.gate import hint
 from extender.model.objects import Pod
 from extender.model.texts import rfc3339

@@ -32,7 +32,7 @@ BLIND_SECONDS = 2.0
 NOBODY = GangKey("offer", "", "")
 
 
-class Offer(Struct, frozen=True):
+class PodOffer(Struct, frozen=True):
     """One answer to one pod."""
 
     requests: Requests
@@ -44,7 +44,7 @@ class Offer(Struct, frozen=True):
     """For how long, of all time until then, changes had been shown."""
 
 
-class Offers:
+class UnsettledOffers:
     """Unsettled offers by pod, oldest first.
 
     ``monotonic`` gives seconds, ``stale_for`` for how many of them changes may have been missed.
@@ -63,7 +63,7 @@ class Offers:
         self._looked = monotonic()
         self._shown = 0.0
         self._most_names = most_names
-        self._made: dict[str, Offer] = {}
+        self._made: dict[str, PodOffer] = {}
         self._named: dict[str, int] = {}
         """Uid -> how many names are kept, the oldest first."""
         self._names = 0
@@ -86,7 +86,7 @@ class Offers:
         void."""
         self.look()
         self._drop(pod.uid)
-        self._made[pod.uid] = Offer(pod.requests, pod.priority, nodes, self._looked, self._shown)
+        self._made[pod.uid] = PodOffer(pod.requests, pod.priority, nodes, self._looked, self._shown)
         if nodes is not None:
             self._named[pod.uid] = len(nodes)
             self._names += len(nodes)
@@ -99,14 +99,14 @@ class Offers:
             self._names -= self._named.pop(oldest)
             self._made[oldest] = replace(self._made[oldest], nodes=None)
 
-    def settled(self, uid: str) -> Offer | None:
+    def settled(self, uid: str) -> PodOffer | None:
         """The pod is bound, gone or asked about again; return what it was offered last."""
         return self._drop(uid)
 
-    def _counts(self, offer: Offer) -> bool:
+    def _counts(self, offer: PodOffer) -> bool:
         return self._shown - offer.shown <= OFFER_SECONDS
 
-    def _drop(self, uid: str) -> Offer | None:
+    def _drop(self, uid: str) -> PodOffer | None:
         self._names -= self._named.pop(uid, 0)
         return self._made.pop(uid, None)
 

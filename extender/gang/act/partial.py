@@ -12,14 +12,14 @@ from collections.abc import Callable
 import structlog
 
 from extender.gang.act.background import Background, each
-from extender.gang.act.binder import Ended, Ending
+from extender.gang.act.binder import BindingOutcome, Ended
 from extender.gang.act.book import Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.evictor import Evictor, passing
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import CONCURRENCY, Notices
 from extender.gang.tell.decisions import Decision, Outcome, Verb
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
@@ -62,8 +62,8 @@ class PartlyBound:
     def posted(self, flight: Flight, endings: list[Ended]) -> None:
         """Take note of how bindings of one plan ended that were posted together."""
         bound = self._bound.setdefault(flight.id, set())
-        bound.update(ended.binding.uid for ended in endings if ended.ending is Ending.BOUND)
-        refused = [ended for ended in endings if ended.ending is Ending.REFUSED]
+        bound.update(ended.binding.uid for ended in endings if ended.ending is BindingOutcome.BOUND)
+        refused = [ended for ended in endings if ended.ending is BindingOutcome.REFUSED]
         if flight.over:
             self.ended(flight, "the plan ended while its members were being bound")
         elif refused and self._sitting(flight):

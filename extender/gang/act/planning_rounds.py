@@ -18,7 +18,7 @@ from extender.gang.act.leadership import Leadership
 from extender.gang.act.pending_gangs import PendingGangs, ready
 from extender.gang.act.planner_thread import PlannerThread
 from extender.gang.act.readiness import Readiness
-from extender.gang.act.turns import Turns
+from extender.gang.act.turns import PlanningTurns
 from extender.gang.act.waiting import Waiting
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.tell.decisions import Verb
@@ -43,7 +43,7 @@ class PlanningRounds:
         gangs: KeptGangs,
         waiting: Waiting,
         admission: Admission,
-        turns: Turns,
+        turns: PlanningTurns,
         planner_thread: PlannerThread,
         answering: Answering,
         bookings: Bookings,

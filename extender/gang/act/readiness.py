@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.leadership import Leadership
-from extender.gang.act.source import Source
 from extender.model.errors import NotReady
 
 
 class Readiness:
     """Of one term. ``recovered`` is set once the records of a life before are taken in."""
 
-    def __init__(self, source: Source, leadership: Leadership, stale_seconds: float) -> None:
+    def __init__(self, source: ClusterSource, leadership: Leadership, stale_seconds: float) -> None:
         """``stale_seconds``: for how long a watch may bring nothing while it is down."""
         self._source = source
         self._leadership = leadership

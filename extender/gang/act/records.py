@@ -47,7 +47,7 @@ from extender.gang.act.record_objects import (
 )
 from extender.gang.act.signature import Signer, digest_of
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound, Unavailable
+from extender.kube.api_errors import ApiError, Conflict, NotFound, Unavailable
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.texts import counted
 
@@ -77,7 +77,7 @@ class Loaded(Struct, frozen=True):
     """Plan id -> when its record was made, in whole seconds of the API server's clock."""
 
 
-class Aside(Struct, frozen=True):
+class RejectedRecord(Struct, frozen=True):
     """A ConfigMap that looks like a plan record and is not taken for one."""
 
     name: str
@@ -96,9 +96,9 @@ class Records:
     ) -> None:
         self._client = client
         self.signer = signer or Signer()
-        self.told: Callable[[Aside], None] = lambda aside: None
+        self.told: Callable[[RejectedRecord], None] = lambda aside: None
         """Called once for each record that is kept aside."""
-        self.aside: dict[str, Aside] = {}
+        self.aside: dict[str, RejectedRecord] = {}
         """Name -> a record that is kept aside, as long as it is there."""
         self._digests: dict[str, bytes] = {}
         """Record name -> digest of its parts, as written or read."""
@@ -312,7 +312,7 @@ class Records:
         name = name_of(item)
         if name in self.aside or len(self.aside) >= MOST_ASIDE:
             return
-        aside = Aside(name, str(item.get("metadata", {}).get("uid", "")), why)
+        aside = RejectedRecord(name, str(item.get("metadata", {}).get("uid", "")), why)
         self.aside[name] = aside
         log.error("a plan record is kept aside: nothing is done with it", config_map=name, why=why)
         self.told(aside)

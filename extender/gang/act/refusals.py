@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from extender.gang.act.evictor import passing, unclear
 from extender.gang.incremental.protection import BUDGET_REFUSED
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.snapshot import EMPTY
 
 REFUSAL_SECONDS = 120.0

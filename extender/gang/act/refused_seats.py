@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extender.gang.act.book import Book, Flight, State, Tries
-from extender.gang.act.calls import Calls
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.planner_thread import Masks
+from extender.gang.act.requeuing import Requeuing
 from extender.model.objects import Pod
 
 MISSED_SECONDS = 3.0
@@ -43,7 +43,7 @@ class RefusedSeats:
         book: Book,
         monotonic: Callable[[], float],
         evidence: Evidence,
-        calls: Calls,
+        calls: Requeuing,
         change: Callable[[Flight, str, Masks], None],
         given: Callable[[Flight, Pod], None],
     ) -> None:

@@ -21,7 +21,7 @@ from extender.gang.act.evictor import answered
 from extender.gang.act.leadership import Leadership
 from extender.gang.tell.days import Days
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
+from extender.kube.api_errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
 from extender.kube.gate import CalledOff, hint, while_wanted
 from extender.model.errors import ExtenderError
 from extender.model.status import MARK_LABEL, StatusSettings

@@ -11,7 +11,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.objects import GangKey
 from extender.model.snapshot import Snapshot
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from extender.gang.act.admission import Admission
 from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.fair_lock import FairLock
 from extender.gang.act.flights import Flights
 from extender.gang.act.planner_thread import Masks, Overran, PlannerThread
-from extender.gang.act.source import Source
 from extender.gang.act.waiting import Version, Waiting
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
@@ -24,7 +24,7 @@ from extender.gang.tell.decisions import (
     Decision,
     Decisions,
     Outcome,
-    Question,
+    SearchInput,
     Verb,
     of_plan,
     of_refusal,
@@ -42,7 +42,7 @@ NEVER = (-1, -1, -1)
 """A version that is never the present one."""
 
 
-class Turns:
+class PlanningTurns:
     """Takes a gang from a question to a plan in flight, or to a refusal. One event loop only.
 
     ``stale()`` says why nothing can be decided now: asked before and after each search, which
@@ -52,7 +52,7 @@ class Turns:
     def __init__(
         self,
         book: Book,
-        source: Source,
+        source: ClusterSource,
         resolver: Resolver,
         evidence: Evidence,
         waiting: Waiting,
@@ -190,7 +190,7 @@ class Turns:
         """Ask the planner, and remember the question. ``lock`` must be held."""
         snapshot = self._admission.counted_on(gang, snapshot)
         holds = (*self._book.holds(), *self.booked(gang, snapshot))
-        self._decisions.searched(Question(gang.key, snapshot, holds, masks, dict(offered or {})))
+        self._decisions.searched(SearchInput(gang.key, snapshot, holds, masks, dict(offered or {})))
         began = self._clocks.monotonic()
         try:
             return await self._planner_thread.plan(gang, snapshot, holds, masks, offered)

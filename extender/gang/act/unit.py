@@ -25,7 +25,7 @@ class Fate(Enum):
     """The API server, or our own last check, keeps saying no."""
 
 
-class Unit(Struct, kw_only=True):
+class EvictionUnit(Struct, kw_only=True):
     """A victim unit that is being evicted."""
 
     plan_id: str
@@ -93,20 +93,20 @@ class Unit(Struct, kw_only=True):
         return tuple(v for uid, v in self.victims.items() if self.fates[uid] is not Fate.ACCEPTED)
 
 
-class Listener(Protocol):
+class EvictionListener(Protocol):
     """Who is told how evictions go."""
 
-    def still_holds(self, unit: Unit) -> bool:
+    def still_holds(self, unit: EvictionUnit) -> bool:
         """Whether the unit's plan holds on the newest state."""
 
-    def eviction_sent(self, unit: Unit, victim: Victim) -> None:
+    def eviction_sent(self, unit: EvictionUnit, victim: Victim) -> None:
         """The API server has accepted one eviction."""
 
-    def eviction_refused(self, unit: Unit, victim: Victim, why: str) -> None:
+    def eviction_refused(self, unit: EvictionUnit, victim: Victim, why: str) -> None:
         """One eviction is refused for good. If the pod must go, its gang is broken until then."""
 
-    def whole_again(self, unit: Unit) -> None:
+    def whole_again(self, unit: EvictionUnit) -> None:
         """A unit that went in part has become whole by others: its plan does not hold."""
 
-    def unit_ended(self, unit: Unit) -> None:
+    def unit_ended(self, unit: EvictionUnit) -> None:
         """All pods of the unit are gone, or it is let go of untouched."""

@@ -10,6 +10,7 @@ import structlog
 
 from extender.gang.act.binder import Binder
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.heartbeats import Heartbeats
@@ -18,13 +19,12 @@ from extender.gang.act.notifier import Notifier
 from extender.gang.act.offers import BLIND_SECONDS
 from extender.gang.act.records import Records
 from extender.gang.act.signature import Signer
-from extender.gang.act.source import Source
 from extender.gang.act.suspensions import SuspensionStore
 from extender.gang.act.term import Term
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.settings import Settings
 
 log = structlog.get_logger("gang")
@@ -37,7 +37,7 @@ def logged(what: str, error: ApiError) -> None:
 
 def coordinate(
     client: KubeApi,
-    source: Source,
+    source: ClusterSource,
     settings: Settings,
     resolver: Resolver,
     namespace: str,

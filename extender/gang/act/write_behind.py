@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from extender.gang.act.leadership import Leadership
-from extender.kube.errors import ApiError, Conflict
+from extender.kube.api_errors import ApiError, Conflict
 
 log = structlog.get_logger("gang")
 

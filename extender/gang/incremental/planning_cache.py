@@ -20,7 +20,7 @@ from extender.gang.incremental.classes import classes_of
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.preemptability import Preemptability
 from extender.gang.incremental.victim_costs import VictimCosts
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.groups.composite import unit_key
 from extender.groups.resolver import Resolver
 from extender.model.bounds import weigh
@@ -36,7 +36,7 @@ from extender.search.census import (
     Census,
     Holder,
     Offers,
-    Question,
+    OffersQuestion,
     Seatings,
 )
 from extender.search.solver import open_census
@@ -212,7 +212,7 @@ class PlanningCache:
         return tuple([numbers.setdefault(name, len(numbers)) for name in resources])
 
     def offers(
-        self, question: Question, slots: array[int], held: Mapping[int, Seatings]
+        self, question: OffersQuestion, slots: array[int], held: Mapping[int, Seatings]
     ) -> Offers | CompiledOffers:
         """Return what the nodes in these slots offer (Census.offers), whatever the amounts."""
         try:
@@ -314,10 +314,10 @@ class PlanningCache:
                     key, budgets = None, 0
                 priority, until, gang, whole = of_pod(pod, key, now, budgets)
                 soonest = min(soonest, until)
-                subject: Pod | Candidate = pod
+                subject: Pod | VictimUnit = pod
                 if priority != FREE and priority != STAYS and not whole:
                     left = None if pod.deleting else key  # no member's end any more
-                    subject = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
+                    subject = VictimUnit(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number_on(node, pod.requests)
                 holder = Holder(priority, number, whole, budgets > 0, amounts, subject)

@@ -25,7 +25,7 @@ from extender.fit.selector_index import SelectorIndex
 from extender.gang.incremental.aside import REPORT, Aside
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
-from extender.gang.incremental.victims import Candidate, ElasticCandidate, leaves_in_time
+from extender.gang.incremental.victims import ElasticCandidate, VictimUnit, leaves_in_time
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings
@@ -59,7 +59,7 @@ class GangPreemptability(Struct, frozen=True):
     """The shield for the whole gang behind ``floor``."""
     shielded: str = ""
     """Name of the pod that has it."""
-    whole: Candidate | None = None
+    whole: VictimUnit | None = None
     together: frozenset[str] = frozenset()
     """Uids of the pods in ``whole``."""
     tiers: tuple[int, ...] = ()
@@ -305,7 +305,7 @@ class Preemptability:
         most = max(least + 1, self._asked)
         goes = [pod for pod in bound if leaves[pod.uid][0] < most]
         broken_already = any(member.deleting and member.disrupted for member in victim.members)
-        whole = Candidate(
+        whole = VictimUnit(
             uid=str(victim.key),
             pods=tuple(sorted(goes, key=lambda pod: pod.uid)),
             priority=least,

@@ -12,7 +12,7 @@ from weakref import ref
 
 from msgspec import Struct
 
-from extender.gang.incremental.victims import Candidate, disrupted_work, work_terms
+from extender.gang.incremental.victims import VictimUnit, disrupted_work, work_terms
 from extender.model.objects import Node, Pod
 
 
@@ -33,13 +33,13 @@ class VictimSums(Struct, frozen=True, gc=False):
     grace: int
     """The longest grace period among them, in seconds."""
 
-    def age(self, unit: Candidate, now: float) -> int:
+    def age(self, unit: VictimUnit, now: float) -> int:
         """Seconds that the pods have run, all together."""
         if now < self.steady_from:
             return sum(max(0, int(now - pod.started)) for pod in unit.pods if pod.started)
         return self.started * int(now) - self.starts
 
-    def work(self, unit: Candidate, nodes: Mapping[str, Node], now: float) -> int:
+    def work(self, unit: VictimUnit, nodes: Mapping[str, Node], now: float) -> int:
         """disrupted_work of all pods together."""
         if now < self.steady_from:
             return sum(disrupted_work(pod, nodes.get(pod.node), now) for pod in unit.pods)
@@ -51,7 +51,7 @@ class VictimCosts:
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Node] = {}
-        self._kept: dict[int, tuple[ref[Candidate], VictimSums]] = {}
+        self._kept: dict[int, tuple[ref[VictimUnit], VictimSums]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -62,7 +62,7 @@ class VictimCosts:
             self._nodes = nodes
             self._kept.clear()
 
-    def of(self, units: Iterable[Candidate]) -> list[VictimSums]:
+    def of(self, units: Iterable[VictimUnit]) -> list[VictimSums]:
         """Return the sums of units, in their order; ``renew`` must have been called."""
         # Units live in the census as long as their node or gang stays the same. They are told by
         # identity, and let go of with the census: nodes stay the same for longer than their pods.
@@ -75,7 +75,7 @@ class VictimCosts:
             found.append(known[1])
         return found
 
-    def _keep(self, unit: Candidate) -> tuple[ref[Candidate], VictimSums]:
+    def _keep(self, unit: VictimUnit) -> tuple[ref[VictimUnit], VictimSums]:
         kept, number = self._kept, id(unit)
         gone = ref(unit, lambda _: kept.pop(number, None))
         known = kept[number] = (gone, self._sum(unit.pods))

@@ -19,7 +19,7 @@ MOST_TIME = 64
 """Characters of a time; an annotation may have 256 KiB."""
 
 
-class Candidate(Struct, frozen=True, weakref=True):
+class VictimUnit(Struct, frozen=True, weakref=True):
     """A victim unit before it is given indices: its pods and what breaking it means."""
 
     uid: str

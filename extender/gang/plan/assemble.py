@@ -23,7 +23,7 @@ from extender.model.objects import (
 )
 from extender.model.plan import Hold
 from extender.model.settings import Settings
-from extender.model.snapshot import EMPTY, Snapshot, Spared
+from extender.model.snapshot import EMPTY, Snapshot, SparedPod
 
 KIND = "PodgroupExtenderSnapshot"
 
@@ -57,7 +57,7 @@ class Dump(Struct, frozen=True, kw_only=True):
     """Pod uid -> why its eviction was refused lately."""
     stayed: dict[str, str] = {}
     """Namespace -> why nobody of it was counted on."""
-    spared: dict[str, Spared] = {}
+    spared: dict[str, SparedPod] = {}
     """Pod uid -> what kept it from being evicted again."""
     unreadable: tuple[tuple[str, str, str, str], ...] = ()
     """Source, namespace and name of objects that could not be decoded, and why."""
@@ -78,7 +78,7 @@ def assemble(
     server_version: str = "",
     unevictable: Mapping[str, str] = EMPTY,
     stayed: Mapping[str, str] = EMPTY,
-    spared: Mapping[str, Spared] = EMPTY,
+    spared: Mapping[str, SparedPod] = EMPTY,
     unreadable: Mapping[tuple[str, str, str], str] = EMPTY,
 ) -> Snapshot:
     """Return the snapshot a cache would hand out for these records.

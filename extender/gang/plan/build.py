@@ -23,7 +23,7 @@ from extender.gang.incremental.victim_costs import VictimSums
 from extender.gang.incremental.victims import Candidate
 from extender.gang.plan.blocker_units import blockers_of
 from extender.gang.plan.budgets import Uses, budgets_of
-from extender.gang.plan.built import Built, Part
+from extender.gang.plan.built import Built, ProblemNodes
 from extender.gang.plan.cost_levels import CostLevels
 from extender.gang.plan.held_rules import blocked_beside, blocking_pods, coming_pods
 from extender.gang.plan.held_seats import reservations, seatings, taken_over, vector
@@ -43,7 +43,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
-from extender.search.census import FREE, STAYS, Offers, Question, Releases
+from extender.search.census import FREE, STAYS, Offers, OffersQuestion, Releases
 from extender.search.problem import (
     Budget,
     Cap,
@@ -153,7 +153,7 @@ class Build:
         """What the usable nodes offer to members of these requests."""
         offers = self._asked.get(requests)
         if offers is None:
-            question = Question(
+            question = OffersQuestion(
                 self._planning.numbers(self._resources),
                 requests,
                 self._below,
@@ -201,7 +201,7 @@ class Build:
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""
         room = self._offers.total_room()
-        return self._built(Part(self._usable.names, self._allowed, room), NOBODY)
+        return self._built(ProblemNodes(self._usable.names, self._allowed, room), NOBODY)
 
     def full(self, *, strict: bool = False) -> Built:
         """Return the problem with every unit that may be needed.
@@ -247,7 +247,7 @@ class Build:
         places = self._offers.opening(most)
         gathered = offers.gather(places, most, alone=alone)
         in_the_way = ways(self._blocked, self._gang.key, self._snapshot, self._planning)
-        part = Part(
+        part = ProblemNodes(
             tuple([usable.names[at] for at in places]),
             [bytes([mask[at] for at in places]) for mask in self._allowed],
             self._offers.free_room(places),
@@ -279,7 +279,7 @@ class Build:
                 break
         return found[:MOST_STAYS]
 
-    def _built(self, part: Part, gathered: Units) -> Built:
+    def _built(self, part: ProblemNodes, gathered: Units) -> Built:
         """Return the problem of a part of the cluster from which these units may go."""
         costs, sums = self._costs(gathered)
         budgets, uses = self._budgets(gathered, costs)
@@ -337,18 +337,18 @@ class Build:
 
     def _units(
         self,
-        part: Part,
+        part: ProblemNodes,
         gathered: Units,
         costs: CostLevels,
         sums: Sequence[VictimSums],
         uses: Mapping[str, Uses],
-    ) -> tuple[tuple[Unit, ...], tuple[Candidate | Pod | GangKey, ...]]:
+    ) -> tuple[tuple[Unit, ...], tuple[VictimUnit | Pod | GangKey, ...]]:
         """Everything that may make room, and what each is: victims, pods that terminate already,
         seats of less urgent gangs."""
         candidates = [candidate for candidate, _ in gathered.candidates]
         elastic = {entry.gang: i for i, entry in enumerate(gathered.elastic)}
         units: list[Unit] = []
-        subjects: list[Candidate | Pod | GangKey] = [*candidates]
+        subjects: list[VictimUnit | Pod | GangKey] = [*candidates]
         vectors = costs.candidates(candidates, sums)
         for (candidate, releases), cost in zip(gathered.candidates, vectors, strict=True):
             uid, key = candidate.uid, candidate.gang
@@ -385,7 +385,7 @@ class Build:
 
     def _sound(self, gathered: Units) -> Units:
         """Without candidates whose cost or budgets cannot be told; those are set aside."""
-        sound: list[tuple[Candidate, Releases]] = []
+        sound: list[tuple[VictimUnit, Releases]] = []
         for entry in gathered.candidates:
             units = [entry[0]]
             try:

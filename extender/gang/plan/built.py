@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.model.objects import GangKey, Pod
 from extender.search.problem import (
     Problem,
@@ -24,7 +24,7 @@ class Built(Struct, frozen=True):
     problem: Problem
     classes: tuple[tuple[Pod, ...], ...]
     """Members of each class, by uid."""
-    subjects: tuple[Candidate | Pod | GangKey, ...]
+    subjects: tuple[VictimUnit | Pod | GangKey, ...]
     """What each unit is: victims, a terminating pod, or a gang whose seats are taken over."""
     usable: int
     """Nodes that some member may use, room aside."""
@@ -38,7 +38,7 @@ class Built(Struct, frozen=True):
     """Pods that could make room, but not within the patience of the gang's owner."""
 
 
-class Part(Struct, frozen=True):
+class ProblemNodes(Struct, frozen=True):
     """The nodes that a problem is about."""
 
     names: tuple[str, ...]

@@ -11,7 +11,7 @@ from extender.model.plan import Proof, Seat, Victim
 from extender.model.texts import counted
 
 
-class Spared(Struct, frozen=True):
+class AvoidableVictims(Struct, frozen=True):
     """Victims that could stay if the seats on their nodes had room on others."""
 
     unit: str
@@ -55,4 +55,4 @@ def easiest_to_spare(
     ]
     # Of a unit on none of the seats' nodes it is not known what it is needed for.
     count, _, unit = min((each for each in found if each[0]), default=(0, 0, ""))
-    return Spared(unit, len(units[unit]), count) if count else None
+    return AvoidableVictims(unit, len(units[unit]), count) if count else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from extender.gang.incremental.victim_costs import VictimSums
-from extender.gang.incremental.victims import Candidate, ElasticCandidate
+from extender.gang.incremental.victims import ElasticCandidate, VictimUnit
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Vector
 
@@ -60,7 +60,7 @@ class CostLevels:
             vector[self._index[level]] = 1
         return tuple(vector)
 
-    def candidates(self, units: Sequence[Candidate], sums: Sequence[VictimSums]) -> list[Vector]:
+    def candidates(self, units: Sequence[VictimUnit], sums: Sequence[VictimSums]) -> list[Vector]:
         """Return the cost of evicting each unit."""
         gpus, grace, work, age = self._gpus, self._grace, self._work, self._age
         nodes, now = self._snapshot.nodes, self._snapshot.now

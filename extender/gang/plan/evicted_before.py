@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from extender.model.fairness import ProtectionSettings
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.policy import SYSTEM_CRITICAL
-from extender.model.snapshot import Spared
+from extender.model.snapshot import SparedPod
 from extender.model.texts import rfc3339
 
 CLOCK_SECONDS = 5.0
@@ -107,7 +107,7 @@ def undisturbed(times: int, settings: ProtectionSettings) -> float:
 
 def spared(
     evicted: Evicted, running: Iterable[Pod], *, whole: bool, settings: ProtectionSettings
-) -> dict[str, Spared]:
+) -> dict[str, SparedPod]:
     """Return, by uid, who of those that run again is spared: no more than was evicted.
 
     ``whole``: they go together, so all of them are spared or none.
@@ -122,7 +122,7 @@ def spared(
         f"{evicted.priority}, and only a higher one may evict it sooner"
     )
     sum_: dict[str, int] = {}
-    found: dict[str, Spared] = {}
+    found: dict[str, SparedPod] = {}
     for pod in running:
         after = dict(sum_)
         for name, amount in pod.requests:
@@ -132,7 +132,7 @@ def spared(
                 return {}
             continue
         sum_ = after
-        found[pod.uid] = Spared(below, until, why, gang=whole)
+        found[pod.uid] = SparedPod(below, until, why, gang=whole)
     return found
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from extender.gang.incremental.protection import asked_to_stay
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
 from extender.gang.plan.cheaper import easiest_to_spare
 from extender.gang.plan.ways_out import ways_out
@@ -26,7 +26,7 @@ MOST_LINE = 2048
 """Bytes of one line: what is told is kept, sent and read, however much there would be to say."""
 
 
-def victim_reason(pod: Pod, unit: Candidate, used_nodes: set[str]) -> str:
+def victim_reason(pod: Pod, unit: VictimUnit, used_nodes: set[str]) -> str:
     """Return why this pod goes: for its room, or because its gang goes whole; and that its
     wish to stay does not count, where it has one."""
     asked = asked_to_stay(pod)
@@ -34,7 +34,7 @@ def victim_reason(pod: Pod, unit: Candidate, used_nodes: set[str]) -> str:
     return f"{why}; {asked} does not count here (policy.optOut)" if asked else why
 
 
-def _reason(pod: Pod, unit: Candidate, used_nodes: set[str]) -> str:
+def _reason(pod: Pod, unit: VictimUnit, used_nodes: set[str]) -> str:
     if not unit.whole:
         return f"its room on {pod.node} is needed"
     if pod.node in used_nodes:
@@ -53,7 +53,7 @@ def explain_plan(gang: Gang, built: Built, plan: Plan, cut: str = "") -> tuple[s
     if not plan.victims and not plan.waits_for and not plan.takes_over:
         lines.append("it fits into free room: nobody is evicted")
     subjects = built.subjects
-    units = [unit for unit in subjects if isinstance(unit, Candidate)]
+    units = [unit for unit in subjects if isinstance(unit, VictimUnit)]
     whole = sum(1 for unit in units if unit.whole)
     lines.append(
         f"considered {counted(len(units), 'victim unit')} ({counted(whole, 'whole gang')}) and "

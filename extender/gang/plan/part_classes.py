@@ -25,7 +25,7 @@ MOST_SHARES = 8
 """Ways to share the number of a part out among its kinds that are tried."""
 
 
-class Sum(Struct, frozen=True):
+class PartMinimum(Struct, frozen=True):
     """A part of unequal members: at least ``lacks`` seats for these classes together."""
 
     classes: tuple[int, ...]
@@ -38,7 +38,7 @@ class PartClasses(Struct, frozen=True):
     classes: Classes
     least: tuple[int, ...] = ()
     """Of each class, in every plan."""
-    sums: tuple[Sum, ...] = ()
+    sums: tuple[PartMinimum, ...] = ()
     """What more a plan has to keep."""
     names: tuple[str, ...] = ()
     """Of each class: the part that it is of, in quotes; "" for none."""
@@ -114,13 +114,13 @@ def by_part(classes: Classes, gang: Gang, need: int) -> PartClasses:
             split.append(tuple(pods))
             parts.append(at)
     least = [0] * len(split)
-    sums: list[Sum] = []
+    sums: list[PartMinimum] = []
     for at, lack in lacks.items():
         own = tuple(c for c, part in enumerate(parts) if part == at)
         there = sum(len(split[c]) for c in own)
         for c in own:  # as many as the others of the part cannot make up for
             least[c] = max(0, lack - (there - len(split[c])))
         if sum(least[c] for c in own) < lack:
-            sums.append(Sum(own, lack))
+            sums.append(PartMinimum(own, lack))
     names = tuple("" if at < 0 else quoted(gang.parts[at].name) for at in parts)
     return PartClasses(tuple(split), tuple(least), tuple(sums), names)

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from extender.fit.view import ClusterView
 from extender.gang.incremental.planning_cache import PlanningCache
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
 from extender.gang.plan.explain import MOST_LINE, explain_plan, explain_refusal, victim_reason
@@ -334,7 +334,7 @@ def _finish(question: GangQuestion, trial: Trial, bound: Vector, settings: Setti
     longest = settings.eviction.longest_grace_seconds
     for unit in solution.chosen:
         subject = built.subjects[unit]
-        if isinstance(subject, Candidate):
+        if isinstance(subject, VictimUnit):
             gang_text = "" if subject.gang is None else str(subject.gang)
             together = subject.uid if subject.whole else ""
             for pod in subject.pods:

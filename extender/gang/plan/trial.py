@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from extender.fit.view import ClusterView
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.built import Built
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
@@ -72,7 +72,7 @@ def _leaving(built: Built, solution: Solution) -> tuple[list[Pod], set[GangKey]]
     taken_over: set[GangKey] = set()
     for unit in solution.chosen:
         subject = built.subjects[unit]
-        if isinstance(subject, Candidate):
+        if isinstance(subject, VictimUnit):
             pods += subject.pods
         elif isinstance(subject, Pod):
             pods.append(subject)

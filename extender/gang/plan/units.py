@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.gang.incremental.planning_cache import PlanningCache
-from extender.gang.incremental.victims import Candidate, ElasticCandidate
+from extender.gang.incremental.victims import ElasticCandidate, VictimUnit
 from extender.groups.composite import unit_key
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -18,7 +18,7 @@ from extender.search.census import FREE, Gathered, Releases
 class Units(Struct, frozen=True):
     """Candidates and leaving pods, each with what it releases, by uid."""
 
-    candidates: tuple[tuple[Candidate, Releases], ...] = ()
+    candidates: tuple[tuple[VictimUnit, Releases], ...] = ()
     leaving: tuple[tuple[Pod, Releases], ...] = ()
     """Pods that terminate in time anyway."""
     elastic: tuple[ElasticCandidate, ...] = ()
@@ -37,7 +37,7 @@ def units_of(
     """
     preemptability, now = planning.preemptability, planning.now
     whole: dict[int, Releases] = dict(gathered.whole)
-    candidates: list[tuple[Candidate, Releases]] = list(gathered.alone)
+    candidates: list[tuple[VictimUnit, Releases]] = list(gathered.alone)
     leaving: list[tuple[Pod, Releases]] = list(gathered.leaving)
     alone = {candidate.uid for candidate, _ in candidates} if in_the_way else set()
     leaves = {pod.uid for pod, _ in leaving} if in_the_way else set()
@@ -51,7 +51,7 @@ def units_of(
             whole.setdefault(gang.number, ())
         else:
             left = None if pod.deleting else key
-            unit = Candidate(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
+            unit = VictimUnit(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
             candidates.append((unit, ()))
     keys = {unit.gang for unit, _ in candidates if unit.gang is not None}
     for number, releases in whole.items():
@@ -66,7 +66,7 @@ def units_of(
     )
 
 
-def _uid(entry: tuple[Candidate | Pod, Releases]) -> str:
+def _uid(entry: tuple[VictimUnit | Pod, Releases]) -> str:
     return entry[0].uid
 
 

@@ -114,7 +114,7 @@ def of_refusal(refusal: Refusal, *, time: float, verb: Verb, seconds: float) -> 
     )
 
 
-class Question(Struct, frozen=True):
+class SearchInput(Struct, frozen=True):
     """All that a search was given: asked again, it gives the same answer."""
 
     gang: GangKey
@@ -136,15 +136,15 @@ class Decisions:
     def __init__(self, size: int = 512, questions: int = 16) -> None:
         self._refusals: Ring[Decision] = Ring(size, REFUSAL_BYTES)
         self._real: Ring[Decision] = Ring(size, DECISION_BYTES)
-        self._questions: deque[Question] = deque(maxlen=questions // 2)
-        self._planned: deque[Question] = deque(maxlen=questions // 2)
+        self._questions: deque[SearchInput] = deque(maxlen=questions // 2)
+        self._planned: deque[SearchInput] = deque(maxlen=questions // 2)
         self._last: LRUCache[str, tuple[str, str, str]] = LRUCache(MOST_GANGS)
         """Gang -> outcome, code and message of its last decision."""
         self._number = 0
         self.forgotten: Counter[str] = Counter()
         """"refusal" or "decision" -> how many made room for later ones."""
 
-    def searched(self, question: Question) -> None:
+    def searched(self, question: SearchInput) -> None:
         """Keep what a search was given."""
         self._questions.appendleft(question)
 
@@ -157,7 +157,7 @@ class Decisions:
         """Return the generations of the snapshots whose questions are kept."""
         return {each.snapshot.generation for each in (*self._questions, *self._planned)}
 
-    def question(self, generation: int) -> Question | None:
+    def question(self, generation: int) -> SearchInput | None:
         """Return the last question asked on a snapshot of this generation."""
         for question in (*self._questions, *self._planned):
             if question.snapshot.generation == generation:

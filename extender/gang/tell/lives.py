@@ -35,7 +35,7 @@ SWEEP_SECONDS = 60.0
 Value = str | int | float | bool
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class LifeStep(Struct, frozen=True, kw_only=True):
     """A part of a life."""
 
     name: str
@@ -59,14 +59,14 @@ class Life(Struct, kw_only=True):
     """Outcome.DONE or GAVE_UP, SEATED, gone, or why it is no longer followed."""
     message: str = ""
     priority: int | None = None
-    steps: list[Step] = field(default_factory=list)
-    moments: list[Step] = field(default_factory=list)
+    steps: list[LifeStep] = field(default_factory=list)
+    moments: list[LifeStep] = field(default_factory=list)
     refusals: int = 0
     left_out: int = 0
     """Steps and moments beyond what is kept."""
     flight: Following | None = None
 
-    def add(self, step: Step) -> None:
+    def add(self, step: LifeStep) -> None:
         """Keep a step or a moment, if there is room."""
         kept, most = (self.moments, MOST_MOMENTS) if step.moment else (self.steps, MOST_STEPS)
         if len(kept) < most:
@@ -153,7 +153,7 @@ class Lives:
             case Outcome.BROKEN | Outcome.IN_PART if life is not None:
                 name, text = str(decision.outcome), cut(decision.message, LONGEST)
                 at = decision.time
-                life.add(Step(name=name, start=at, end=at, moment=True, trouble=text))
+                life.add(LifeStep(name=name, start=at, end=at, moment=True, trouble=text))
 
     def flying(self, gang: str, flown: Flown) -> None:
         """Take note of the plan in flight that the gang's last decision has begun."""
@@ -252,14 +252,14 @@ class Lives:
         for step in self._steps(following, following.flown, now):
             life.add(step)
 
-    def _steps(self, following: Following, flown: Flown, now: float) -> list[Step]:
+    def _steps(self, following: Following, flown: Flown, now: float) -> list[LifeStep]:
         offset = self._wall() - self._monotonic()
         path = [(str(state.value), min(now, at + offset)) for state, at in flown.path]
         plan: dict[str, Value] = {"podgroup.plan": flown.id}
         ends = [*(at for _, at in path[1:]), now]
         acting = next((at for state, at in path if state == "evicting"), None)
         steps = [
-            Step(
+            LifeStep(
                 name="record",
                 start=following.planned,
                 end=max(following.planned, path[0][1] if path else now),
@@ -272,7 +272,7 @@ class Lives:
         if acting is not None and following.leaving:
             steps += _evictions(following, plan, over)
             steps.append(
-                Step(
+                LifeStep(
                     name="wait for leaving pods",
                     start=acting,
                     end=over if opened is None else opened,
@@ -283,13 +283,13 @@ class Lives:
         for (state, start), end in zip(path, ends, strict=False):
             if state == "open":
                 seats = {**plan, "podgroup.seats": following.seats}
-                steps.append(Step(name="seats open", start=start, end=end, attributes=seats))
+                steps.append(LifeStep(name="seats open", start=start, end=end, attributes=seats))
             elif state == "changing":
-                steps.append(Step(name="change", start=start, end=end, attributes=plan))
+                steps.append(LifeStep(name="change", start=start, end=end, attributes=plan))
         return steps
 
 
-def _evictions(following: Following, plan: Mapping[str, Value], over: float) -> list[Step]:
+def _evictions(following: Following, plan: Mapping[str, Value], over: float) -> list[LifeStep]:
     """A step for each unit: from the first of its pods seen to go to the last one seen gone."""
     steps = []
     for name, unit in following.units.items():
@@ -297,7 +297,7 @@ def _evictions(following: Following, plan: Mapping[str, Value], over: float) -> 
             continue
         left = len(unit.followed)
         steps.append(
-            Step(
+            LifeStep(
                 name="evict",
                 start=unit.began,
                 end=max(unit.began, over if left else unit.ended),
@@ -316,9 +316,9 @@ def _unit_of(victim: Victim) -> str:
     return victim.unit or f"{victim.namespace}/{victim.name}"
 
 
-def _searched(decision: Decision, units: int) -> Step:
+def _searched(decision: Decision, units: int) -> LifeStep:
     costs = ", ".join(f"{cost.level}={cost.value}" for cost in decision.costs if cost.value)
-    return Step(
+    return LifeStep(
         name="resume" if decision.verb is Verb.RECOVERY else "search",
         start=decision.time - decision.seconds,
         end=decision.time,
@@ -335,9 +335,9 @@ def _searched(decision: Decision, units: int) -> Step:
     )
 
 
-def _refused(decision: Decision) -> Step:
+def _refused(decision: Decision) -> LifeStep:
     """Return the search that ended with no; a moment where none was needed."""
-    return Step(
+    return LifeStep(
         name="search" if decision.seconds > 0 else "refused",
         start=decision.time - decision.seconds,
         end=decision.time,

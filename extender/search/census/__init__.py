@@ -17,7 +17,7 @@ from extender.search.census.holders import (
     Amounts,
     Gathered,
     Holder,
-    Question,
+    OffersQuestion,
     Releases,
     Seatings,
 )
@@ -45,7 +45,7 @@ __all__ = [
     "Holder",
     "Offer",
     "Offers",
-    "Question",
+    "OffersQuestion",
     "Releases",
     "Seatings",
     "minus",

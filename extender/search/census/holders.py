@@ -43,7 +43,7 @@ class Holder(NamedTuple):
     """What the caller wants handed back."""
 
 
-class Question(NamedTuple):
+class OffersQuestion(NamedTuple):
     """All of a preemptor that a node's offer depends on. R resources, C member classes."""
 
     resources: tuple[int, ...]

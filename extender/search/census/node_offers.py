@@ -31,7 +31,7 @@ from extender.search.census.holders import (
     Amounts,
     Gathered,
     Holder,
-    Question,
+    OffersQuestion,
     Seatings,
 )
 from extender.search.problem import Vector
@@ -54,7 +54,9 @@ class Census:
         """Forget a node."""
         del self.nodes[slot]
 
-    def offers(self, question: Question, slots: array[int], held: Mapping[int, Seatings]) -> Offers:
+    def offers(
+        self, question: OffersQuestion, slots: array[int], held: Mapping[int, Seatings]
+    ) -> Offers:
         """What these nodes offer now. ``held`` is by position in ``slots``."""
         return Offers(self, question, slots, held)
 
@@ -91,7 +93,7 @@ class Offers:
     def __init__(
         self,
         census: Census,
-        question: Question,
+        question: OffersQuestion,
         slots: array[int],
         held: Mapping[int, Seatings],
     ) -> None:
@@ -172,7 +174,7 @@ class Offers:
 def offer_of(
     allocatable: Mapping[int, int],
     holders: Sequence[Holder],
-    question: Question,
+    question: OffersQuestion,
     seatings: Seatings | None,
 ) -> Offer:
     """Return one node's offer."""
@@ -236,7 +238,7 @@ def _vector(amounts: Amounts, resources: tuple[int, ...]) -> Vector:
 
 
 def _steps(
-    start: Vector, entries: Sequence[tuple[Holder, Vector]], question: Question
+    start: Vector, entries: Sequence[tuple[Holder, Vector]], question: OffersQuestion
 ) -> tuple[tuple[tuple[int, int, int], ...], Vector]:
     requests = question.requests
     largest = tuple(map(max, zip(*requests, strict=True)))

@@ -1,13 +1,13 @@
 from array import array
 from collections.abc import Mapping, Sequence
 
-from extender.search.census import Amounts, Gathered, Holder, Question, Seatings
+from extender.search.census import Amounts, Gathered, Holder, OffersQuestion, Seatings
 
 class Census:
     def put(self, slot: int, allocatable: Amounts, holders: Sequence[Holder]) -> None: ...
     def drop(self, slot: int) -> None: ...
     def offers(
-        self, question: Question, slots: array[int], held: Mapping[int, Seatings]
+        self, question: OffersQuestion, slots: array[int], held: Mapping[int, Seatings]
     ) -> Offers: ...
 
 class Offers:

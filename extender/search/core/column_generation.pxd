@@ -14,7 +14,7 @@ from extender.search.core.restricted_master cimport RestrictedMaster
 from extender.search.core.space cimport Space
 from extender.search.core.traced cimport Traced
 
-cdef struct Asked:
+cdef struct StageBound:
     Outcome outcome          # as mckp_solve
     i64 bound                # of the stage, ``fraction`` bits too fine
 
@@ -37,7 +37,7 @@ cdef class ColumnGeneration:
     cdef vector[i64] paid                        # parts: what the decisions cost at these prices
 
     cdef void take_prices(self, int stage) noexcept nogil
-    cdef Asked ask(self, const vector[i64]* floor) noexcept nogil
+    cdef StageBound ask(self, const vector[i64]* floor) noexcept nogil
     cdef int gather(self) noexcept nogil
     cdef void parts_of_groups(self, vector[int]* into) noexcept nogil
     cdef int make_columns(self) noexcept nogil

@@ -83,10 +83,10 @@ cdef class ColumnGeneration:
                     total += self.row_price[self.coupling.uses_row[i]] * self.coupling.uses_pods[i]
             self.relations.set_price(u, total)
 
-    cdef Asked ask(self, const vector[i64]* floor) noexcept nogil:
+    cdef StageBound ask(self, const vector[i64]* floor) noexcept nogil:
         """The relaxation at these prices, and ``paid``; stages before this one at their floor."""
         cdef int u, g, t
-        cdef Asked found
+        cdef StageBound found
         self.effort.count_branch()
         self.paid.assign(self.coupling.parts, 0)
         for u in range(self.space.U):
@@ -211,7 +211,7 @@ cdef class ColumnGeneration:
         """Columns for one seat of every part, for two, for four, and so on."""
         cdef int g, k = 1, most = 0
         cdef vector[int] picks
-        cdef Asked asked = self.ask(floor)
+        cdef StageBound asked = self.ask(floor)
         if asked.outcome == IMPOSSIBLE or asked.outcome == LATE:
             return
         for g in range(<int>self.elimination.pick.most.size()):

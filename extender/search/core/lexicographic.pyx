@@ -9,7 +9,7 @@ are decided one after the other (branch and price).
 
 from libcpp.vector cimport vector
 
-from extender.search.core.column_generation cimport Asked
+from extender.search.core.column_generation cimport StageBound
 from extender.search.core.mckp cimport IMPOSSIBLE, LATE
 from extender.search.core.packed_cost cimport i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT
@@ -102,7 +102,7 @@ cdef class Lexicographic:
         cdef int i
         cdef i64 bound
         cdef Measured found
-        cdef Asked asked
+        cdef StageBound asked
         cdef bint whole
         self.master.aim(stage)
         for i in range(ROUNDS):

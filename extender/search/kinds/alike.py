@@ -88,9 +88,9 @@ def _solve(
     problem: Problem, exact: Solve, stop: Stop, first: Solution | None
 ) -> Solution | Infeasible:
     bound: Vector = cost_of(problem, ())
-    best: _Answer | None = None
+    best: _AlikeAnswer | None = None
     if first is not None:
-        best = _Answer(first.cost, first.seats, first.chosen)
+        best = _AlikeAnswer(first.cost, first.seats, first.chosen)
     groups_before: list[Group] = []
     # Rules over several nodes are what no bound of work is known for: first without.
     whole = relaxed(problem, grouped(problem, 1))
@@ -142,13 +142,13 @@ def _why(problem: Problem) -> str:
     )
 
 
-class _Answer(Struct, frozen=True):
+class _AlikeAnswer(Struct, frozen=True):
     cost: Vector
     seats: Seats
     chosen: tuple[int, ...]
 
 
-def _better(one: _Answer | None, other: _Answer | None) -> _Answer | None:
+def _better(one: _AlikeAnswer | None, other: _AlikeAnswer | None) -> _AlikeAnswer | None:
     if one is None or other is None:
         return one or other
     return other if other.cost < one.cost else one
@@ -169,7 +169,7 @@ def _ask(problem: Problem, exact: Solve, stop: Stop, *, few: bool) -> Solution |
     return found if closed or past or not stop.over() else None
 
 
-def _seated(problem: Problem, hint: Sequence[int], stop: Stop) -> _Answer | None:
+def _seated(problem: Problem, hint: Sequence[int], stop: Stop) -> _AlikeAnswer | None:
     """Members seated one after the other, in the first domain in which all of them sit."""
     for nodes, _ in promising(problem, regions_of(problem))[:REGIONS]:
         found = first_fit(problem, nodes, hint, stop)
@@ -180,7 +180,7 @@ def _seated(problem: Problem, hint: Sequence[int], stop: Stop) -> _Answer | None
     return None
 
 
-def _within(problem: Problem, stop: Stop) -> _Answer | None:
+def _within(problem: Problem, stop: Stop) -> _AlikeAnswer | None:
     """Members seated where that takes least of the hard budgets."""
     for nodes, _ in promising(problem, regions_of(problem))[:REGIONS]:
         found = within_budgets(problem, nodes, stop)
@@ -189,13 +189,15 @@ def _within(problem: Problem, stop: Stop) -> _Answer | None:
     return None
 
 
-def _checked(problem: Problem, seats: Seats, chosen: Solution | tuple[int, ...]) -> _Answer | None:
+def _checked(
+    problem: Problem, seats: Seats, chosen: Solution | tuple[int, ...]
+) -> _AlikeAnswer | None:
     """The answer, if it is one: rules that differ inside a group were not all asked."""
     units = chosen.chosen if isinstance(chosen, Solution) else chosen
     cost = cost_of(problem, units, scattered=scattered_seats(problem, seats))
     nothing = (0,) * len(cost)
     solution = Solution(seats, units, cost, nothing, optimal=cost == nothing)
-    return None if verify(problem, solution) else _Answer(cost, seats, units)
+    return None if verify(problem, solution) else _AlikeAnswer(cost, seats, units)
 
 
 def _refused(problem: Problem, groups: Sequence[Group], below: Infeasible) -> Infeasible:

@@ -128,7 +128,7 @@ def node_pattern(
     return tuple(found)
 
 
-class Sum:
+class PatternSum:
     """A tree of patterns added up; remembers which parts made each vector.
 
     A leaf stands for one node. ``exact`` is False when vectors had to be
@@ -141,8 +141,8 @@ class Sum:
         self,
         vectors: Pattern,
         parts: dict[Counts, tuple[Counts, Counts]] | None = None,
-        left: Sum | None = None,
-        right: Sum | None = None,
+        left: PatternSum | None = None,
+        right: PatternSum | None = None,
         *,
         exact: bool = True,
     ) -> None:
@@ -163,7 +163,9 @@ class Sum:
         yield from self.right.leaves(right)
 
 
-def join(left: Sum, right: Sum, counts: Counts, stop: Stop | None = None) -> Sum:
+def join(
+    left: PatternSum, right: PatternSum, counts: Counts, stop: Stop | None = None
+) -> PatternSum:
     """Every sum of a left and a right vector, clipped at ``counts``, maximal only.
 
     Raises OutOfTime, and TooWide where no deadline bounds the work.
@@ -185,14 +187,14 @@ def join(left: Sum, right: Sum, counts: Counts, stop: Stop | None = None) -> Sum
     if len(vectors) > WIDEST:
         vectors = tuple(sorted(vectors, key=lambda v: (-sum(v), v))[:WIDEST])
         exact = False
-    return Sum(vectors, parts, left, right, exact=exact)
+    return PatternSum(vectors, parts, left, right, exact=exact)
 
 
-def times(pattern: Pattern, nodes: int, counts: Counts, stop: Stop | None = None) -> Sum:
+def times(pattern: Pattern, nodes: int, counts: Counts, stop: Stop | None = None) -> PatternSum:
     """The same pattern on ``nodes`` (>= 1) nodes, by doubling. Raises OutOfTime."""
     if nodes == 1:
         clipped = maximal((tuple(map(min, vector, counts)) for vector in pattern), stop)
-        return Sum(clipped)
+        return PatternSum(clipped)
     half = times(pattern, nodes // 2, counts, stop)
     both = join(half, half, counts, stop)
     return join(both, times(pattern, 1, counts, stop), counts, stop) if nodes % 2 else both

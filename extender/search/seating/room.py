@@ -20,7 +20,7 @@ from extender.search.seating.fold import Chosen, Fold, FoldState, Key
 from extender.search.seating.patterns import (
     Counts,
     Pattern,
-    Sum,
+    PatternSum,
     Ways,
     endless,
     join,
@@ -35,7 +35,7 @@ class Cell(NamedTuple):
 
     domains: tuple[int, ...]
     """Their domain under each wide cap, then under each spread rule; -1 for none."""
-    total: Sum
+    total: PatternSum
     """What they seat together."""
     groups: list[tuple[Pattern, int]]
     """Their patterns, and how many nodes have each."""
@@ -79,7 +79,7 @@ class Room:
         self._most_of: dict[Pattern, int] = {}
         self._now: dict[int, Pattern] = {}
         self._groups: dict[tuple[tuple[int, ...], Pattern], int] = {}
-        self._sums: dict[tuple[Pattern, int], Sum] = {}
+        self._sums: dict[tuple[Pattern, int], PatternSum] = {}
         self.cases = cases(problem, self.region)
         """Limits of the spread rules: every answer keeps one of these sets."""
         most = most_cases(problem)
@@ -278,7 +278,7 @@ class Room:
         cells = []
         for cell, items in groupby(order, key=lambda item: item[0][0]):
             groups = [(pattern, nodes) for (_, pattern), nodes in items]
-            total: Sum | None = None
+            total: PatternSum | None = None
             for pattern, nodes in groups:
                 part = self._sums.get((pattern, nodes))
                 if part is None:

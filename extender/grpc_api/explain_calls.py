@@ -13,7 +13,7 @@ from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.decisions import Decision, Outcome
 from extender.grpc_api.calls import Answered, Call, parsed
 from extender.grpc_api.messages import decision, reference, victim, ways
-from extender.grpc_api.source import Source
+from extender.grpc_api.source import GrpcSource
 from extender.model.errors import InvalidInput
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
@@ -39,7 +39,7 @@ class About(Struct, frozen=True):
 class ExplainCalls:
     """The handler of Explain."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: GrpcSource) -> None:
         self._source = source
 
     async def explain(self, data: bytes, call: Call) -> Answered:

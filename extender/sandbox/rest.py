@@ -15,16 +15,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from extender.sandbox import admission, patches
-from extender.sandbox.resources import (
-    EVENTS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    Resource,
-)
-from extender.sandbox.status import (
+from extender.sandbox import api_admission, patches
+from extender.sandbox.api_status import (
     Obj,
     StatusError,
     already_exists,
@@ -32,6 +24,14 @@ from extender.sandbox.status import (
     conflict,
     invalid,
     not_found,
+)
+from extender.sandbox.resources import (
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    ServedResource,
 )
 from extender.sandbox.storage import Storage
 
@@ -80,7 +80,7 @@ class Api:
     def __init__(
         self,
         storage: Storage,
-        resources: Iterable[Resource],
+        resources: Iterable[ServedResource],
         clock: Clock = time.time,
         names: Names = generated,
         uids: Callable[[], str] = lambda: str(uuid.uuid4()),
@@ -92,28 +92,28 @@ class Api:
         self._uids = uids
         for name in _NAMESPACES:
             self.create(NAMESPACES, "", {"metadata": {"name": name}})
-        for name, value in admission.SYSTEM_CLASSES.items():
+        for name, value in api_admission.SYSTEM_CLASSES.items():
             self.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
 
     def now(self) -> str:
         """The time as objects carry it."""
         return timestamp(self.clock())
 
-    def find(self, group: str, version: str, plural: str) -> Resource | None:
+    def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """Return the served resource, or None."""
         for item in self.resources:
             if (item.group, item.version, item.plural) == (group, version, plural):
                 return item
         return None
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Obj:
+    def get(self, resource: ServedResource, namespace: str, name: str) -> Obj:
         """Return one object; 404 when it is gone."""
         obj = self.storage.get(resource.key, namespace, name)
         if obj is None:
             raise not_found(resource.plural, name)
         return obj
 
-    def create(self, resource: Resource, namespace: str, obj: Obj) -> Obj:
+    def create(self, resource: ServedResource, namespace: str, obj: Obj) -> Obj:
         """Store a new object; 409 when the name is taken, 404 when its namespace is missing."""
         meta: Obj = dict(obj.get("metadata") or {})
         if resource.namespaced:
@@ -132,11 +132,13 @@ class Api:
         fresh = {k: v for k, v in obj.items() if k != "status" or keeps}
         return self.storage.put(
             resource.key,
-            admission.admit(resource, {**kind, **fresh, **kind, "metadata": meta}, self.storage),
+            api_admission.admit(
+                resource, {**kind, **fresh, **kind, "metadata": meta}, self.storage
+            ),
         )
 
     def replace(
-        self, resource: Resource, namespace: str, name: str, obj: Obj, *, status: bool = False
+        self, resource: ServedResource, namespace: str, name: str, obj: Obj, *, status: bool = False
     ) -> Obj:
         """Update the object, or only its status; 409 for a stale version or another UID."""
         old = self.get(resource, namespace, name)
@@ -158,7 +160,7 @@ class Api:
 
     def patch(
         self,
-        resource: Resource,
+        resource: ServedResource,
         namespace: str,
         name: str,
         patch: Obj,
@@ -177,7 +179,7 @@ class Api:
 
     def delete(
         self,
-        resource: Resource,
+        resource: ServedResource,
         namespace: str,
         name: str,
         *,
@@ -239,7 +241,7 @@ class Api:
                     self.storage.remove(resource.key, name, obj["metadata"]["name"])
         return self.storage.remove(NAMESPACES.key, "", name)
 
-    def set_status(self, resource: Resource, obj: Obj, status: Obj) -> Obj:
+    def set_status(self, resource: ServedResource, obj: Obj, status: Obj) -> Obj:
         """Merge into an object's status (conditions by type), as a controller does."""
         meta = obj["metadata"]
         where = (resource, meta.get("namespace", ""), meta["name"])
@@ -272,7 +274,7 @@ class Api:
         with contextlib.suppress(StatusError):
             self.create(EVENTS, namespace, body)
 
-    def _free_name(self, resource: Resource, meta: Obj) -> str:
+    def _free_name(self, resource: ServedResource, meta: Obj) -> str:
         """Return the given name or a generated one that is free (rest.Create tries eight)."""
         space: str = meta.get("namespace") or ""
         name: str = meta.get("name") or ""
@@ -285,10 +287,10 @@ class Api:
             name = tried
         raise already_exists(resource.plural, name)
 
-    def _remove(self, resource: Resource, namespace: str, name: str) -> Obj:
+    def _remove(self, resource: ServedResource, namespace: str, name: str) -> Obj:
         return self.storage.remove(resource.key, namespace, name)
 
-    def _all_but_status(self, resource: Resource, old: Obj, obj: Obj) -> Obj:
+    def _all_but_status(self, resource: ServedResource, old: Obj, obj: Obj) -> Obj:
         new = {**obj, "apiVersion": old["apiVersion"], "kind": old["kind"]}
         if resource.status:
             new.pop("status", None)

@@ -29,18 +29,18 @@ class BindResult(Struct, frozen=True):
     error: str = ""
 
 
-class _Args(Struct):
+class _BindArgs(Struct):
     name: str | UnsetType = field(default=UNSET, name="PodName")
     namespace: str | UnsetType = field(default=UNSET, name="PodNamespace")
     uid: str | UnsetType = field(default=UNSET, name="PodUID")
     node: str | UnsetType = field(default=UNSET, name="Node")
 
 
-class _Answer(Struct):
+class _BindAnswer(Struct):
     error: str = field(name="Error")
 
 
-_args = msgspec.json.Decoder(_Args)
+_args = msgspec.json.Decoder(_BindArgs)
 _raw = msgspec.json.Decoder(msgspec.Raw)
 _encode = msgspec.json.Encoder().encode
 _respell = fields({"PodName": keep, "PodNamespace": keep, "PodUID": keep, "Node": keep})
@@ -66,4 +66,4 @@ def bind_args(**named: str | UnsetType) -> BindArgs:
 
 def encode_bind_result(result: BindResult) -> bytes:
     """Encode ExtenderBindingResult."""
-    return _encode(_Answer(result.error))
+    return _encode(_BindAnswer(result.error))

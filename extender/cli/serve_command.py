@@ -54,8 +54,8 @@ from extender.gang.tell.decisions import Decision
 from extender.gang.tell.lately import Lately
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
+from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError
 from extender.model.custom_groups import custom_annotations
 from extender.model.errors import ExtenderError, InvalidInput
 from extender.model.metadata import keep_annotations

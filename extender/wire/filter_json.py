@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from extender.model.errors import InvalidInput
 from extender.model.objects import Pod
-from extender.wire.pods import read_pod
+from extender.wire.pod_json import read_pod
 from extender.wire.reading import is_null, read
 from extender.wire.spelling import fields, keep
 
@@ -61,7 +61,7 @@ class HostPriority(Struct, frozen=True):
     score: int
 
 
-class _Args(Struct, rename="pascal"):
+class _FilterArgs(Struct, rename="pascal"):
     pod: Raw = _ABSENT
     nodes: Raw = _ABSENT
     node_names: list[str] | UnsetType | None = UNSET
@@ -84,7 +84,7 @@ class _NodesAnswer(Struct):
     items: list[Raw]
 
 
-class _Answer(Struct, rename="pascal"):
+class _FilterAnswer(Struct, rename="pascal"):
     nodes: _NodesAnswer | None
     node_names: Sequence[str] | None
     failed_nodes: dict[str, str]
@@ -97,7 +97,7 @@ class _Score(Struct, rename="pascal"):
     score: int
 
 
-_args = msgspec.json.Decoder(_Args)
+_args = msgspec.json.Decoder(_FilterArgs)
 _node_list = msgspec.json.Decoder(_NodeList)
 _node = msgspec.json.Decoder(_Node)
 _raw = msgspec.json.Decoder(Raw)
@@ -136,7 +136,7 @@ def encode_filter_result(result: FilterResult, args: FilterArgs) -> bytes:
             raise LookupError(f"nodes that were not offered: {', '.join(missing[:5])}")
         nodes = _NodesAnswer({}, [args.nodes[name] for name in result.node_names])
     return _encode(
-        _Answer(
+        _FilterAnswer(
             nodes=nodes,
             node_names=result.node_names if nodes is None else None,
             failed_nodes=result.failed,

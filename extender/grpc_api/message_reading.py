@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
-from extender.server.budget import Budget
+from extender.server.budget import ByteBudget
 
 Call: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 WINDOW = 64 * 1024
@@ -41,14 +41,14 @@ class AnswerNotRead(Exception):  # noqa: N818 - reads as the condition it is
     """The caller has not taken its answer in time."""
 
 
-class Limits(Struct, frozen=True):
+class MessageLimits(Struct, frozen=True):
     """Of messages; see ServerSettings."""
 
     seconds: float
     """From a call's headers to the end of its message, and for a caller to take its answer."""
     size: int
     """Bytes of one."""
-    budget: Budget
+    budget: ByteBudget
 
 
 def largest(settings: Settings) -> int:
@@ -59,7 +59,7 @@ def largest(settings: Settings) -> int:
 class Message:
     """Reads one message, and holds its bytes in the budget until ``release``."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: MessageLimits) -> None:
         self._limits = limits
         self._held = 0
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
-from extender.cli.live import Declined, Server, add_target
+from extender.cli.live import Declined, ServerClient, add_target
 from extender.cli.live_command import answered
 from extender.model.errors import InvalidInput
 from extender.observe.file import MOST_BYTES
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         return BAD_INPUT
     if args.source is None:
 
-        async def work(server: Server) -> int:
+        async def work(server: ServerClient) -> int:
             try:
                 data = await server.ask("/debug/observe")
             except Declined as problem:

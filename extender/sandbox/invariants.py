@@ -6,20 +6,20 @@ import time
 
 from extender.model.quantity import parse_quantity
 from extender.model.texts import counted
-from extender.sandbox.observer import Event, Observer
+from extender.sandbox.pod_recorder import PodEvent, PodRecorder
 from extender.sandbox.scenario import Create, Never, Scenario
 
 
-class Watchman:
+class InvariantChecker:
     """Collects ``broken`` promises, each told once."""
 
-    def __init__(self, scenario: Scenario, observer: Observer) -> None:
+    def __init__(self, scenario: Scenario, recorder: PodRecorder) -> None:
         self.broken: list[str] = []
         self._scenario = scenario
-        self._observer = observer
+        self._recorder = recorder
         self._partly_since: dict[str, float] = {}
         self._was_whole: set[str] = set()
-        observer.listen(self._look)
+        recorder.listen(self._look)
 
     def check(self, *, at_end: bool = False) -> None:
         """Look at what takes time to go wrong; at the end nothing may be half done."""
@@ -27,7 +27,7 @@ class Watchman:
             if rule.whole:
                 self._wholeness(rule, at_end=at_end)
 
-    def _look(self, event: Event) -> None:
+    def _look(self, event: PodEvent) -> None:
         for rule in self._scenario.never:
             if rule.whole:
                 self._early_seat(rule, event)
@@ -39,7 +39,7 @@ class Watchman:
             elif rule.bound and event.what == "bound" and event.pod.actor == rule.bound:
                 self._tell(f"{event.pod.name} was never to get a node, but is on {event.pod.node}")
             elif rule.evictions_over is not None and event.what == "evicted":
-                count = len(self._observer.evicted())
+                count = len(self._recorder.evicted())
                 if count > rule.evictions_over:
                     self._tell(
                         f"{event.pod.name} is eviction number {count}; "
@@ -47,9 +47,9 @@ class Watchman:
                     )
 
     def _exists(self, actor: str) -> int:
-        return sum(pod.alive or pod.finished for pod in self._observer.of(actor))
+        return sum(pod.alive or pod.finished for pod in self._recorder.of(actor))
 
-    def _early_seat(self, rule: Never, event: Event) -> None:
+    def _early_seat(self, rule: Never, event: PodEvent) -> None:
         pod, create = event.pod, self._scenario.actor(rule.whole)
         quorum = create.quorum
         if event.what != "bound" or pod.actor != rule.whole or create.nodes:
@@ -62,7 +62,7 @@ class Watchman:
 
     def _wholeness(self, rule: Never, *, at_end: bool) -> None:
         actor, quorum = rule.whole, self._scenario.actor(rule.whole).quorum
-        pods = self._observer.of(actor)
+        pods = self._recorder.of(actor)
         seated = sum(pod.seated for pod in pods)
         done = sum(pod.finished for pod in pods)
         if seated == 0 or seated + done >= quorum:
@@ -76,21 +76,21 @@ class Watchman:
                 f"{quorum} needed" + (", at the end" if at_end else f", for {now - since:.0f} s")
             )
 
-    def _stolen_seat(self, rule: Never, event: Event) -> None:
+    def _stolen_seat(self, rule: Never, event: PodEvent) -> None:
         actor = rule.seats
-        if sum(pod.running for pod in self._observer.of(actor)) >= self._quorum(actor):
+        if sum(pod.running for pod in self._recorder.of(actor)) >= self._quorum(actor):
             self._was_whole.add(actor)
         pod = event.pod
         if event.what != "bound" or pod.actor == actor or actor in self._was_whole:
             return
-        members = [p for p in self._observer.pods.values() if p.actor == actor]
-        if not members or not self._observer.evicted():
+        members = [p for p in self._recorder.pods.values() if p.actor == actor]
+        if not members or not self._recorder.evicted():
             return
         least = min(_smallest(self._scenario.actor(actor)))
         if pod.priority <= members[0].priority and pod.cpu >= least:
             self._tell(f"{pod.name} got {pod.node} while room was being made for {actor}")
 
-    def _early_eviction(self, rule: Never, event: Event) -> None:
+    def _early_eviction(self, rule: Never, event: PodEvent) -> None:
         actor = rule.eviction_before
         if event.what == "evicted" and self._exists(actor) < self._quorum(actor):
             self._tell(

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import Any
 
-from extender.cli.live import Server
+from extender.cli.live import ServerClient
 from extender.cli.live_command import (
     NOBODY,
     add_live,
@@ -43,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the gangs and return the exit status."""
 
-    async def work(server: Server) -> int:
+    async def work(server: ServerClient) -> int:
         pages = ("gangs", "reservations", "decisions", "evictions")
         gangs, held, decisions, units = await asyncio.gather(*(server.rows(p) for p in pages))
         found = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from extender.cli.live import Server
+from extender.cli.live import ServerClient
 from extender.cli.live_command import (
     NOBODY,
     add_live,
@@ -47,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the decisions and return the exit status."""
 
-    async def work(server: Server) -> int:
+    async def work(server: ServerClient) -> int:
         found = [
             decision
             for decision in await server.rows("decisions")

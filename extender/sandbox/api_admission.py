@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from extender.model.errors import InvalidInput
-from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, PODS, PRIORITY_CLASSES, Resource
-from extender.sandbox.selectors import selector_of
-from extender.sandbox.status import Obj, forbidden, invalid
+from extender.sandbox.api_status import Obj, forbidden, invalid
+from extender.sandbox.list_selectors import selector_of
+from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, PODS, PRIORITY_CLASSES, ServedResource
 from extender.sandbox.storage import Storage
 
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
@@ -23,13 +23,13 @@ MOST_DATA = 1024 * 1024
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 
 
-def check_name(resource: Resource, name: str) -> None:
+def check_name(resource: ServedResource, name: str) -> None:
     """Raise 422 when the name is no DNS subdomain."""
     if len(name) > 253 or not _NAME.match(name):
         raise invalid(resource.plural, name, "metadata.name: must be a lowercase RFC 1123 name")
 
 
-def admit(resource: Resource, obj: Obj, storage: Storage) -> Obj:
+def admit(resource: ServedResource, obj: Obj, storage: Storage) -> Obj:
     """Return a new object as it is to be stored; 403 or 422 when it may not be."""
     name = obj["metadata"]["name"]
     check_name(resource, name)
@@ -93,7 +93,7 @@ def _container(container: Obj) -> Obj:
     )
 
 
-def _pod_group(resource: Resource, obj: Obj, storage: Storage) -> Obj:
+def _pod_group(resource: ServedResource, obj: Obj, storage: Storage) -> Obj:
     name = obj["metadata"]["name"]
     spec: Obj = dict(obj.get("spec") or {})
     policy = spec.get("schedulingPolicy") or {}
@@ -113,7 +113,7 @@ def _pod_group(resource: Resource, obj: Obj, storage: Storage) -> Obj:
     return {**obj, "spec": spec}
 
 
-def _disruption_mode(resource: Resource, name: str, spec: Obj) -> None:
+def _disruption_mode(resource: ServedResource, name: str, spec: Obj) -> None:
     """A string on v1alpha2, a one-of object later; the other spelling is refused."""
     old_spelling = resource.version == "v1alpha2"
     default: Any = "Pod" if old_spelling else {"single": {}}

@@ -49,7 +49,7 @@ OBJECT_DIALECTS = {
 NOTHING = Manifest((), frozenset(), {}, ())
 
 
-class Question(Struct, frozen=True):
+class ClusterQuestion(Struct, frozen=True):
     """A cluster to plan on, and what its gangs are."""
 
     snapshot: Snapshot
@@ -65,7 +65,7 @@ class Question(Struct, frozen=True):
     """Gangs with members from it."""
 
 
-def of_records(records: Iterable[object], settings: Settings) -> Question:
+def of_records(records: Iterable[object], settings: Settings) -> ClusterQuestion:
     """Return the cluster that these records make up."""
     listed = list(records)
     member_key = Resolver(settings.groups).member_key
@@ -75,20 +75,20 @@ def of_records(records: Iterable[object], settings: Settings) -> Question:
             key = member_key(record)
             if key is not None:
                 finished.setdefault(key, Counter())[record.phase] += 1
-    return Question(_snapshot(listed, member_key), settings, finished=finished)
+    return ClusterQuestion(_snapshot(listed, member_key), settings, finished=finished)
 
 
-def of_dump(dump: Dump, settings: Settings | None) -> Question:
+def of_dump(dump: Dump, settings: Settings | None) -> ClusterQuestion:
     """Return the cluster of a downloaded snapshot, with its own settings unless others are given.
 
     Raises InvalidInput for another format.
     """
     settings = settings or dump.settings
     snapshot = restore(dump, Resolver(settings.groups).member_key)
-    return Question(snapshot, settings, dump.holds, dump.masks, dump.offered)
+    return ClusterQuestion(snapshot, settings, dump.holds, dump.masks, dump.offered)
 
 
-def with_manifest(question: Question, manifest: Manifest) -> Question:
+def with_manifest(question: ClusterQuestion, manifest: Manifest) -> ClusterQuestion:
     """Return the question with what a manifest adds. Raises InvalidInput, see with_added."""
     member_key = Resolver(question.settings.groups).member_key
     return replace(
@@ -99,7 +99,7 @@ def with_manifest(question: Question, manifest: Manifest) -> Question:
     )
 
 
-def ordered(question: Question, order: str) -> Question:
+def ordered(question: ClusterQuestion, order: str) -> ClusterQuestion:
     """Return the question asked by another cost order. Raises InvalidInput for one unknown."""
     plan = question.settings.plan
     known = (*ORDERS, *plan.cost_orders)
@@ -128,7 +128,7 @@ def _snapshot(records: Iterable[object], member_key: Callable[[Pod], GangKey | N
     )
 
 
-def find_gang(name: str | None, question: Question) -> GangKey:
+def find_gang(name: str | None, question: ClusterQuestion) -> GangKey:
     """Return the one gang of a name, or without one the only gang that a manifest added.
 
     Gangs whose members have all finished and group objects without pods are found as well.
@@ -171,7 +171,7 @@ def _listed(keys: list[GangKey]) -> str:
     return listed + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
 
 
-def answer(question: Question, key: GangKey, seconds: float | None) -> Plan | Refusal:
+def answer(question: ClusterQuestion, key: GangKey, seconds: float | None) -> Plan | Refusal:
     """Return the planner's answer; ``seconds`` None takes plan.seconds, 0 has no limit.
 
     SIGTERM or SIGINT ends the search with the best plan so far.
@@ -192,7 +192,7 @@ def answer(question: Question, key: GangKey, seconds: float | None) -> Plan | Re
     )
 
 
-def _without_members(question: Question, key: GangKey) -> Refusal:
+def _without_members(question: ClusterQuestion, key: GangKey) -> Refusal:
     phases = question.finished.get(key)
     if phases:
         counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))

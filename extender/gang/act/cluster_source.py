@@ -7,7 +7,7 @@ from typing import Protocol
 from extender.model.snapshot import Snapshot
 
 
-class Source(Protocol):
+class ClusterSource(Protocol):
     """What the coordinator needs of the cache."""
 
     @property

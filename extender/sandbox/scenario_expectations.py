@@ -7,42 +7,42 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from extender.model.texts import counted
-from extender.sandbox.observer import Observer, Seen
+from extender.sandbox.pod_recorder import PodRecorder, Seen
 from extender.sandbox.scenario import Expect, Reason, Running, Scenario, expand
 
 Obj = dict[str, Any]
 
 
 def unmet(
-    expect: Expect, scenario: Scenario, observer: Observer, decisions: Iterable[Obj]
+    expect: Expect, scenario: Scenario, recorder: PodRecorder, decisions: Iterable[Obj]
 ) -> list[str]:
     """Return one sentence for everything that is not as expected."""
     wrong: list[str] = []
     if expect.evicted is not None:
-        wrong += _evicted(expect.evicted, observer.evicted())
+        wrong += _evicted(expect.evicted, recorder.evicted())
     if expect.evicted_gangs is not None:
-        gangs = sorted({pod.actor for pod in observer.evicted()})
+        gangs = sorted({pod.actor for pod in recorder.evicted()})
         if len(gangs) != expect.evicted_gangs:
             wrong.append(
                 f"expected evictions in {counted(expect.evicted_gangs, 'gang')}, "
                 f"seen in {_list(gangs)}"
             )
     for actor, spec in expect.running.items():
-        wrong += _running(actor, spec, observer, scenario)
+        wrong += _running(actor, spec, recorder, scenario)
     for actor, count in expect.pending.items():
-        waiting = [p for p in observer.of(actor) if p.alive and not p.node]
-        seated = [p for p in observer.of(actor) if p.seated]
+        waiting = [p for p in recorder.of(actor) if p.alive and not p.node]
+        seated = [p for p in recorder.of(actor) if p.seated]
         if len(waiting) != count or seated:
             wrong.append(
                 f"expected {counted(count, 'pod')} of {actor} waiting and none on a node, "
                 f"seen {len(waiting)} waiting and {_places(seated)}"
             )
     for actor in expect.not_running:
-        seated = [p for p in observer.of(actor) if p.seated]
+        seated = [p for p in recorder.of(actor) if p.seated]
         if seated:
             wrong.append(f"expected no pod of {actor} on a node, seen {_places(seated)}")
     if expect.one_of:
-        wrong += _one_of(expect.one_of, observer, scenario)
+        wrong += _one_of(expect.one_of, recorder, scenario)
     if expect.reason is not None:
         wrong += _reason(expect.reason, decisions)
     return wrong
@@ -78,11 +78,13 @@ def _evicted(wanted: Mapping[str, int], seen: list[Seen]) -> list[str]:
     return wrong
 
 
-def _running(actor: str, spec: int | Running, observer: Observer, scenario: Scenario) -> list[str]:
+def _running(
+    actor: str, spec: int | Running, recorder: PodRecorder, scenario: Scenario
+) -> list[str]:
     if isinstance(spec, int):
         spec = Running(count=spec)
     create = scenario.actor(actor)
-    pods = [p for p in observer.of(actor) if p.running]
+    pods = [p for p in recorder.of(actor) if p.running]
     count = create.size if spec.count is None else spec.count
     if len(pods) != count:
         return [f"expected {counted(count, 'pod')} of {actor} running, seen {_places(pods)}"]
@@ -95,9 +97,9 @@ def _running(actor: str, spec: int | Running, observer: Observer, scenario: Scen
     return []
 
 
-def _one_of(actors: list[str], observer: Observer, scenario: Scenario) -> list[str]:
-    running = {a: sum(p.running for p in observer.of(a)) for a in actors}
-    seated = {a: sum(p.seated for p in observer.of(a)) for a in actors}
+def _one_of(actors: list[str], recorder: PodRecorder, scenario: Scenario) -> list[str]:
+    running = {a: sum(p.running for p in recorder.of(a)) for a in actors}
+    seated = {a: sum(p.seated for p in recorder.of(a)) for a in actors}
     whole = [a for a in actors if running[a] == scenario.actor(a).size]
     others = [a for a in actors if a not in whole and seated[a]]
     if len(whole) == 1 and not others:

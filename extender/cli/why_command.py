@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from extender.cli.decisions import told
+from extender.cli.decisions_command import told
 from extender.cli.exit_statuses import NO, OK
-from extender.cli.live import Server
+from extender.cli.live import ServerClient
 from extender.cli.live_command import add_live, answered, named, namespace_of, one_name
 from extender.cli.output import Part, show
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what is known and return the exit status."""
 
-    async def work(server: Server) -> int:
+    async def work(server: ServerClient) -> int:
         found = await stories(server, args.name, args.namespace)
         if not found:
             print(
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     return answered(args, work)
 
 
-async def stories(server: Server, name: str, namespace: str | None) -> list[Story]:
+async def stories(server: ServerClient, name: str, namespace: str | None) -> list[Story]:
     """Return what there is to tell about a name: of pods first, then of gangs."""
     in_text, _, last = name.rpartition("/")
     is_key = ":" in name

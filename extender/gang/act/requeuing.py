@@ -28,7 +28,7 @@ LONGEST_PAUSE = 2.0
 """After how long a member that was tried elsewhere is called again, at most."""
 
 
-class Calls:
+class Requeuing:
     """Nominates and wakes. ``snapshot`` gives the newest state, ``gate`` bounds all hints."""
 
     def __init__(

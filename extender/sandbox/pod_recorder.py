@@ -14,10 +14,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
-from extender.kube.errors import ApiError
 from extender.model.quantity import parse_quantity
-from extender.sandbox.objects import ACTOR
+from extender.sandbox.scenario_objects import ACTOR
 
 Obj = dict[str, Any]
 What = Literal["made", "bound", "running", "evicted", "gone", "finished"]
@@ -67,7 +67,7 @@ class Seen(Struct):
         return self.alive and self.phase == "Running"
 
 
-class Event(Struct, frozen=True):
+class PodEvent(Struct, frozen=True):
     """Something that happened to a pod, at a time of the monotonic clock."""
 
     at: float
@@ -75,17 +75,17 @@ class Event(Struct, frozen=True):
     pod: Seen
 
 
-class Observer:
+class PodRecorder:
     """Watch the pods of a namespace; ``pods`` maps uid -> Seen, gone ones included."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self.pods: dict[str, Seen] = {}
-        self.events: list[Event] = []
+        self.events: list[PodEvent] = []
         self.ours: set[str] = set()
         """Actors that the player itself deletes: that is no eviction."""
         self._client = client
         self._path = f"/api/v1/namespaces/{namespace}/pods"
-        self._listeners: list[Callable[[Event], None]] = []
+        self._listeners: list[Callable[[PodEvent], None]] = []
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -100,7 +100,7 @@ class Observer:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def listen(self, listener: Callable[[Event], None]) -> None:
+    def listen(self, listener: Callable[[PodEvent], None]) -> None:
         """Call back for every event, in order."""
         self._listeners.append(listener)
 
@@ -215,7 +215,7 @@ class Observer:
         self._changed.set()
 
     def _tell(self, what: What, pod: Seen) -> None:
-        event = Event(time.monotonic(), what, pod)
+        event = PodEvent(time.monotonic(), what, pod)
         self.events.append(event)
         for listener in self._listeners:
             listener(event)

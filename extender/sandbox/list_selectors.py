@@ -18,7 +18,7 @@ from extender.model.errors import InvalidInput
 from extender.model.objects import LabelSelector
 from extender.model.placementshape import RawSelector
 from extender.model.podshape import selector
-from extender.sandbox.status import Obj, bad_request
+from extender.sandbox.api_status import Obj, bad_request
 
 Match = Callable[[Obj], bool]
 

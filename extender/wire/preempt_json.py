@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from extender.model.errors import InvalidInput
 from extender.model.objects import Pod
-from extender.wire.pods import read_pod
+from extender.wire.pod_json import read_pod
 from extender.wire.reading import read
 from extender.wire.spelling import fields, items, keep, values
 
@@ -23,7 +23,7 @@ _ABSENT = Raw()
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class Candidate(Struct, frozen=True):
+class NodeVictims(Struct, frozen=True):
     """The victims on one node.
 
     In a question ``uids`` may be empty: kube-scheduler 1.38 offers nodes that
@@ -40,14 +40,14 @@ class PreemptArgs(Struct, frozen=True):
     """What preempt is asked."""
 
     pod: Pod
-    candidates: dict[str, Candidate]
+    candidates: dict[str, NodeVictims]
     """Node name -> the pods that kube-scheduler would evict there."""
 
 
 class PreemptResult(Struct, frozen=True):
     """What preempt answers; no candidate at all means: evict nothing, wait."""
 
-    candidates: dict[str, Candidate] = field(default_factory=dict)
+    candidates: dict[str, NodeVictims] = field(default_factory=dict)
 
 
 class _MetaPod(Struct):
@@ -72,7 +72,7 @@ class _Victims(Struct):
     violations: _Count | UnsetType | None = field(default=UNSET, name="NumPDBViolations")
 
 
-class _Args(Struct):
+class _PreemptArgs(Struct):
     pod: Raw = field(default=_ABSENT, name="Pod")
     victims: dict[str, _Victims | None] | UnsetType | None = field(
         default=UNSET, name="NodeNameToVictims"
@@ -91,11 +91,11 @@ class _AnswerVictims(Struct):
     violations: int = field(name="NumPDBViolations")
 
 
-class _Answer(Struct):
+class _PreemptAnswer(Struct):
     victims: dict[str, _AnswerVictims] = field(name="NodeNameToMetaVictims")
 
 
-_args = msgspec.json.Decoder(_Args)
+_args = msgspec.json.Decoder(_PreemptArgs)
 _raw = msgspec.json.Decoder(Raw)
 _encode = msgspec.json.Encoder().encode
 _respell = fields(
@@ -135,7 +135,7 @@ def decode_preempt_args(body: bytes) -> PreemptArgs:
 def encode_preempt_result(result: PreemptResult) -> bytes:
     """Encode ExtenderPreemptionResult."""
     return _encode(
-        _Answer(
+        _PreemptAnswer(
             {
                 node: _AnswerVictims([_AnswerPod(uid) for uid in one.uids], one.pdb_violations)
                 for node, one in result.candidates.items()
@@ -144,7 +144,7 @@ def encode_preempt_result(result: PreemptResult) -> bytes:
     )
 
 
-def _spelt_as_go_does(args: _Args) -> bool:
+def _spelt_as_go_does(args: _PreemptArgs) -> bool:
     """Whether every field is there; Go's encoder writes all of them, empty or not."""
     if args.pod is _ABSENT or args.victims is UNSET or args.meta is UNSET:
         return False
@@ -161,8 +161,8 @@ def _spelt_as_go_does(args: _Args) -> bool:
     )
 
 
-def _from_meta(found: Mapping[str, _MetaVictims | None]) -> dict[str, Candidate]:
-    candidates: dict[str, Candidate] = {}
+def _from_meta(found: Mapping[str, _MetaVictims | None]) -> dict[str, NodeVictims]:
+    candidates: dict[str, NodeVictims] = {}
     for node, one in found.items():
         pods = [] if one is None else one.pods or []
         uids = [pod.uid if isinstance(pod.uid, str) else "" for pod in pods]
@@ -171,8 +171,8 @@ def _from_meta(found: Mapping[str, _MetaVictims | None]) -> dict[str, Candidate]
     return candidates
 
 
-def _from_victims(found: Mapping[str, _Victims | None]) -> dict[str, Candidate]:
-    candidates: dict[str, Candidate] = {}
+def _from_victims(found: Mapping[str, _Victims | None]) -> dict[str, NodeVictims]:
+    candidates: dict[str, NodeVictims] = {}
     for node, one in found.items():
         pods = [] if one is None else one.pods or []
         uids = [pod.metadata.uid for pod in pods]
@@ -183,8 +183,8 @@ def _from_victims(found: Mapping[str, _Victims | None]) -> dict[str, Candidate]:
 
 def _candidate(
     uids: list[str], one: _MetaVictims | _Victims | None, where: str, key: str
-) -> Candidate:
+) -> NodeVictims:
     if "" in uids:
         raise InvalidInput("is missing or empty", f"{where}[{uids.index('')}].{key}")
     violations = one.violations if one is not None else 0
-    return Candidate(tuple(uids), violations if isinstance(violations, int) else 0)
+    return NodeVictims(tuple(uids), violations if isinstance(violations, int) else 0)

@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from extender.kube.api_errors import NotFound
 from extender.kube.client import KubeClient
-from extender.kube.errors import NotFound
 from extender.model.errors import InvalidInput
-from extender.sandbox.scenario import Create, Nodes, PodClass, expand
+from extender.sandbox.scenario import Create, EqualPods, Nodes, expand
 
 Obj = dict[str, Any]
 
@@ -111,7 +111,7 @@ def jobs(create: Create, actor: str) -> Iterator[Obj]:
     """Yield the Indexed Jobs of a JobSet, labelled as the JobSet controller does."""
     assert create.jobset is not None
     for index in range(create.jobset.jobs):
-        template = _pod(create, actor, PodClass(count=1))
+        template = _pod(create, actor, EqualPods(count=1))
         template["metadata"].pop("name")
         labels = {
             "jobset.sigs.k8s.io/jobset-name": actor,
@@ -153,7 +153,7 @@ def pods(create: Create, actor: str, copy: int) -> Iterator[Obj]:
             number += 1
 
 
-def _pod_name(create: Create, actor: str, cls: PodClass, number: int) -> str:
+def _pod_name(create: Create, actor: str, cls: EqualPods, number: int) -> str:
     if create.pod:
         return actor
     if create.dialect == "skypilot":
@@ -161,7 +161,7 @@ def _pod_name(create: Create, actor: str, cls: PodClass, number: int) -> str:
     return f"{actor}-{cls.name}-{number}" if cls.name else f"{actor}-{number}"
 
 
-def _pod(create: Create, actor: str, cls: PodClass) -> Obj:
+def _pod(create: Create, actor: str, cls: EqualPods) -> Obj:
     cpu = create.cpu if cls.cpu is None else cls.cpu
     memory = create.memory if cls.memory is None else cls.memory
     extended = create.resources if cls.resources is None else cls.resources

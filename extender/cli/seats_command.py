@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from extender.cli.live import Server
+from extender.cli.live import ServerClient
 from extender.cli.live_command import (
     NOBODY,
     add_live,
@@ -35,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the seats and return the exit status."""
 
-    async def work(server: Server) -> int:
+    async def work(server: ServerClient) -> int:
         found = [plan for plan in await server.rows("reservations") if wanted(plan["gang"], args)]
         parts = [part for plan in found for part in _parts(plan)] or ["no seats are held"]
         return await listed(server, args, "reservations", found, parts)

@@ -13,7 +13,7 @@ from collections import deque
 EACH_ROUND = 4
 
 
-class Turns:
+class VerbTurns:
     """Lets so many through in each round of the event loop, in the order they came."""
 
     def __init__(self, each: int = EACH_ROUND) -> None:

@@ -12,20 +12,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from extender.cli import config, dump_files, manifest
-from extender.cli.dump_gaps import ASK, gaps, required
-from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
-from extender.cli.numbers import seconds
-from extender.cli.output import add_output, note, progress, show
-from extender.cli.plan_text import document, told
-from extender.cli.question import (
-    Question,
+from extender.cli import config, dump_files, manifest_input
+from extender.cli.cluster_question import (
+    ClusterQuestion,
     answer,
     find_gang,
     of_dump,
     of_records,
     with_manifest,
 )
+from extender.cli.dump_gaps import ASK, gaps, required
+from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
+from extender.cli.numbers import seconds
+from extender.cli.output import add_output, note, progress, show
+from extender.cli.plan_text import document, told
 from extender.model.custom_groups import custom_annotations
 from extender.model.errors import InvalidInput
 from extender.model.metadata import keep_annotations
@@ -103,7 +103,7 @@ def load(
     added: Path | None,
     settings: Settings | None,
     update: Any = lambda _: None,
-) -> Question:
+) -> ClusterQuestion:
     """Read all input files into one question. Raises InvalidInput that names the file."""
     contents = dump_files.read(paths, lambda name: update(f"reading {name}"))
     if contents.snapshot is not None:
@@ -117,7 +117,7 @@ def load(
             note(f"the dump has {gap}")
         question = of_records(contents.records, settings or Settings())
     if added is not None:
-        extra = manifest.read(added, question.snapshot.priority_classes)
+        extra = manifest_input.read(added, question.snapshot.priority_classes)
         for what in extra.unread:
             note(f"{added}: {what} is not read, it decides nothing here")
         question = with_manifest(question, extra)

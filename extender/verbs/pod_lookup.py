@@ -17,7 +17,7 @@ SHOWN = 300
 """Characters of a caller's words that an error repeats."""
 
 
-class Asked:
+class PodLookup:
     """Looks pods up. ``wait_seconds`` is how long one may take to show up."""
 
     def __init__(self, cluster: Cluster, wait_seconds: float) -> None:

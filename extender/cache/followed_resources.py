@@ -51,7 +51,7 @@ Typed = TypeVar("Typed", bound=HasMeta)
 Row = TypeVar("Row")
 
 
-class Event(Struct, Generic[Typed], gc=False):
+class WatchEvent(Struct, Generic[Typed], gc=False):
     """A watch event with its object decoded in the same pass."""
 
     type: str
@@ -72,14 +72,14 @@ class ListMeta(Struct, gc=False, rename="camel"):
     continue_: str | None = msgspec.field(default=None, name="continue")
 
 
-class Page(Struct, Generic[Typed], gc=False):
+class ListPage(Struct, Generic[Typed], gc=False):
     """One page of a list."""
 
     metadata: ListMeta
     items: list[Typed] | None = None
 
 
-class Resource(Generic[Row]):
+class FollowedResource(Generic[Row]):
     """One followed resource: a path, a filter and the way from JSON to records."""
 
     def __init__(
@@ -99,35 +99,37 @@ class Resource(Generic[Row]):
         self.params = {name: text for name, text in selectors.items() if text}
         self.reduce: Callable[[Any], Row] = reduce
         # mypy cannot follow a type held in a variable into a subscription.
-        generic_event: Any = Event
-        generic_page: Any = Page
-        self.decode_event: Callable[[bytes], Event[Any]] = msgspec.json.Decoder(
+        generic_event: Any = WatchEvent
+        generic_page: Any = ListPage
+        self.decode_event: Callable[[bytes], WatchEvent[Any]] = msgspec.json.Decoder(
             generic_event[shape]
         ).decode
-        self.decode_page: Callable[[bytes], Page[Any]] = msgspec.json.Decoder(
+        self.decode_page: Callable[[bytes], ListPage[Any]] = msgspec.json.Decoder(
             generic_page[shape]
         ).decode
         self.decode_item: Callable[[Raw], Any] = msgspec.json.Decoder(shape).decode
 
 
-def pods() -> Resource[Pod]:
+def pods() -> FollowedResource[Pod]:
     """Return the non-finished pods of all namespaces."""
-    return Resource("pods", "Pod", "/api/v1/pods", RawPod, reduce_pod, UNFINISHED)
+    return FollowedResource("pods", "Pod", "/api/v1/pods", RawPod, reduce_pod, UNFINISHED)
 
 
-def nodes() -> Resource[Node]:
+def nodes() -> FollowedResource[Node]:
     """Return the nodes."""
-    return Resource("nodes", "Node", "/api/v1/nodes", RawNode, reduce_node)
+    return FollowedResource("nodes", "Node", "/api/v1/nodes", RawNode, reduce_node)
 
 
-def namespaces() -> Resource[Namespace]:
+def namespaces() -> FollowedResource[Namespace]:
     """Return the namespaces."""
-    return Resource("namespaces", "Namespace", "/api/v1/namespaces", RawNamespace, reduce_namespace)
+    return FollowedResource(
+        "namespaces", "Namespace", "/api/v1/namespaces", RawNamespace, reduce_namespace
+    )
 
 
-def budgets() -> Resource[DisruptionBudget]:
+def budgets() -> FollowedResource[DisruptionBudget]:
     """Return the PodDisruptionBudgets of all namespaces."""
-    return Resource(
+    return FollowedResource(
         "poddisruptionbudgets",
         "PodDisruptionBudget",
         "/apis/policy/v1/poddisruptionbudgets",
@@ -136,9 +138,9 @@ def budgets() -> Resource[DisruptionBudget]:
     )
 
 
-def priority_classes() -> Resource[PriorityClass]:
+def priority_classes() -> FollowedResource[PriorityClass]:
     """Return the PriorityClasses."""
-    return Resource(
+    return FollowedResource(
         "priorityclasses",
         "PriorityClass",
         "/apis/scheduling.k8s.io/v1/priorityclasses",
@@ -147,18 +149,18 @@ def priority_classes() -> Resource[PriorityClass]:
     )
 
 
-def groups(source: str, path: str, *, all_jobs: bool = False) -> Resource[GroupObject]:
+def groups(source: str, path: str, *, all_jobs: bool = False) -> FollowedResource[GroupObject]:
     """Return the PodGroups of one API group, or the owners of one kind, served at ``path``.
 
     ``all_jobs``: Jobs that belong to no JobSet as well.
     """
     if source == "core":
-        return Resource("podgroups-core", "PodGroup", path, RawPodGroup, reduce_core_group)
+        return FollowedResource("podgroups-core", "PodGroup", path, RawPodGroup, reduce_core_group)
     if source in OTHER_KINDS:
         kind = OTHER_KINDS[source]
         shape, reduce_owner = OWNER_SHAPES[source]
         chosen = "" if all_jobs else kind.selector
         name = f"{kind.plural}.{kind.group}"
-        return Resource(name, kind.kind, path, shape, reduce_owner, label_selector=chosen)
+        return FollowedResource(name, kind.kind, path, shape, reduce_owner, label_selector=chosen)
     reduce = member_group_of(source)
-    return Resource(f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce)
+    return FollowedResource(f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce)

@@ -11,13 +11,13 @@ from extender.grpc_api.seats import SeatBoard
 from extender.model.errors import InvalidInput, NotReady
 from extender.pb.podgroup.v1 import extender_pb2
 from extender.server.verb_calls import Verbs
-from extender.wire.bind import bind_args
-from extender.wire.filter import FilterArgs, FilterResult
-from extender.wire.pods import read_pod
-from extender.wire.preempt import Candidate, PreemptArgs
+from extender.wire.bind_json import bind_args
+from extender.wire.filter_json import FilterArgs, FilterResult
+from extender.wire.pod_json import read_pod
+from extender.wire.preempt_json import NodeVictims, PreemptArgs
 
 
-class VerbCalls:
+class VerbMethods:
     """The handlers of ExtenderService."""
 
     def __init__(self, verbs: Verbs, calls: Calls, board: SeatBoard) -> None:
@@ -110,11 +110,11 @@ def _by_reason(refused: Mapping[str, str]) -> list[extender_pb2.RefusedNodes]:
     ]
 
 
-def _candidate(node: str, victims: extender_pb2.NodeVictims) -> Candidate:
+def _candidate(node: str, victims: extender_pb2.NodeVictims) -> NodeVictims:
     uids = tuple(victims.pod_uids)
     where = f"candidates[{node!r}]"
     if "" in uids:
         raise InvalidInput("is empty", f"{where}.pod_uids[{uids.index('')}]")
     if victims.num_pdb_violations < 0:
         raise InvalidInput("must not be negative", f"{where}.num_pdb_violations")
-    return Candidate(uids, victims.num_pdb_violations)
+    return NodeVictims(uids, victims.num_pdb_violations)

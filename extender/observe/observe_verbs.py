@@ -13,9 +13,9 @@ from typing import Protocol
 import structlog
 
 from extender.model.objects import Pod
-from extender.wire.bind import BindArgs, BindResult
-from extender.wire.filter import FilterArgs, FilterResult, HostPriority
-from extender.wire.preempt import Candidate, PreemptArgs, PreemptResult
+from extender.wire.bind_json import BindArgs, BindResult
+from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
+from extender.wire.preempt_json import NodeVictims, PreemptArgs, PreemptResult
 
 log = structlog.get_logger("observe")
 
@@ -26,7 +26,7 @@ class Hears(Protocol):
     def offered(self, told: Pod, nodes: Iterable[str]) -> None:
         """kube-scheduler would place the pod on one of these nodes."""
 
-    def preempting(self, told: Pod, candidates: dict[str, Candidate]) -> None:
+    def preempting(self, told: Pod, candidates: dict[str, NodeVictims]) -> None:
         """kube-scheduler would evict one of these sets of pods for the pod."""
 
 

@@ -12,14 +12,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from extender.cli import manifest
+from extender.cli import manifest_input
+from extender.cli.cluster_question import (
+    ClusterQuestion,
+    answer,
+    find_gang,
+    of_dump,
+    ordered,
+    with_manifest,
+)
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK
-from extender.cli.live import NoAnswer, Server
+from extender.cli.live import NoAnswer, ServerClient
 from extender.cli.live_command import add_live, answered
 from extender.cli.numbers import seconds
 from extender.cli.output import note, progress, show
 from extender.cli.plan_text import compared, document, told
-from extender.cli.question import Question, answer, find_gang, of_dump, ordered, with_manifest
 from extender.gang.plan.assemble import Dump
 from extender.model.errors import InvalidInput
 from extender.model.json_text import decoded
@@ -59,16 +66,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan or the refusal and return the exit status."""
-    asked: list[Question] = []
+    asked: list[ClusterQuestion] = []
 
-    async def work(server: Server) -> int:
+    async def work(server: ServerClient) -> int:
         asked.append(await _question(server))
         return OK
 
     try:  # What is wrong here is told before a server is asked.
         if args.gang is None and args.manifest is None:
             raise InvalidInput("give a manifest with -f, or a gang with --gang")
-        written = [] if args.manifest is None else manifest.written(args.manifest)
+        written = [] if args.manifest is None else manifest_input.written(args.manifest)
     except InvalidInput as problem:
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
@@ -78,7 +85,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         question = asked[0]
         if args.manifest is not None:
-            added = manifest.added_by(args.manifest, written, question.snapshot.priority_classes)
+            added = manifest_input.added_by(
+                args.manifest, written, question.snapshot.priority_classes
+            )
             for what in added.unread:
                 note(f"{args.manifest}: {what} is not read, it decides nothing here")
             question = with_manifest(question, added)
@@ -98,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     return OK if isinstance(found, Plan) else NO
 
 
-async def _question(server: Server) -> Question:
+async def _question(server: ServerClient) -> ClusterQuestion:
     with progress("downloading the snapshot") as update:
         data = await server.ask(
             "/debug/snapshot",
