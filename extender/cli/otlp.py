@@ -25,7 +25,7 @@ from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 from extender import __version__
 from extender.gang.tell.decisions import Outcome
-from extender.gang.tell.lives import LONGEST, SEATED, Life, Step, Value
+from extender.gang.tell.lives import LONGEST, SEATED, Life, LifeStep, Value
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.texts import counted, cut

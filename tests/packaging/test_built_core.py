@@ -97,7 +97,7 @@ def test_the_compiler_is_asked_once_for_the_same_core(
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(checked_core, "compile_in", compile_in)
-    monkeypatch.setattr(checked_core.subprocess, "run", _pytest_ran)
+    monkeypatch.setattr("tools.checked_core.subprocess.run", _pytest_ran)
     monkeypatch.setattr(built_core, "compiler_version", lambda: "g++ 12")
     for name in ("one", "other"):
         root = sources(tmp_path / name)

@@ -16,7 +16,7 @@ from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
 from extender.gang.act.record import Record
 from extender.gang.act.term import Reading, Telling, Term
-from extender.gang.act.unit import Unit
+from extender.gang.act.unit import EvictionUnit
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import Pod

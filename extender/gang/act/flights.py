@@ -30,12 +30,12 @@ from extender.gang.act.evictor import EvictionRefused
 from extender.gang.act.flight_units import FlightUnits
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.last_check import LastCheck
-from extender.gang.act.lifetimes import Ending, Lifetimes
+from extender.gang.act.lifetimes import FlightEnded, Lifetimes
 from extender.gang.act.sightings import Sightings
 from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Outcome
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.objects import Pod
 from extender.model.plan import Code, Plan
 
@@ -64,7 +64,7 @@ class Flights:
         reading: Reading,
         telling: Telling,
         keeper: RecordKeeper,
-        ended: Ending,
+        ended: FlightEnded,
         replan: Callable[[Flight, str], None],
     ) -> None:
         self.book = reading.book

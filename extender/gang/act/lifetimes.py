@@ -32,7 +32,7 @@ class Lifetimes:
         telling: Telling,
         keeper: RecordKeeper,
         evictions: Evictions,
-        ended: Ending,
+        ended: FlightEnded,
     ) -> None:
         self._book = reading.book
         self._snapshot = reading.snapshot

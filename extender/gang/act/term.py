@@ -15,6 +15,7 @@ from extender.gang.act.background import Background
 from extender.gang.act.binder import Binder
 from extender.gang.act.book import Book
 from extender.gang.act.clocks import Clocks
+from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.decision_telling import DecisionTelling
 from extender.gang.act.evictor import Evictor
 from extender.gang.act.evidence import Evidence
@@ -23,11 +24,10 @@ from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.notices import Notices
 from extender.gang.act.notifier import Notifier
-from extender.gang.act.offers import Offers
+from extender.gang.act.offers import UnsettledOffers
 from extender.gang.act.pending_gangs import PendingGangs
 from extender.gang.act.readiness import Readiness
 from extender.gang.act.records import Records
-from extender.gang.act.source import Source
 from extender.gang.act.suspensions import SuspensionStore
 from extender.gang.act.waiting import Waiting
 from extender.gang.incremental.victims import leaves_in_time
@@ -35,7 +35,7 @@ from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Decision
 from extender.groups.resolver import Resolver
 from extender.kube.api import KubeApi
-from extender.kube.errors import ApiError
+from extender.kube.api_errors import ApiError
 from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.settings import Settings
@@ -46,7 +46,7 @@ from extender.model.snapshot import Snapshot
 class Term:
     """What a term is handed from outside."""
 
-    source: Source
+    source: ClusterSource
     settings: Settings
     resolver: Resolver
     records: Records
@@ -75,12 +75,12 @@ class Term:
 class Reading:
     """What is known: the cluster, who waits in it, the plans in flight."""
 
-    source: Source
+    source: ClusterSource
     book: Book
     gangs: KeptGangs
     readiness: Readiness
     evidence: Evidence
-    offers: Offers
+    offers: UnsettledOffers
     pending_gangs: PendingGangs
     waiting: Waiting
 
@@ -117,7 +117,7 @@ def reading_of(term: Term) -> Reading:
         gangs=KeptGangs(resolver),
         readiness=Readiness(source, term.leadership, settings.cache.stale_seconds),
         evidence=Evidence(monotonic),
-        offers=Offers(monotonic, term.blind_seconds, lambda: source.stale_for()),
+        offers=UnsettledOffers(monotonic, term.blind_seconds, lambda: source.stale_for()),
         pending_gangs=PendingGangs(resolver.member_key, settings.scheduler_names),
         waiting=Waiting(
             monotonic,

@@ -21,14 +21,14 @@ from extender.gang.act.evicted_store import EvictedStore
 from extender.gang.act.eviction_history import EvictionHistory
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
-from extender.gang.act.lifetimes import Ending
+from extender.gang.act.lifetimes import FlightEnded
 from extender.gang.act.partial import PartlyBound
 from extender.gang.act.planner_thread import Masks, PlannerThread
 from extender.gang.act.planning_rounds import PlanningRounds
 from extender.gang.act.refused_seats import RefusedSeats
 from extender.gang.act.suspensions import Suspensions
 from extender.gang.act.term import Reading, Telling, Term
-from extender.gang.act.turns import Turns
+from extender.gang.act.turns import PlanningTurns
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
 from extender.gang.tell.decisions import Outcome, Verb
@@ -59,7 +59,7 @@ class Planning:
     """From a gang that waits to a plan: who is asked, in which turn, by which thread."""
 
     thread: PlannerThread
-    turns: Turns
+    turns: PlanningTurns
     bookings: Bookings
     answering: Answering
     rounds: PlanningRounds
@@ -79,7 +79,7 @@ def acting_of(
     reading: Reading,
     telling: Telling,
     *,
-    ended: Ending,
+    ended: FlightEnded,
     replan: Replan,
     waiting_turns: Callable[[], Iterable[Turn]],
 ) -> Acting:
@@ -220,9 +220,9 @@ def _eviction_history(
 
 def _turns(
     term: Term, reading: Reading, telling: Telling, acting: Acting, thread: PlannerThread
-) -> Turns:
+) -> PlanningTurns:
     """Return the way from a question to a plan that holds, one gang after the other."""
-    return Turns(
+    return PlanningTurns(
         reading.book,
         reading.source,
         term.resolver,
@@ -239,7 +239,7 @@ def _turns(
 
 
 def _bookings(
-    term: Term, reading: Reading, telling: Telling, acting: Acting, turns: Turns
+    term: Term, reading: Reading, telling: Telling, acting: Acting, turns: PlanningTurns
 ) -> Bookings:
     """Return the starts that are kept for gangs which would otherwise never have room."""
     admission = acting.admission

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
 from extender.search.problem import Blocker
@@ -13,7 +13,7 @@ from extender.search.problem import Blocker
 def blockers_of(
     blocked: Sequence[Mapping[str, tuple[str, ...]]],
     names: Sequence[str],
-    subjects: Sequence[Candidate | Pod | GangKey],
+    subjects: Sequence[VictimUnit | Pod | GangKey],
     allowed: list[bytearray],
     taken_over: Mapping[GangKey, Sequence[Hold]],
 ) -> tuple[Blocker, ...]:
@@ -26,7 +26,7 @@ def blockers_of(
     index = {name: at for at, name in enumerate(names)}
     unit_of: dict[str, int] = {}
     for i, subject in enumerate(subjects):
-        if isinstance(subject, Candidate):
+        if isinstance(subject, VictimUnit):
             unit_of.update((pod.uid, i) for pod in subject.pods)
         elif isinstance(subject, Pod):
             unit_of[subject.uid] = i

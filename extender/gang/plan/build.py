@@ -20,7 +20,7 @@ from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import allowed_nodes
 from extender.gang.incremental.planning_cache import PlanningCache
 from extender.gang.incremental.victim_costs import VictimSums
-from extender.gang.incremental.victims import Candidate
+from extender.gang.incremental.victims import VictimUnit
 from extender.gang.plan.blocker_units import blockers_of
 from extender.gang.plan.budgets import Uses, budgets_of
 from extender.gang.plan.built import Built, ProblemNodes

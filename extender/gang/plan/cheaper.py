@@ -32,7 +32,7 @@ class AvoidableVictims(Struct, frozen=True):
 
 def easiest_to_spare(
     seats: Sequence[Seat], victims: Sequence[Victim], proof: Proof
-) -> Spared | None:
+) -> AvoidableVictims | None:
     """Return the victims that fewest seats need, of several the most urgent; None for none.
 
     A seat needs what goes on its node, whole units with all they have there; where a node has
