@@ -35,7 +35,7 @@ from extender.search.core.branching cimport (
 )
 from extender.search.core.columns cimport Columns
 from extender.search.core.mckp cimport ANY_ROW, CUT, IMPOSSIBLE, LATE, NO_ROW, Outcome
-from extender.search.core.packed_cost cimport i64, minus, order, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, minus, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
@@ -135,9 +135,9 @@ cdef class BranchAndBound:
         """Solve what the decisions so far leave open, or note that it was left open."""
         cdef int W = self.relations.W
         cdef Outcome outcome
-        cdef i64 value[6]
-        cdef i64 bound[6]
-        cdef i64 real[6]
+        cdef PackedCost value
+        cdef PackedCost bound
+        cdef PackedCost real
         if self.effort.halted or self.effort.out_of_time():
             self.halt(inherited)
             return
@@ -182,8 +182,8 @@ cdef class BranchAndBound:
     cdef bint close_root(self, i64* bound) noexcept nogil:
         """What is done once, after the first relaxation, before branches: better bounds, quick
         answers, nodes frozen. False where branches have to follow; ``bound`` may be higher."""
-        cdef i64 value[6]
-        cdef i64 now[6]
+        cdef PackedCost value
+        cdef PackedCost now
         cdef Outcome outcome
         cdef bint limited = self.space.domain_limit.size() != 0
         cdef bint untried = self.offer_plainly()
@@ -256,7 +256,7 @@ cdef class BranchAndBound:
         others (surplus, budgets): their row then says which units go.
         """
         cdef int g, n, W = self.relations.W
-        cdef i64 cutoff[6]
+        cdef PackedCost cutoff
         cdef vector[int] settled
         put(cutoff, &self.incumbent.best_cost[0], W)
         minus(cutoff, &self.relaxation.base[0], W)
@@ -299,9 +299,9 @@ cdef class BranchAndBound:
 
     cdef void split(self, const i64* bound) noexcept nogil:
         """Branch on what keeps the relaxed answer from being true."""
-        cdef i64 mine[6]
-        cdef i64 price[6]
-        cdef i64 old[6]
+        cdef PackedCost mine
+        cdef PackedCost price
+        cdef PackedCost old
         cdef Choice choice
         put(mine, bound, self.relations.W)
         choice = self.branching.choose()

@@ -8,7 +8,7 @@ where a cheaper one that releases no less was left out.
 """
 
 from extender.search.core.packed_cost cimport (
-    i64, never, order, order_of_sum, plus, put, zero,
+    PackedCost, i64, never, order, order_of_sum, plus, put, zero,
 )
 
 cdef enum:
@@ -84,7 +84,7 @@ cdef int measure(Cover* c, const i64* left) noexcept nogil:
     cdef int i, r, best = -1, resources = c.resources, w = c.w
     cdef i64 count, amount
     cdef bint some = False
-    cdef i64 price[6]
+    cdef PackedCost price
     zero(c.bound, w)
     for r in range(resources):
         c.sums[r] = 0

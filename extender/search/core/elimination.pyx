@@ -11,7 +11,9 @@ from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
 from extender.search.core.mckp cimport Outcome, mckp_settle, mckp_solve
-from extender.search.core.packed_cost cimport i64, is_never, never, order, order_of_sum, plus, put
+from extender.search.core.packed_cost cimport (
+    PackedCost, i64, is_never, never, order, order_of_sum, plus, put,
+)
 from extender.search.core.states cimport WIDEST
 
 cdef enum:
@@ -354,7 +356,7 @@ cdef class Elimination:
         cdef int parts = <int>self.r_inputs[r].size()
         cdef vector[int] joined, one
         cdef vector[vector[i64]] sums
-        cdef i64 scratch[6]
+        cdef PackedCost scratch
         cdef const i64* goal = &self.f_table[out][(<i64>bits * (most + 1) + want) * W]
         cdef const i64* rows
         cdef bint found

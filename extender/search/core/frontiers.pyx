@@ -10,7 +10,7 @@ from libcpp.vector cimport vector
 
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
 from extender.search.core.packed_cost cimport (
-    MOST_LIMBS, i64, is_never, never, order, plus, put, wide, zero,
+    MOST_LIMBS, PackedCost, i64, is_never, never, order, plus, put, wide, zero,
 )
 from extender.search.core.states cimport COVER_PATIENCE, OPEN, OUT, WEIGHT_BITS, WIDEST
 
@@ -241,8 +241,8 @@ cdef class Frontiers:
         """rows[k] = least cost of k more seats on n under these couplers' values."""
         cdef int k, r, kfree, W = self.relations.W, R = self.space.R, i, u, e, count
         cdef Cover cover
-        cdef i64 forced[6]
-        cdef i64 bound[6]
+        cdef PackedCost forced
+        cdef PackedCost bound
         cdef vector[i64] room
         zero(rows, W)
         for k in range(1, kmax + 1):
@@ -340,8 +340,8 @@ cdef class Frontiers:
         """Trace what row k of the node's frontier stands for."""
         cdef int i, r, u, kfree, row, R = self.space.R, W = self.relations.W
         cdef Cover cover
-        cdef i64 forced[6]
-        cdef i64 bound[6]
+        cdef PackedCost forced
+        cdef PackedCost bound
         for i in range(<int>self.scope[n].size()):
             self.traced.see(self.scope[n][i], (bits >> i) & 1)
         self.fill_room(n, bits, False)

@@ -11,7 +11,7 @@ from libcpp.vector cimport vector
 
 from extender.search.core.column_generation cimport Asked
 from extender.search.core.mckp cimport IMPOSSIBLE, LATE
-from extender.search.core.packed_cost cimport i64, order, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
@@ -49,7 +49,7 @@ cdef class Lexicographic:
         is, or a branch has an answer as good as its bound in the program only."""
         cdef vector[i64] floor
         cdef int t
-        cdef i64 rest[6]
+        cdef PackedCost rest
         if not self.coupling.lay_stages():
             return False
         self.master.lay()
@@ -76,7 +76,7 @@ cdef class Lexicographic:
     cdef bint beaten(self, vector[i64]* floor, int stage) noexcept nogil:
         """Whether nothing at or above the floor, up to this stage, can be better."""
         cdef int t
-        cdef i64 rest[6]
+        cdef PackedCost rest
         cdef i64 amount, least
         if not self.incumbent.have_best:
             return False
@@ -91,7 +91,7 @@ cdef class Lexicographic:
     cdef void leave_stages(self, vector[i64]* floor) noexcept nogil:
         """Remember that answers at or above the floor were not looked at."""
         cdef int t
-        cdef i64 packed[6]
+        cdef PackedCost packed
         zero(packed, self.levels.full)
         for t in range(self.coupling.stages):
             self.levels.pay(packed, self.coupling.stage_level[t], floor[0][t])

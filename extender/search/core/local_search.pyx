@@ -9,7 +9,7 @@ answers. It proves nothing.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.packed_cost cimport i64, order, put
+from extender.search.core.packed_cost cimport PackedCost, i64, order, put
 from extender.search.core.states cimport IN, OPEN
 
 cdef enum:
@@ -40,7 +40,7 @@ cdef class LocalSearch:
         cdef vector[char] current = self.incumbent.best
         cdef vector[i64] cost = self.incumbent.best_cost
         cdef vector[int] chosen, banned
-        cdef i64 scratch[6]
+        cdef PackedCost scratch
         banned.assign(self.space.U, -1)
         for round_ in range(RETRIES):
             if self.effort.out_of_time():

@@ -13,7 +13,8 @@ from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
 from extender.search.core.packed_cost cimport (
-    i64, is_never, minus, never, order, order_of_rates, order_of_sum, plus, put, wide, zero,
+    PackedCost, i64, is_never, minus, never, order, order_of_rates, order_of_sum, plus, put,
+    wide, zero,
 )
 
 
@@ -22,7 +23,7 @@ cdef int hull(Mckp* c, int group) noexcept nogil:
     cdef int w = c.w, first = <int>c.steps.size(), k, last, i
     cdef const i64* rows = c.rows[group]
     cdef Step step
-    cdef i64 delta[6]
+    cdef PackedCost delta
     for k in range(1, c.most[group] + 1):
         if is_never(rows + k * w):
             break
@@ -156,8 +157,8 @@ cdef void round_up(Mckp* c) noexcept nogil:
 cdef void complete(Mckp* c) noexcept nogil:
     """picks: the relaxation's steps, plus the cheapest single row that covers the rest."""
     cdef int group, best = -1, w = c.w, k
-    cdef i64 least[6]
-    cdef i64 delta[6]
+    cdef PackedCost least
+    cdef PackedCost delta
     never(least, w)
     for group in range(<int>c.most.size()):
         k = c.base_pick[group] + <int>c.rest
@@ -248,7 +249,7 @@ cdef Outcome decide(Mckp* c, const i64* base, const i64* limit) noexcept nogil:
     cdef vector[i64] now, then, total
     cdef vector[unsigned short] trace
     cdef const i64* row
-    cdef i64 limit_value[6]
+    cdef PackedCost limit_value
     cdef vector[int] fixed
     put(limit_value, limit, w)
     fixed.assign(groups, -1)

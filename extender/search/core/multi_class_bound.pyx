@@ -18,7 +18,7 @@ from extender.search.core.effort cimport Effort
 from extender.search.core.frontiers cimport Frontiers
 from extender.search.core.levels cimport Levels
 from extender.search.core.packed_cost cimport (
-    i64, is_never, never, order, order_of_sum, plus, put, wide, zero,
+    PackedCost, i64, is_never, never, order, order_of_sum, plus, put, wide, zero,
 )
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
@@ -120,7 +120,7 @@ cdef class MultiClassBound:
         """Append the node's rows: members of each class, least cost; the empty row is first."""
         cdef int c, r, i, C = self.C, R = self.space.R, W = self.relations.W, total, first, rows
         cdef Cover cover
-        cdef i64 bound[6]
+        cdef PackedCost bound
         cdef vector[int] members, most
         cdef vector[i64] whole, amounts
         cdef bint laid = False, fits
@@ -260,7 +260,7 @@ cdef class MultiClassBound:
         """uses (U,): on how many nodes the picked rows take each unit."""
         cdef int C = self.C, R = self.space.R, p, c, r, i, s = self.S - 1, n, row
         cdef Cover cover
-        cdef i64 bound[6]
+        cdef PackedCost bound
         cdef vector[i64] amounts
         uses.assign(self.space.U, 0)
         for p in range(<int>self.places.size() - 1, -1, -1):
@@ -291,7 +291,7 @@ cdef class MultiClassBound:
         take; torn: those of them taken on some of their nodes only.
         """
         cdef int n, u, i
-        cdef i64 value[6]
+        cdef PackedCost value
         cdef i64 steps = 0
         cdef bint seated
         cdef vector[int] uses

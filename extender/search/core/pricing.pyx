@@ -8,7 +8,7 @@ that keep the rules by themselves.
 from libcpp.vector cimport vector
 
 from extender.search.core.mckp cimport CUT, IMPOSSIBLE, LATE, Outcome
-from extender.search.core.packed_cost cimport i64, order, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, WEIGHT_BITS
 
 cdef enum:
@@ -58,8 +58,8 @@ cdef class Pricing:
         """
         cdef int b, i, k, u, step, W = self.relations.W, budgets = self.c.budgets
         cdef i64 takes = 1, most
-        cdef i64 value[6]
-        cdef i64 now[6]
+        cdef PackedCost value
+        cdef PackedCost now
         cdef vector[i64] low, high, best, price
         cdef vector[int] used
         cdef vector[char] open_
@@ -134,7 +134,7 @@ cdef class Pricing:
         Raises ``bound``; True when that meets the best answer. ``sharing`` stays on
         for the branches below when it gave the better bound.
         """
-        cdef i64 shared[6]
+        cdef PackedCost shared
         zero(shared, self.relations.W)
         self.frontiers.share(True)
         if self.improve_shares(shared, ROOT_SHARES, True):
@@ -153,9 +153,9 @@ cdef class Pricing:
         """
         cdef int u, step, W = self.relations.W
         cdef i64 pace
-        cdef i64 value[6]
-        cdef i64 now[6]
-        cdef i64 top[6]
+        cdef PackedCost value
+        cdef PackedCost now
+        cdef PackedCost top
         cdef vector[i64] best = self.relations.weight
         cdef bint found = False, some
         cdef Outcome outcome
@@ -205,8 +205,8 @@ cdef class Pricing:
 
     cdef bint settle_exactly(self, i64* bound) noexcept nogil:
         """Try elimination where few couplers are left; True when that closes the branch."""
-        cdef i64 value[6]
-        cdef i64 now[6]
+        cdef PackedCost value
+        cdef PackedCost now
         cdef bint closed = False
         cdef Outcome outcome
         self.frontiers.share(False)

@@ -7,7 +7,7 @@ gangs, the state and the price of budgets.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.packed_cost cimport i64, order, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT, WEIGHT_BITS
 
 
@@ -187,7 +187,7 @@ cdef class Relations:
 
     cdef void set_budget(self, int b, int state) noexcept nogil:
         """OPEN: counted afterwards. IN: every pod above costs. OUT: must not be exceeded."""
-        cdef i64 price[6]
+        cdef PackedCost price
         self.budget_state[b] = <char>state
         if state == IN:
             zero(price, self.W)

@@ -4,7 +4,7 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
-from extender.search.core.packed_cost cimport i64, minus, order, plus, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, minus, order, plus, put, zero
 from extender.search.core.states cimport IN, OUT
 
 cdef i64 CHOICE_PATIENCE = 60000000
@@ -145,7 +145,7 @@ cdef class Relaxation:
 
     cdef bint attained(self, Outcome outcome, const i64* value) noexcept nogil:
         """Whether the traced units are an answer at the relaxed cost: the branch is closed."""
-        cdef i64 real[6]
+        cdef PackedCost real
         self.traced.take_decided()
         return (
             self.incumbent.true_cost(&self.traced.chosen, real) and outcome == EXACT

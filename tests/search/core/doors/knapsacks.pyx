@@ -6,7 +6,7 @@ from libcpp.vector cimport vector
 from extender.search.core.clock cimport Clock, start_clock
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
 from extender.search.core.mckp cimport Mckp, Outcome, mckp_settle, mckp_solve
-from extender.search.core.packed_cost cimport i64, is_never, never
+from extender.search.core.packed_cost cimport PackedCost, i64, is_never, never
 
 
 def cover(list amounts, list costs, list need, i64 patience):
@@ -16,7 +16,7 @@ def cover(list amounts, list costs, list need, i64 patience):
     """
     cdef Cover c
     cdef vector[i64] flat_amounts, flat_costs, flat_need, space
-    cdef i64 bound[6]
+    cdef PackedCost bound
     cdef int i
     for row in amounts:
         for amount in row:
@@ -53,7 +53,7 @@ def choose(list groups, i64 demand, cutoff, i64 patience, settle_below):
     cdef vector[vector[i64]] rows
     cdef vector[i64] row, limit
     cdef vector[int] settled
-    cdef i64 nothing[6]
+    cdef PackedCost nothing
     cdef int g, i, w = len(groups[0][0])
     cdef Outcome outcome
     start_clock(&clock, 0, None)
