@@ -171,10 +171,10 @@ cdef void descend(Cover* c) noexcept nogil:
     cdef i64* left = c.left + level * resources
     cdef i64* paid = c.paid + level * w
     cdef bint dominated
-    if c.patience <= 0:
+    if c.branches_left <= 0:
         c.exact = False
         return
-    c.patience -= 1
+    c.branches_left -= 1
     r = measure(c, left)
     if r == TOO_FEW or order_of_sum(paid, c.bound, c.best, w) >= 0:
         return

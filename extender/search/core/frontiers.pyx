@@ -12,7 +12,7 @@ from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_spa
 from extender.search.core.packed_cost cimport (
     MOST_LIMBS, PackedCost, i64, is_never, never, order, plus, put, wide, zero,
 )
-from extender.search.core.states cimport COVER_PATIENCE, OPEN, OUT, WEIGHT_BITS, WIDEST
+from extender.search.core.states cimport COVER_BRANCHES, OPEN, OUT, WEIGHT_BITS, WIDEST
 
 
 cdef class Frontiers:
@@ -47,7 +47,7 @@ cdef class Frontiers:
         self.sharing = on
         for n in range(self.space.N):
             if self.relations.active[n] and (self.rough[n] or self.scope[n].size()):
-                self.relations.soil_node(n)
+                self.relations.mark_node_dirty(n)
 
     cdef bint usable(self, int u, int n) noexcept nogil:
         """An undecided unit, not of a gang that stays whole."""
@@ -84,7 +84,7 @@ cdef class Frontiers:
         self.relaxed_vars[n].clear()
         scope.clear()
         self.rough[n] = 0
-        self.relations.clean(n)
+        self.relations.mark_built(n)
         for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
             u = self.relations.entry_unit[self.relations.node_entry[i]]
             if self.usable(u, n):
@@ -235,7 +235,7 @@ cdef class Frontiers:
             g = self.c.unit_gang[u]
             parts = self.relations.gang_first[g + 1] - self.relations.gang_first[g]
             for i in range(self.relations.W):
-                into[i] += self.relations.crack[g * self.relations.W + i] // parts
+                into[i] += self.relations.break_eff[g * self.relations.W + i] // parts
 
     cdef void frontier(self, int n, int bits, int kmax, i64* rows) noexcept nogil:
         """rows[k] = least cost of k more seats on n under these couplers' values."""
@@ -269,7 +269,7 @@ cdef class Frontiers:
                 self.asked[r] = (
                     self.c.request[r] * (self.relations.base_slots[n] + k) - self.node_room[r]
                 )
-            cover.patience = COVER_PATIENCE
+            cover.branches_left = COVER_BRANCHES
             cover_solve(&cover, bound)
             if is_never(cover.best):
                 break
@@ -367,7 +367,7 @@ cdef class Frontiers:
             row += 1
         for r in range(R):
             self.asked[r] = self.c.request[r] * (self.relations.base_slots[n] + row) - self.node_room[r]
-        cover.patience = COVER_PATIENCE
+        cover.branches_left = COVER_BRANCHES
         cover_solve(&cover, bound)
         for i in range(cover.taken_count):
             self.mark(n, self.item_unit[cover.taken[i]])

@@ -54,7 +54,7 @@ cdef class Incumbent:
                     used[self.c.use_budget[i]] += self.c.use_pods[i]
         for g in range(self.space.G):
             if gone[g] > self.space.surplus[g]:
-                plus(into, &self.relations.broken[g * W], W)
+                plus(into, &self.relations.break_price[g * W], W)
                 if self.space.unbreakable[g]:
                     allowed = False
         for b in range(self.c.budgets):

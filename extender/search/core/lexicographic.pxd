@@ -41,7 +41,7 @@ cdef class Lexicographic:
     cdef void clear_floor(self, vector[i64]* floor, int stage) noexcept nogil
     cdef bint beaten(self, vector[i64]* floor, int stage) noexcept nogil
     cdef void leave_stages(self, vector[i64]* floor) noexcept nogil
-    cdef Verdict climb(self, int stage, vector[i64]* floor) noexcept nogil
+    cdef Verdict raise_floor(self, int stage, vector[i64]* floor) noexcept nogil
     cdef Verdict solve_stages(self, vector[i64]* floor, bint fresh) noexcept nogil
     cdef bint at_floor(self, Measured found, int stage, const vector[i64]* floor) noexcept nogil
     cdef void offer_shares(self) noexcept nogil

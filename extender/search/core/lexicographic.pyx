@@ -97,7 +97,7 @@ cdef class Lexicographic:
             self.levels.pay(packed, self.coupling.stage_level[t], floor[0][t])
         self.incumbent.leave_open(packed)
 
-    cdef Verdict climb(self, int stage, vector[i64]* floor) noexcept nogil:
+    cdef Verdict raise_floor(self, int stage, vector[i64]* floor) noexcept nogil:
         """Raise the floor of one stage until the program lies at it."""
         cdef int i
         cdef i64 bound
@@ -159,13 +159,13 @@ cdef class Lexicographic:
             while t < last:
                 self.master.hold(t, floor[0][t])
                 t += 1
-            verdict = self.climb(last, floor)
+            verdict = self.raise_floor(last, floor)
             if verdict == BEATEN or (verdict != OVER and self.master.measure().missing < NEAR):
                 return verdict
             floor[0] = before
             t = 0
         while t <= last:
-            verdict = self.climb(t, floor)
+            verdict = self.raise_floor(t, floor)
             if verdict == OVER:
                 # Not with the earlier stages where they are held.
                 if t == 0:

@@ -282,7 +282,7 @@ cdef Outcome decide(Mckp* c, const i64* base, const i64* limit) noexcept nogil:
     open_first.push_back(<int>open_rows.size())
     if demand < 0:
         demand = 0
-    if rows * (demand + 1) > c.patience or c.demand > 60000:  # rows are traced in 16 bits
+    if rows * (demand + 1) > c.most_states or c.demand > 60000:  # rows are traced in 16 bits
         return GAP
     c.work += rows * (demand + 1)
     now.assign((demand + 1) * w, 0)

@@ -22,7 +22,7 @@ from extender.search.core.packed_cost cimport (
 )
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
-from extender.search.core.states cimport COVER_PATIENCE
+from extender.search.core.states cimport COVER_BRANCHES
 from extender.search.core.traced cimport Traced
 
 cdef enum:
@@ -163,7 +163,7 @@ cdef class MultiClassBound:
                     if not laid:
                         self.frontiers.lay_node(n, &cover)
                         laid = True
-                    cover.patience = COVER_PATIENCE
+                    cover.branches_left = COVER_BRANCHES
                     cover_solve(&cover, bound)
                     fits = not is_never(cover.best)
                     if fits and cover.exact:
@@ -278,7 +278,7 @@ cdef class MultiClassBound:
             if not self.frontiers.ask(&amounts[0]):
                 continue
             self.frontiers.lay_node(n, &cover)
-            cover.patience = COVER_PATIENCE
+            cover.branches_left = COVER_BRANCHES
             cover_solve(&cover, bound)
             for i in range(cover.taken_count):
                 uses[0][self.frontiers.item_unit[cover.taken[i]]] += 1

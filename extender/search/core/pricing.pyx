@@ -152,7 +152,7 @@ cdef class Pricing:
         elsewhere. Any division is a valid bound; the best one found is kept.
         """
         cdef int u, step, W = self.relations.W
-        cdef i64 pace
+        cdef i64 step_size
         cdef PackedCost value
         cdef PackedCost now
         cdef PackedCost top
@@ -177,13 +177,13 @@ cdef class Pricing:
             self.relaxation.offer()
             if self.incumbent.cuts_off(bound):
                 return True
-            pace = (<i64>1 << WEIGHT_BITS) // (4 + step)
+            step_size = (<i64>1 << WEIGHT_BITS) // (4 + step)
             if not root:
-                pace = (<i64>1 << WEIGHT_BITS) // 32
+                step_size = (<i64>1 << WEIGHT_BITS) // 32
             some = False
             for u in range(self.space.U):
                 if self.space.status[u] == OPEN and self.relations.spans[u] and self.traced.seen_one[u]:
-                    if self.relations.shift_weight(u, &self.traced.taken, pace):
+                    if self.relations.shift_weight(u, &self.traced.taken, step_size):
                         some = True
             if not some:
                 break

@@ -9,7 +9,7 @@ from extender.search.core.mckp cimport Mckp, Outcome, mckp_settle, mckp_solve
 from extender.search.core.packed_cost cimport PackedCost, i64, is_never, never
 
 
-def cover(list amounts, list costs, list need, i64 patience):
+def cover(list amounts, list costs, list need, i64 branches):
     """(cost or None, items taken, whether that is exact, lower bound or None).
 
     amounts (items, resources), costs (items, w) ascending, need (resources).
@@ -32,7 +32,7 @@ def cover(list amounts, list costs, list need, i64 patience):
     c.amounts = flat_amounts.data()
     c.costs = flat_costs.data()
     c.need = flat_need.data()
-    c.patience = patience
+    c.branches_left = branches
     c.work = 0
     space.resize(cover_space(c.items, c.resources, c.w))
     cover_lay(&c, space.data())
@@ -42,7 +42,7 @@ def cover(list amounts, list costs, list need, i64 patience):
     return best, [c.taken[i] for i in range(c.taken_count)], c.exact != 0, least
 
 
-def choose(list groups, i64 demand, cutoff, i64 patience, settle_below):
+def choose(list groups, i64 demand, cutoff, i64 most_states, settle_below):
     """(outcome, picks, value, bound, settled rows per group).
 
     groups: per group the cost (w) of 0, 1, ... seats, None where there is no way.
@@ -60,7 +60,7 @@ def choose(list groups, i64 demand, cutoff, i64 patience, settle_below):
     c.clock = &clock
     c.w = w
     c.demand = demand
-    c.patience = patience
+    c.most_states = most_states
     c.work = 0
     never(nothing, w)
     rows.resize(len(groups))
