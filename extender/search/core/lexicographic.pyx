@@ -58,7 +58,7 @@ cdef class Lexicographic:
             floor.push_back(self.field(rest, self.coupling.stage_level[t]))
         self.relations.enter_stages()
         self.stalled = False
-        self.tree(&floor, True)
+        self.branch(&floor, ANEW)
         self.relations.leave_stages()
         if self.stalled:
             self.incumbent.forget_open()
@@ -149,12 +149,12 @@ cdef class Lexicographic:
             < floor[0][stage] + NEAR * (1 + self.master.scale)
         )
 
-    cdef Verdict solve_stages(self, vector[i64]* floor, bint fresh) noexcept nogil:
-        """The branch's floor; ``fresh``: no stage is held yet."""
+    cdef Verdict solve_stages(self, vector[i64]* floor, Start start) noexcept nogil:
+        """The branch's floor; ANEW: no stage is held yet."""
         cdef int t = 0, last = self.coupling.stages - 1
         cdef vector[i64] before = floor[0]
         cdef Verdict verdict
-        if not fresh:
+        if start == FROM_ABOVE:
             # Mostly the stages above the last one stay where they are.
             while t < last:
                 self.master.hold(t, floor[0][t])
@@ -237,7 +237,7 @@ cdef class Lexicographic:
         self.master.settle_unit(u, state, before)
         self.relations.set_unit(u, state)
 
-    cdef void tree(self, vector[i64]* inherited, bint fresh) noexcept nogil:
+    cdef void branch(self, vector[i64]* inherited, Start start) noexcept nogil:
         """Search below the decisions made; what is not looked at is left open."""
         cdef vector[i64] floor = inherited[0]
         cdef int u, g, t
@@ -249,14 +249,14 @@ cdef class Lexicographic:
             self.effort.halt()
             self.leave_stages(&floor)
             return
-        if fresh:
+        if start == ANEW:
             for u in range(2):
                 self.generation.take_prices((self.coupling.stages - 1) * u)
                 self.generation.seed(&floor)
-        verdict = self.solve_stages(&floor, fresh or not self.complete)
+        verdict = self.solve_stages(&floor, start if self.complete else ANEW)
         if verdict == BEATEN or self.stalled:
             return
-        if fresh:
+        if start == ANEW:
             self.complete = verdict == SOLVED
         self.master.shares(&self.share)
         self.offer_shares()
@@ -267,9 +267,9 @@ cdef class Lexicographic:
             t = self.broken_row()
             if t >= 0:
                 self.master.settle_row(t, OUT)
-                self.tree(&floor, False)
+                self.branch(&floor, FROM_ABOVE)
                 self.master.settle_row(t, IN)
-                self.tree(&floor, False)
+                self.branch(&floor, FROM_ABOVE)
                 self.master.settle_row(t, OPEN)
             elif self.effort.out_of_time():
                 self.leave_stages(&floor)
@@ -281,10 +281,10 @@ cdef class Lexicographic:
         if gang:
             self.relations.set_gang(g, IN)
         self.settle_unit(u, IN, OPEN)
-        self.tree(&floor, False)
+        self.branch(&floor, FROM_ABOVE)
         self.settle_unit(u, OPEN, IN)
         if gang:
             self.relations.set_gang(g, OPEN)
         self.settle_unit(u, OUT, OPEN)
-        self.tree(&floor, False)
+        self.branch(&floor, FROM_ABOVE)
         self.settle_unit(u, OPEN, OUT)

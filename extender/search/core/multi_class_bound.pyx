@@ -105,7 +105,7 @@ cdef class MultiClassBound:
             self.relations.relate(&gaining)
             self.traced.lay()
             self.frontiers.lay_tables()
-            self.frontiers.share(True)
+            self.frontiers.start_sharing()
 
     cdef void seating_nodes(self, vector[char]* into) noexcept nogil:
         """(N,) every node that some class may use: rows tell the rest."""

@@ -22,6 +22,11 @@ cdef enum Fit:
     NO = 0
     YES = 1                   # everybody finds a seat
 
+cdef enum Wanted:
+    ANSWER                    # whether everybody finds a seat
+    SEATS                     # who sits where
+    ALL_SEATS                 # the same, with as many members as there is room for
+
 cdef i64 MOST_KEPT = 60000000   # states of all nodes that are kept to trace them
 cdef i64 MOST_STEPS = 1000000000   # of the dynamic programming, where no clock ends it
 
@@ -82,9 +87,9 @@ cdef class Packing:
         self.take(groups)
         start_clock(&self.clock, deadline, cancel)
         with nogil:
-            found = self.weigh(False)
+            found = self.weigh(ANSWER)
             if found == UNKNOWN:
-                found = self.fill(False, False)
+                found = self.fill(ANSWER)
         return <int>found
 
     def seat(self, groups, bint most):
@@ -97,9 +102,9 @@ cdef class Packing:
         start_clock(&self.clock, 0, None)
         with nogil:
             self.seats.clear()
-            found = self.weigh(True)
+            found = self.weigh(SEATS)
             if found == UNKNOWN:
-                found = self.fill(True, most)
+                found = self.fill(ALL_SEATS if most else SEATS)
         if found != YES:
             return None
         rows = []
@@ -107,11 +112,11 @@ cdef class Packing:
             rows.append(tuple([self.seats[i * self.C + c] for c in range(self.C)]))
         return rows
 
-    cdef Fit weigh(self, bint keep) noexcept nogil:
+    cdef Fit weigh(self, Wanted wanted) noexcept nogil:
         """Weighted sums, which seldom leave it UNKNOWN."""
         cdef int t, u, c, g, i, best, C = self.C, size, n
         cdef vector[double] fresh
-        cdef double most, value, reach, wanted, paid
+        cdef double most, value, reach, asked
         cdef vector[i64] left, sum_
         cdef const int* rows
         cdef bint done, short
@@ -138,10 +143,10 @@ cdef class Packing:
                 self.weight = fresh
             # Every node's best vector by weight bounds what is reached.
             reach = 0
-            wanted = 0
+            asked = 0
             sum_.assign(C, 0)
             for c in range(C):
-                wanted += self.weight[c] * self.counts[c]
+                asked += self.weight[c] * self.counts[c]
             for g in range(<int>self.group_of.size()):
                 rows = self.patterns[self.group_of[g]].data()
                 size = <int>self.patterns[self.group_of[g]].size() // C
@@ -157,13 +162,13 @@ cdef class Packing:
                 reach += most * self.nodes_of[g]
                 for c in range(C):
                     sum_[c] += <i64>rows[best * C + c] * self.nodes_of[g]
-            if reach < wanted * (1 - 1e-9):
+            if reach < asked * (1 - 1e-9):
                 return NO
             # Take what is worth most of what is still missing, node by node.
             left.assign(C, 0)
             for c in range(C):
                 left[c] = self.counts[c]
-            if keep:
+            if wanted != ANSWER:
                 self.seats.clear()
             for g in range(<int>self.group_of.size()):
                 rows = self.patterns[self.group_of[g]].data()
@@ -180,14 +185,14 @@ cdef class Packing:
                         if value > most:
                             most = value
                             best = i
-                    if best < 0 and not keep:
+                    if best < 0 and wanted == ANSWER:
                         break
                     for c in range(C):
                         i = 0
                         if best >= 0:
                             i = <int>min(<i64>rows[best * C + c], left[c])
                         left[c] -= i
-                        if keep:
+                        if wanted != ANSWER:
                             self.seats.push_back(i)
             done = True
             for c in range(C):
@@ -205,9 +210,8 @@ cdef class Packing:
                     self.weight[c] *= 1.0 - 0.2 / (1 + t)
         return UNKNOWN
 
-    cdef Fit fill(self, bint keep, bint most) noexcept nogil:
-        """The dynamic programming; ``keep``: seats tells who sits where; ``most``: as many
-        as there is room for."""
+    cdef Fit fill(self, Wanted wanted) noexcept nogil:
+        """The dynamic programming; SEATS and ALL_SEATS: ``seats`` then tells who sits where."""
         cdef int C = self.C, S = self.S, g, n, s, i, c, size, value, last = self.last
         cdef int target, nodes = 0
         cdef i64 steps = 0
@@ -217,7 +221,7 @@ cdef class Packing:
         for g in range(<int>self.group_of.size()):
             nodes += self.nodes_of[g]
             steps += self.nodes_of[g] * <i64>(self.patterns[self.group_of[g]].size() // C) * S
-        if S == 0 or (keep and <i64>S * nodes > MOST_KEPT):
+        if S == 0 or (wanted != ANSWER and <i64>S * nodes > MOST_KEPT):
             return UNKNOWN
         if steps > MOST_STEPS and self.clock.deadline == 0 and self.clock.cancel == NULL:
             return UNKNOWN
@@ -243,15 +247,15 @@ cdef class Packing:
                         value = min(now[s] + rows[i * C + last], self.counts[last])
                         if value > then[target]:
                             then[target] = value
-                if keep:
+                if wanted != ANSWER:
                     layers.push_back(now)
                 now.swap(then)
-                if not keep and self.reached(&now, &digits, False) >= 0:
+                if wanted == ANSWER and self.reached(&now, &digits, ANSWER) >= 0:
                     return YES
-        s = self.reached(&now, &digits, most)
+        s = self.reached(&now, &digits, wanted)
         if s < 0:
             return NO
-        if keep:
+        if wanted != ANSWER:
             self.trace(s, &now, &layers, &digits)
         return YES
 
@@ -262,8 +266,8 @@ cdef class Packing:
                 found += min(digits[c] + row[c], self.counts[c]) * self.strides[c]
         return found
 
-    cdef int reached(self, vector[int]* now, vector[int]* digits, bint most) noexcept nogil:
-        """A state in which everybody sits who must, ``most``: the fullest; -1 for none."""
+    cdef int reached(self, vector[int]* now, vector[int]* digits, Wanted wanted) noexcept nogil:
+        """A state in which everybody sits who must, ALL_SEATS: the fullest; -1 for none."""
         cdef int s, c, total, best = -1, fullest = -1
         cdef bint enough
         for s in range(self.S - 1, -1, -1):
@@ -280,7 +284,7 @@ cdef class Packing:
             if enough and total >= self.need and total > fullest:
                 best = s
                 fullest = total
-                if not most:
+                if wanted != ALL_SEATS:
                     return s
             if self.everybody:
                 break

@@ -11,6 +11,11 @@ from extender.search.core.space cimport Space
 from extender.search.core.traced cimport Traced
 
 
+cdef enum Depth:
+    AT_ROOT                  # steps become shorter, and the best division found is kept
+    BELOW_ROOT               # short steps from where the branch above left off
+
+
 cdef class Pricing:
     cdef Space space
     cdef Levels levels
@@ -25,6 +30,6 @@ cdef class Pricing:
 
     cdef bint tune(self, i64* bound) noexcept nogil
     cdef bint share_out(self, i64* bound) noexcept nogil
-    cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil
+    cdef bint improve_shares(self, i64* bound, int steps, Depth depth) noexcept nogil
     cdef bint few_couplers(self) noexcept nogil
     cdef bint settle_exactly(self, i64* bound) noexcept nogil

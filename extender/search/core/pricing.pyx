@@ -136,16 +136,16 @@ cdef class Pricing:
         """
         cdef PackedCost shared
         zero(shared, self.relations.W)
-        self.frontiers.share(True)
-        if self.improve_shares(shared, ROOT_SHARES, True):
+        self.frontiers.start_sharing()
+        if self.improve_shares(shared, ROOT_SHARES, AT_ROOT):
             return True
         if order(shared, bound, self.relations.W) > 0:
             put(bound, shared, self.relations.W)
         else:
-            self.frontiers.share(False)
+            self.frontiers.stop_sharing()
         return False
 
-    cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil:
+    cdef bint improve_shares(self, i64* bound, int steps, Depth depth) noexcept nogil:
         """Subgradient steps: move a unit's price to the nodes that take it.
 
         A unit taken on some of its nodes only is too cheap there and too dear
@@ -177,9 +177,7 @@ cdef class Pricing:
             self.relaxation.offer()
             if self.incumbent.cuts_off(bound):
                 return True
-            step_size = (<i64>1 << WEIGHT_BITS) // (4 + step)
-            if not root:
-                step_size = (<i64>1 << WEIGHT_BITS) // 32
+            step_size = (<i64>1 << WEIGHT_BITS) // (4 + step if depth == AT_ROOT else 32)
             some = False
             for u in range(self.space.U):
                 if self.space.status[u] == OPEN and self.relations.spans[u] and self.traced.seen_one[u]:
@@ -187,9 +185,9 @@ cdef class Pricing:
                         some = True
             if not some:
                 break
-        if root:
+        if depth == AT_ROOT:
             self.relations.set_weight(&best)
-            self.frontiers.share(True)
+            self.frontiers.start_sharing()
         return False
 
     cdef bint few_couplers(self) noexcept nogil:
@@ -209,7 +207,7 @@ cdef class Pricing:
         cdef PackedCost now
         cdef bint closed = False
         cdef Outcome outcome
-        self.frontiers.share(False)
+        self.frontiers.stop_sharing()
         outcome = self.relaxation.relax(value, now)
         if outcome == IMPOSSIBLE or outcome == CUT:
             closed = True
@@ -222,5 +220,5 @@ cdef class Pricing:
                 closed = True
             elif not self.effort.clock.over and self.relaxation.attained(outcome, value):
                 closed = True
-        self.frontiers.share(True)
+        self.frontiers.start_sharing()
         return closed

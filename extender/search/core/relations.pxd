@@ -13,7 +13,7 @@ cdef class Relations:
     cdef int W                                   # limbs of the costs below; 1 within a stage
     cdef vector[i64] price, eff                  # U*W: by definition; under the decisions
     cdef vector[i64] break_price, break_eff      # G*W: by definition; as counted now
-    cdef vector[i64] packed_eff, packed_break_eff# outside of the stages
+    cdef vector[i64] packed_eff, packed_break_eff  # outside of the stages
     cdef vector[char] budget_state               # OPEN, IN (paid) or OUT (not exceeded)
     cdef vector[i64] budget_price, tuned         # budgets*W: price of a pod now; when not IN
     cdef vector[char] gated, loose               # G: a variable; surplus counted afterwards
