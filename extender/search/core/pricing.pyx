@@ -56,46 +56,19 @@ cdef class Pricing:
         and one at which it is not, all at once. Every step gives a bound, and an
         answer that tends to keep within the budgets.
         """
-        cdef int b, i, k, u, step, W = self.relations.W, budgets = self.c.budgets
-        cdef i64 takes = 1, most
+        cdef int b, step, W = self.relations.W
         cdef PackedCost value
         cdef PackedCost now
-        cdef vector[i64] low, high, best, price
-        cdef vector[int] used
-        cdef vector[char] open_
-        cdef bint some = False, moved
+        cdef Brackets brackets
+        cdef vector[i64] best
         cdef Outcome outcome
-        open_.assign(budgets, 0)
-        self.relaxation.count_budgets(&used)
-        for b in range(budgets):
-            if self.relations.budget_state[b] != IN and self.relations.budget_first[b] < self.relations.budget_first[b + 1]:
-                open_[b] = 1
-                some = some or used[b] > self.space.allowed_pods[b]
-            for i in range(self.relations.budget_first[b], self.relations.budget_first[b + 1]):
-                u = self.relations.budget_unit[i]
-                for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
-                    if self.c.use_budget[k] == b:
-                        takes += self.c.use_pods[k] + self.space.allowed_pods[b]
-        if not some:
+        if not self.open_brackets(&brackets):
             return False
-        most = (<i64>1 << 58) // takes  # with the costs still below what is_never knows
-        low.assign(budgets, 0)
-        high.assign(budgets, most)
-        for b in range(budgets):
-            if not self.space.firm[b]:
-                zero(now, W)
-                self.levels.pay(now, self.c.budget_level[b], 1)
-                if now[0] < most:
-                    high[b] = now[0]
         best = self.relations.tuned
-        price.assign(W, 0)
         for step in range(TUNING_STEPS):
             if self.effort.out_of_time():
                 break
-            for b in range(budgets):
-                if open_[b]:
-                    price[0] = between(low[b], high[b])
-                    self.relations.tune(b, &price[0])
+            self.price_between(&brackets)
             outcome = self.relaxation.relax(value, now)
             if outcome == LATE:
                 break
@@ -108,25 +81,75 @@ cdef class Pricing:
             self.relaxation.offer()
             if self.incumbent.cuts_off(bound):
                 return True
-            self.relaxation.count_budgets(&used)
-            moved = False
-            for b in range(budgets):
-                if open_[b]:
-                    i = 0
-                    if used[b] > self.space.allowed_pods[b]:
-                        i = 1
-                    if i and low[b] < self.relations.tuned[b * W]:
-                        low[b] = self.relations.tuned[b * W]
-                        moved = True
-                    elif not i and high[b] > self.relations.tuned[b * W]:
-                        high[b] = self.relations.tuned[b * W]
-                        moved = True
-            if not moved:
+            if not self.narrow(&brackets):
                 break
-        for b in range(budgets):
-            if open_[b]:
+        for b in range(self.c.budgets):
+            if brackets.open_[b]:
                 self.relations.tune(b, &best[b * W])
         return False
+
+    cdef bint open_brackets(self, Brackets* brackets) noexcept nogil:
+        """From nothing to the highest price there may be; False: no budget is exceeded."""
+        cdef int b, i, k, u, W = self.relations.W, budgets = self.c.budgets
+        cdef i64 takes = 1, most
+        cdef PackedCost excess
+        cdef vector[int] used
+        cdef bint some = False
+        brackets.open_.assign(budgets, 0)
+        self.relaxation.count_budgets(&used)
+        for b in range(budgets):
+            if (
+                self.relations.budget_state[b] != IN
+                and self.relations.budget_first[b] < self.relations.budget_first[b + 1]
+            ):
+                brackets.open_[b] = 1
+                some = some or used[b] > self.space.allowed_pods[b]
+            for i in range(self.relations.budget_first[b], self.relations.budget_first[b + 1]):
+                u = self.relations.budget_unit[i]
+                for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                    if self.c.use_budget[k] == b:
+                        takes += self.c.use_pods[k] + self.space.allowed_pods[b]
+        if not some:
+            return False
+        most = (<i64>1 << 58) // takes  # with the costs still below what is_never knows
+        brackets.low.assign(budgets, 0)
+        brackets.high.assign(budgets, most)
+        for b in range(budgets):
+            if not self.space.firm[b]:
+                zero(excess, W)
+                self.levels.pay(excess, self.c.budget_level[b], 1)
+                if excess[0] < most:
+                    brackets.high[b] = excess[0]
+        return True
+
+    cdef void price_between(self, const Brackets* brackets) noexcept nogil:
+        """A price for each budget's pods between its low and its high one."""
+        cdef int b
+        cdef PackedCost price
+        zero(price, self.relations.W)
+        for b in range(self.c.budgets):
+            if brackets.open_[b]:
+                price[0] = between(brackets.low[b], brackets.high[b])
+                self.relations.tune(b, price)
+
+    cdef bint narrow(self, Brackets* brackets) noexcept nogil:
+        """The prices tried are bounds of their brackets now; False: no bracket is narrower."""
+        cdef int b
+        cdef i64 price
+        cdef vector[int] used
+        cdef bint moved = False
+        self.relaxation.count_budgets(&used)
+        for b in range(self.c.budgets):
+            if brackets.open_[b]:
+                price = self.relations.tuned[b * self.relations.W]
+                if used[b] > self.space.allowed_pods[b]:
+                    if brackets.low[b] < price:
+                        brackets.low[b] = price
+                        moved = True
+                elif brackets.high[b] > price:
+                    brackets.high[b] = price
+                    moved = True
+        return moved
 
     cdef bint share_out(self, i64* bound) noexcept nogil:
         """Where elimination had to split: is the bound better with every node on its own?
