@@ -184,6 +184,12 @@ class TestKai:
         assert parts(gang) == {"dw": (2, 2), "dl": (1, 1), "p": (0, 1)}
         assert not gang.complete, "d is of no leaf, and p has no pod"
 
+    def test_a_leaf_may_need_nobody(self) -> None:
+        pods = [kai_pod("a", "master"), kai_pod("b", "worker")]
+        gang = only(pods, kai(leaf("master", 1), leaf("worker", 1), leaf("spare", 0)))
+        assert (gang.min_count, gang.complete, gang.problems) == (2, True, ())
+        assert parts(gang) == {"master": (1, 1), "worker": (1, 1)}
+
     def test_pods_without_a_label_are_of_the_subgroup_default(self) -> None:
         gang = only([kai_pod("a"), kai_pod("b")], kai(leaf("default", 2)))
         assert parts(gang) == {"default": (2, 2)}

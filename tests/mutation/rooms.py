@@ -133,6 +133,11 @@ ROOMS = (
         ),
         PLANNED,
     ),
+    Room(
+        "parts",
+        ("extender.gang.plan.part_classes", "extender.model.group_parts"),
+        ("tests/gang/test_parts.py", "tests/groups/test_parts.py"),
+    ),
     Room("followers", ("extender.gang.plan.followers",), ("tests/gang/test_followers.py",)),
     Room(
         "validity",

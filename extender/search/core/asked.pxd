@@ -25,6 +25,10 @@ cdef class Asked:
     cdef void look(
         self, const Node& node, const i64* held, const i64* spare, Offer* offer
     ) noexcept nogil
+    cdef void start(self, const Node& node, const i64* held, Offer* offer) noexcept nogil
+    cdef void list_movable(self, const Node& node, Offer* offer) noexcept nogil
+    cdef void note_steps(self, const Node& node, Offer* offer) noexcept nogil
+    cdef void list_needed(self, int whose, Offer* offer) noexcept nogil
     cdef void note(self, i64 at, Offer* offer) noexcept nogil
     cdef int enough_alone(self, Offer* offer) noexcept nogil
     cdef bint covers(self, int m, Offer* offer, i64 start, i64 most) noexcept nogil

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""One question to the census, asked of one node: extender/search/census/node_offers.py, offer_of."""
+"""One question to the census, asked of one node: offer_of of search/census/node_offers.py."""
 
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
@@ -75,21 +75,33 @@ cdef class Asked:
         self, const Node& node, const i64* held, const i64* spare, Offer* offer
     ) noexcept nogil:
         """One node's offer; ``held`` and ``spare`` may be NULL."""
-        cdef int r, i, k, e
-        cdef i64 at
+        cdef int r, whose = OF_ANY
         cdef bint spared = False
-        # Plain pointers: through ``self`` and ``node`` every step would read them again.
-        cdef i64* held_by
-        cdef i64* room
-        cdef i64* sure
-        cdef const int* column
-        cdef const int* number = node.number.data()
-        cdef const i64* amount = node.amount.data()
-        cdef const Who* who = node.who.data()
-        cdef const Who* one
-        cdef i64 own = self.own, below = self.below
-        cdef int R = self.R, people = <int>node.who.size()
-        cdef int resources = <int>node.whole.size()
+        self.start(node, held, offer)
+        if self.R and self.all_fit(self.room.data()) == 0:
+            return
+        self.list_movable(node, offer)
+        self.room = offer.free
+        if spare != NULL:
+            for r in range(self.R):
+                self.room[r] += spare[r]
+                spared = spared or spare[r] != 0
+        self.sure = self.room
+        offer.now = self.all_fit(offer.free.data())
+        self.note_steps(node, offer)
+        offer.total = self.room
+        for r in range(<int>offer.steps.size()):
+            if offer.steps[r].most > 0:
+                offer.opens = offer.steps[r].priority
+                break
+        if self.C == 1 and not spared:
+            whose = self.enough_alone(offer)
+        if whose != OF_NOTHING:
+            self.list_needed(whose, offer)
+
+    cdef void start(self, const Node& node, const i64* held, Offer* offer) noexcept nogil:
+        """An offer of the room that is there now; self.room: all that the node has."""
+        cdef int r, k, resources = <int>node.whole.size()
         offer.version = node.version
         offer.steps.clear()
         offer.needed.clear()
@@ -97,9 +109,9 @@ cdef class Asked:
         offer.stays = 0
         offer.now = 0
         offer.opens = NEVER_OPENS
-        offer.free.assign(R, 0)
-        self.room.assign(R, 0)
-        for r in range(R):
+        offer.free.assign(self.R, 0)
+        self.room.assign(self.R, 0)
+        for r in range(self.R):
             k = self.numbers[r]
             if k < resources:
                 self.room[r] = node.whole[k]
@@ -107,16 +119,24 @@ cdef class Asked:
             if held != NULL:
                 offer.free[r] -= held[r]
         offer.total = offer.free
-        if R and self.all_fit(self.room.data()) == 0:
-            return
-        # Who may go, with what each holds of the resources in question.
-        if <int>self.column.size() < resources:
-            self.column.resize(resources, -1)
+
+    cdef void list_movable(self, const Node& node, Offer* offer) noexcept nogil:
+        """entries, amounts: who may go, with what each holds of the resources in question."""
+        # Plain pointers: through ``self`` and ``node`` every step would read them again.
+        cdef i64* held_by
+        cdef const int* column
+        cdef const int* number = node.number.data()
+        cdef const i64* amount = node.amount.data()
+        cdef const Who* who = node.who.data()
+        cdef const Who* one
+        cdef i64 own = self.own, below = self.below
+        cdef int i, k, r, e = 0, R = self.R, people = <int>node.who.size()
+        if self.column.size() < node.whole.size():
+            self.column.resize(node.whole.size(), -1)
         self.entries.resize(people)
         self.amounts.assign(people * R, 0)
         held_by = self.amounts.data()
         column = self.column.data()
-        e = 0
         for i in range(people):
             one = &who[i]
             if own >= 0 and one.gang == own and one.priority != NO_COST:
@@ -132,17 +152,16 @@ cdef class Asked:
                     held_by[r] = amount[k]
             held_by += R
         self.entries.resize(e)
-        self.room = offer.free
-        if spare != NULL:
-            for r in range(R):
-                self.room[r] += spare[r]
-                spared = spared or spare[r] != 0
-        self.sure = self.room
-        offer.now = self.all_fit(offer.free.data())
-        at = NO_COST
-        room = self.room.data()
-        sure = self.sure.data()
-        held_by = self.amounts.data()
+
+    cdef void note_steps(self, const Node& node, Offer* offer) noexcept nogil:
+        """The seats at each step of priority; self.room is then that with everybody gone."""
+        cdef int e, r, R = self.R
+        cdef i64 at = NO_COST
+        cdef i64* room = self.room.data()
+        cdef i64* sure = self.sure.data()
+        cdef const i64* held_by = self.amounts.data()
+        cdef const Who* who = node.who.data()
+        cdef const Who* one
         for e in range(<int>self.entries.size()):
             one = &who[self.entries[e]]
             if one.priority != at:
@@ -155,20 +174,15 @@ cdef class Asked:
                     sure[r] += held_by[r]
             held_by += R
         self.note(at, offer)
-        offer.total = self.room
-        for e in range(<int>offer.steps.size()):
-            if offer.steps[e].most > 0:
-                offer.opens = offer.steps[e].priority
-                break
-        k = OF_ANY
-        if self.C == 1 and not spared:
-            k = self.enough_alone(offer)
-        if k == OF_NOTHING:
-            return
+
+    cdef void list_needed(self, int whose, Offer* offer) noexcept nogil:
+        """Those of whom the end can make a seat: ``whose`` as ``enough_alone`` says."""
+        cdef int e, r, i, R = self.R
         for e in range(<int>self.entries.size()):
             for r in range(R):
                 if self.amounts[e * R + r] > 0 and (
-                    r == k or k == OF_ANY or (k == OF_ANY_ASKED and self.requests[r] > 0)
+                    r == whose or whose == OF_ANY
+                    or (whose == OF_ANY_ASKED and self.requests[r] > 0)
                 ):
                     offer.needed.push_back(self.entries[e])
                     for i in range(R):

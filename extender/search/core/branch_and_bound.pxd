@@ -19,6 +19,11 @@ from extender.search.core.space cimport Space
 from extender.search.core.traced cimport Traced
 
 
+cdef enum QuickWay:
+    PUT_BACK             # everything, less what is not needed
+    FILLED_UP            # from nothing, within the firm budgets
+
+
 cdef class BranchAndBound:
     cdef Space space
     cdef Levels levels
@@ -40,12 +45,14 @@ cdef class BranchAndBound:
     cdef Columns c
     cdef bint first_tried, first_found           # the quick ways to an answer, in this search
 
-    cdef void explore(self, const i64* inherited, bint root) noexcept nogil
+    cdef void explore_root(self) noexcept nogil
+    cdef void explore(self, const i64* inherited) noexcept nogil
+    cdef bint settle(self, const i64* inherited, i64* bound) noexcept nogil
     cdef void halt(self, const i64* bound) noexcept nogil
     cdef bint close_root(self, i64* bound) noexcept nogil
     cdef bint offer_plainly(self) noexcept nogil
     cdef void offer_first(self) noexcept nogil
-    cdef void offer_alone(self, bint within) noexcept nogil
+    cdef void offer_alone(self, QuickWay way) noexcept nogil
     cdef bint freeze(self) noexcept nogil
     cdef bint apart(self, int n) noexcept nogil
     cdef bint alone(self, int u) noexcept nogil

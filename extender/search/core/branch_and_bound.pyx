@@ -35,7 +35,8 @@ from extender.search.core.branching cimport (
 )
 from extender.search.core.columns cimport Columns
 from extender.search.core.mckp cimport ANY_ROW, CUT, IMPOSSIBLE, LATE, NO_ROW, Outcome
-from extender.search.core.packed_cost cimport i64, minus, order, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, minus, order, put, zero
+from extender.search.core.pricing cimport BELOW_ROOT
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
@@ -131,48 +132,57 @@ cdef class BranchAndBound:
         """As Space.seats."""
         return self.space.seats(units, fill)
 
-    cdef void explore(self, const i64* inherited, bint root) noexcept nogil:
+    cdef void explore_root(self) noexcept nogil:
+        """Solve the region, or note that it was left open."""
+        cdef PackedCost bound
+        if not self.settle(&self.levels.extra[0], bound) and not self.close_root(bound):
+            self.explore(bound)
+
+    cdef void explore(self, const i64* inherited) noexcept nogil:
         """Solve what the decisions so far leave open, or note that it was left open."""
+        cdef PackedCost bound
+        if not self.settle(inherited, bound):
+            self.split(bound)
+
+    cdef bint settle(self, const i64* inherited, i64* bound) noexcept nogil:
+        """Relax the branch: True where nothing is left to look at, or no time to do so.
+
+        ``bound``: of the branch, at least ``inherited``.
+        """
         cdef int W = self.relations.W
         cdef Outcome outcome
-        cdef i64 value[6]
-        cdef i64 bound[6]
-        cdef i64 real[6]
+        cdef PackedCost value
+        cdef PackedCost real
         if self.effort.halted or self.effort.out_of_time():
             self.halt(inherited)
-            return
+            return True
         put(bound, inherited, W)
         if self.frontiers.sharing:
             if self.pricing.few_couplers():
                 if self.pricing.settle_exactly(bound):
-                    return
-            elif self.pricing.improve_shares(bound, LATER_SHARES, False):
-                return
+                    return True
+            elif self.pricing.improve_shares(bound, LATER_SHARES, BELOW_ROOT):
+                return True
         put(real, bound, W)
         outcome = self.relaxation.relax(value, bound)
         if outcome == LATE:
             self.halt(real)
-            return
+            return True
         if outcome == IMPOSSIBLE or outcome == CUT:
-            return
+            return True
         if order(bound, real, W) < 0:
             put(bound, real, W)
         if self.incumbent.cuts_off(bound):
-            return
+            return True
         self.elimination.trace()
         self.relaxation.offer()
         if self.incumbent.cuts_off(bound):
-            return
+            return True
         if self.effort.clock.over:
             # The trace may have ended half way: what it found is no answer, and proves nothing.
             self.halt(bound)
-            return
-        if self.relaxation.attained(outcome, value):
-            return
-        if not root:
-            self.split(bound)
-        elif not self.close_root(bound):
-            self.explore(bound, False)
+            return True
+        return self.relaxation.attained(outcome, value)
 
     cdef void halt(self, const i64* bound) noexcept nogil:
         """Leave a branch of this bound for want of time, and all that follow."""
@@ -182,8 +192,8 @@ cdef class BranchAndBound:
     cdef bint close_root(self, i64* bound) noexcept nogil:
         """What is done once, after the first relaxation, before branches: better bounds, quick
         answers, nodes frozen. False where branches have to follow; ``bound`` may be higher."""
-        cdef i64 value[6]
-        cdef i64 now[6]
+        cdef PackedCost value
+        cdef PackedCost now
         cdef Outcome outcome
         cdef bint limited = self.space.domain_limit.size() != 0
         cdef bint untried = self.offer_plainly()
@@ -220,7 +230,7 @@ cdef class BranchAndBound:
 
     cdef bint offer_plainly(self) noexcept nogil:
         """The first quick way to an answer; whether there is one now."""
-        self.offer_alone(False)
+        self.offer_alone(PUT_BACK)
         self.first_tried = self.first_found
         return self.incumbent.have_best
 
@@ -229,15 +239,15 @@ cdef class BranchAndBound:
         answers, so that one with some time is never worse. In each search that neither the
         first relaxation nor the program closes, or later where the end comes before that.
         The second way is taken where the first exceeds a firm budget."""
-        self.offer_alone(False)
+        self.offer_alone(PUT_BACK)
         if not self.first_found:
-            self.offer_alone(True)
+            self.offer_alone(FILLED_UP)
         self.first_tried = True
 
-    cdef void offer_alone(self, bint within) noexcept nogil:
+    cdef void offer_alone(self, QuickWay way) noexcept nogil:
         """One quick way as if there were no answer yet; the better one of both is kept."""
         self.incumbent.set_aside()
-        if within:
+        if way == FILLED_UP:
             self.local_search.offer_within()
         else:
             self.relaxation.offer_greedy()
@@ -256,7 +266,7 @@ cdef class BranchAndBound:
         others (surplus, budgets): their row then says which units go.
         """
         cdef int g, n, W = self.relations.W
-        cdef i64 cutoff[6]
+        cdef PackedCost cutoff
         cdef vector[int] settled
         put(cutoff, &self.incumbent.best_cost[0], W)
         minus(cutoff, &self.relaxation.base[0], W)
@@ -299,9 +309,9 @@ cdef class BranchAndBound:
 
     cdef void split(self, const i64* bound) noexcept nogil:
         """Branch on what keeps the relaxed answer from being true."""
-        cdef i64 mine[6]
-        cdef i64 price[6]
-        cdef i64 old[6]
+        cdef PackedCost mine
+        cdef PackedCost price
+        cdef PackedCost old
         cdef Choice choice
         put(mine, bound, self.relations.W)
         choice = self.branching.choose()
@@ -313,13 +323,13 @@ cdef class BranchAndBound:
             zero(price, self.relations.W)
             put(old, &self.relations.tuned[choice.index * self.relations.W], self.relations.W)
             self.relations.tune(choice.index, price)
-            self.explore(mine, False)
+            self.explore(mine)
             self.relations.tune(choice.index, old)
         else:
             self.decide(choice, choice.first)
-            self.explore(mine, False)
+            self.explore(mine)
             self.decide(choice, OUT if choice.first == IN else IN)
-            self.explore(mine, False)
+            self.explore(mine)
             self.decide(choice, OPEN)
 
     cdef void decide(self, Choice choice, int state) noexcept nogil:
@@ -344,7 +354,7 @@ cdef class BranchAndBound:
         self.first_tried = False
         self.first_found = False
         with nogil:
-            self.explore(&self.levels.extra[0], True)
+            self.explore_root()
             if self.incumbent.unproved and not self.first_tried:
                 self.offer_first()
         chosen = None

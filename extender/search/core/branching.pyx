@@ -105,7 +105,7 @@ cdef class Branching:
         cdef int b, u
         for b in range(self.c.budgets):
             if used[0][b] < self.space.allowed_pods[b] and not self.levels.nothing(
-                &self.relations.fine[b * self.relations.W]
+                &self.relations.budget_price[b * self.relations.W]
             ):
                 u = self.cheapest(b)
                 if u >= 0:

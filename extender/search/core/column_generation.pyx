@@ -94,7 +94,7 @@ cdef class ColumnGeneration:
                 self.paid[self.coupling.unit_part[u]] += self.relations.eff[u]
         for g in range(self.space.G):
             if self.space.status[self.space.U + g] == IN:
-                self.paid[self.coupling.unit_part[self.space.U + g]] += self.relations.crack[g]
+                self.paid[self.coupling.unit_part[self.space.U + g]] += self.relations.break_eff[g]
         found.bound = 0
         for u in range(self.coupling.parts):
             found.bound += self.paid[u]

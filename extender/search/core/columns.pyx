@@ -18,6 +18,94 @@ class Doubtful(Exception):
     """
 
 
+cdef cppclass Sums:
+    # What the units read so far add up to, and where they were.
+    vector[int] kept_at      # resource -> its place among those that are asked for, -1
+    vector[int] seen_on      # node, and
+    vector[int] seen_budget  # budget -> the last unit there
+    vector[double] paid      # per level
+    vector[double] freed     # per resource
+    i64 taken                # pods from all budgets
+
+
+cdef int take_releases(Columns c, Sums* sums, int u, tuple releases) except -1:
+    """What the unit frees on its nodes, of the resources that are asked for."""
+    cdef int r, node, resources = <int>sums.kept_at.size()
+    cdef i64 amount
+    cdef tuple amounts
+    for node, amounts in releases:
+        if node < 0 or node >= c.nodes or sums.seen_on[node] == u:
+            raise ValueError("releases")
+        if len(amounts) != resources:
+            raise ValueError("releases")
+        sums.seen_on[node] = u
+        c.entry_node.push_back(node)
+        for r in range(resources):
+            amount = amounts[r]
+            if amount < 0:
+                raise ValueError("releases")
+            sums.freed[r] += amount
+            if sums.kept_at[r] >= 0:
+                c.releases.push_back(amount)
+    return 0
+
+
+cdef int take_cost(Columns c, Sums* sums, tuple cost) except -1:
+    """What the unit costs, level by level."""
+    cdef int level
+    cdef i64 amount
+    if len(cost) != c.levels:
+        raise ValueError("cost")
+    for level in range(c.levels):
+        amount = cost[level]
+        if amount:
+            if amount < 0:
+                raise ValueError("cost")
+            sums.paid[level] += amount
+            c.cost_level.push_back(level)
+            c.cost_amount.push_back(amount)
+    return 0
+
+
+cdef int take_uses(Columns c, Sums* sums, int u, tuple uses) except -1:
+    """The unit's pods of each budget."""
+    cdef int budget, pods, budgets = <int>sums.seen_budget.size()
+    for budget, pods in uses:
+        if budget < 0 or budget >= budgets or pods < 1 or sums.seen_budget[budget] == u:
+            raise ValueError("budgets")
+        sums.seen_budget[budget] = u
+        c.use_budget.push_back(budget)
+        c.use_pods.push_back(pods)
+        sums.taken += pods
+    return 0
+
+
+cdef int check_sums(Columns c, Sums* sums, problem) except -1:
+    """Whether everything added up stays in range."""
+    cdef int level, r, k
+    cdef i64 amount
+    cdef double most
+    for level in range(c.levels):
+        for elastic in problem.gangs:
+            sums.paid[level] += <double>elastic.break_cost[level]
+        if sums.paid[level] + <double>sums.taken > LARGEST_SUM:
+            raise ValueError("cost")
+    if sums.taken > MOST_PODS:
+        raise ValueError("budgets")
+    for r in range(<int>sums.kept_at.size()):
+        most = sums.freed[r]
+        for k in range(c.nodes):
+            if sums.kept_at[r] >= 0:
+                amount = c.free[k * c.resources + sums.kept_at[r]]
+                if abs(<double>amount) + sums.freed[r] > most:
+                    most = abs(<double>amount) + sums.freed[r]
+        if most > LARGEST_SUM:
+            raise ValueError("releases")
+    if any(wanted > LARGEST_SUM for wanted in problem.classes[0].request):
+        raise ValueError("request")
+    return 0
+
+
 cdef class Columns:
     """A problem of one class as flat arrays; shared by all regions."""
 
@@ -71,21 +159,16 @@ cdef class Columns:
 
     cdef _take_units(self, problem, list kept):
         """Copy and check the units; the checks are those of validate.check_units."""
-        cdef int level, r, k, node, budget, pods, gang, u = 0, width = self.levels
-        cdef int resources = len(problem.resources), gangs = len(problem.gangs)
-        cdef int budgets = len(problem.budgets)
-        cdef i64 amount, taken = 0
-        cdef double most
-        cdef tuple releases, amounts, cost, uses
-        cdef vector[int] kept_at, seen_on, seen_budget
-        cdef vector[double] paid, freed
-        kept_at.assign(resources, -1)
+        cdef int k, gang, u = 0, gangs = len(problem.gangs)
+        cdef Sums sums
+        sums.taken = 0
+        sums.kept_at.assign(len(problem.resources), -1)
         for k in range(len(kept)):
-            kept_at[kept[k]] = k
-        seen_on.assign(self.nodes, -1)
-        seen_budget.assign(budgets, -1)
-        paid.assign(width, 0.0)
-        freed.assign(resources, 0.0)
+            sums.kept_at[kept[k]] = k
+        sums.seen_on.assign(self.nodes, -1)
+        sums.seen_budget.assign(len(problem.budgets), -1)
+        sums.paid.assign(self.levels, 0.0)
+        sums.freed.assign(len(problem.resources), 0.0)
         self.units = len(problem.units)
         self.unit_first.reserve(self.units + 1)
         self.cost_first.reserve(self.units + 1)
@@ -97,69 +180,20 @@ cdef class Columns:
             self.unit_first.push_back(<int>self.entry_node.size())
             self.cost_first.push_back(<int>self.cost_level.size())
             self.use_first.push_back(<int>self.use_budget.size())
-            releases = unit.releases
-            for node, amounts in releases:
-                if node < 0 or node >= self.nodes or seen_on[node] == u:
-                    raise ValueError("releases")
-                if len(amounts) != resources:
-                    raise ValueError("releases")
-                seen_on[node] = u
-                self.entry_node.push_back(node)
-                for r in range(resources):
-                    amount = amounts[r]
-                    if amount < 0:
-                        raise ValueError("releases")
-                    freed[r] += amount
-                    if kept_at[r] >= 0:
-                        self.releases.push_back(amount)
-            cost = unit.cost
-            if len(cost) != width:
-                raise ValueError("cost")
-            for level in range(width):
-                amount = cost[level]
-                if amount:
-                    if amount < 0:
-                        raise ValueError("cost")
-                    paid[level] += amount
-                    self.cost_level.push_back(level)
-                    self.cost_amount.push_back(amount)
+            take_releases(self, &sums, u, unit.releases)
+            take_cost(self, &sums, unit.cost)
             gang = unit.gang
             if gang < -1 or gang >= gangs:
                 raise ValueError("gang")
             self.unit_gang.push_back(gang)
-            uses = unit.budgets
-            for budget, pods in uses:
-                if budget < 0 or budget >= budgets or pods < 1 or seen_budget[budget] == u:
-                    raise ValueError("budgets")
-                seen_budget[budget] = u
-                self.use_budget.push_back(budget)
-                self.use_pods.push_back(pods)
-                taken += pods
+            take_uses(self, &sums, u, unit.budgets)
             u += 1
         self.unit_first.push_back(<int>self.entry_node.size())
         self.cost_first.push_back(<int>self.cost_level.size())
         self.use_first.push_back(<int>self.use_budget.size())
         if len({unit.uid for unit in problem.units}) != self.units:
             raise ValueError("uid")
-        for level in range(width):
-            for elastic in problem.gangs:
-                paid[level] += <double>elastic.break_cost[level]
-            if paid[level] + <double>taken > LARGEST_SUM:
-                raise ValueError("cost")
-        if taken > MOST_PODS:
-            raise ValueError("budgets")
-        for r in range(resources):
-            most = freed[r]
-            for k in range(self.nodes):
-                if kept_at[r] >= 0:
-                    amount = self.free[k * self.resources + kept_at[r]]
-                    if abs(<double>amount) + freed[r] > most:
-                        most = abs(<double>amount) + freed[r]
-            if most > LARGEST_SUM:
-                raise ValueError("releases")
-        cls = problem.classes[0]
-        if any(wanted > LARGEST_SUM for wanted in cls.request):
-            raise ValueError("request")
+        check_sums(self, &sums, problem)
 
     cdef _take_rules(self, problem):
         cdef int level, number

@@ -8,7 +8,7 @@ cdef struct Cover:
     const i64* amounts       # items * resources
     const i64* costs         # items * w
     const i64* need          # resources
-    i64 patience             # branches allowed
+    i64 branches_left        # set to those allowed
     # work space, see cover.pyx
     i64* left                # (items + 2) * resources: still needed, per depth
     i64* paid                # (items + 2) * w: cost of what is taken, per depth

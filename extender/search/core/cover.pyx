@@ -8,7 +8,7 @@ where a cheaper one that releases no less was left out.
 """
 
 from extender.search.core.packed_cost cimport (
-    i64, never, order, order_of_sum, plus, put, zero,
+    PackedCost, i64, never, order, order_of_sum, plus, put, zero,
 )
 
 cdef enum:
@@ -84,7 +84,7 @@ cdef int measure(Cover* c, const i64* left) noexcept nogil:
     cdef int i, r, best = -1, resources = c.resources, w = c.w
     cdef i64 count, amount
     cdef bint some = False
-    cdef i64 price[6]
+    cdef PackedCost price
     zero(c.bound, w)
     for r in range(resources):
         c.sums[r] = 0
@@ -171,10 +171,10 @@ cdef void descend(Cover* c) noexcept nogil:
     cdef i64* left = c.left + level * resources
     cdef i64* paid = c.paid + level * w
     cdef bint dominated
-    if c.patience <= 0:
+    if c.branches_left <= 0:
         c.exact = False
         return
-    c.patience -= 1
+    c.branches_left -= 1
     r = measure(c, left)
     if r == TOO_FEW or order_of_sum(paid, c.bound, c.best, w) >= 0:
         return

@@ -34,7 +34,7 @@ cdef class Elimination:
     cdef void forget_rows(self) noexcept nogil
     cdef void add_rows(self, int most, const i64* rows) noexcept nogil
     cdef void set_rows(self, const vector[int]* most, const vector[const i64*]* rows) noexcept nogil
-    cdef void start_knapsack(self, i64 patience) noexcept nogil
+    cdef void start_knapsack(self, i64 most_states) noexcept nogil
     cdef Outcome solve_knapsack(self, const i64* cutoff) noexcept nogil
     cdef void settle_knapsack(self, const i64* cutoff, vector[int]* settled) noexcept nogil
     cdef void set_picks(self, vector[int]* picks) noexcept nogil

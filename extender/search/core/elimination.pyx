@@ -11,7 +11,9 @@ from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
 from extender.search.core.mckp cimport Outcome, mckp_settle, mckp_solve
-from extender.search.core.packed_cost cimport i64, is_never, never, order, order_of_sum, plus, put
+from extender.search.core.packed_cost cimport (
+    PackedCost, i64, is_never, never, order, order_of_sum, plus, put,
+)
 from extender.search.core.states cimport WIDEST
 
 cdef enum:
@@ -63,11 +65,11 @@ cdef class Elimination:
         self.pick.most = most[0]
         self.pick.rows = rows[0]
 
-    cdef void start_knapsack(self, i64 patience) noexcept nogil:
-        """A knapsack for the demand, without groups yet; ``patience``: states at most."""
+    cdef void start_knapsack(self, i64 most_states) noexcept nogil:
+        """A knapsack for the demand, without groups yet; ``most_states``: states at most."""
         self.pick.w = self.relations.W
         self.pick.demand = self.frontiers.demand
-        self.pick.patience = patience
+        self.pick.most_states = most_states
         self.pick.work = 0
 
     cdef Outcome solve_knapsack(self, const i64* cutoff) noexcept nogil:
@@ -203,11 +205,10 @@ cdef class Elimination:
             for i in range(W):
                 cost[i] -= (cost[i] // parts) * self.frontiers.relaxed_uses[v]
         else:
-            put(&cost[0], &self.relations.crack[(v - self.space.U) * W], W)
+            put(&cost[0], &self.relations.break_eff[(v - self.space.U) * W], W)
         share = cost
         parts = <int>buckets.size()
-        if parts > 1:
-            self.was_split = True
+        self.was_split = self.was_split or parts > 1
         for i in range(W):
             share[i] = cost[i] // parts
         for b in range(parts):
@@ -354,7 +355,7 @@ cdef class Elimination:
         cdef int parts = <int>self.r_inputs[r].size()
         cdef vector[int] joined, one
         cdef vector[vector[i64]] sums
-        cdef i64 scratch[6]
+        cdef PackedCost scratch
         cdef const i64* goal = &self.f_table[out][(<i64>bits * (most + 1) + want) * W]
         cdef const i64* rows
         cdef bint found

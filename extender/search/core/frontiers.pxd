@@ -14,6 +14,10 @@ cdef enum Item:
     GONE                # through its coupler
     SELECTABLE          # the node's frontier may choose it
 
+cdef enum Gone:
+    BY_COUPLERS         # the units that the couplers' values say are
+    ALL_USABLE          # these, and all that the frontier may choose
+
 
 cdef class Frontiers:
     cdef Space space
@@ -34,7 +38,9 @@ cdef class Frontiers:
 
     cdef void lay_tables(self) noexcept nogil
     cdef void ask_for(self, i64 seats) noexcept nogil
-    cdef void share(self, bint on) noexcept nogil
+    cdef void start_sharing(self) noexcept nogil
+    cdef void stop_sharing(self) noexcept nogil
+    cdef void mark_shared(self) noexcept nogil
     cdef bint usable(self, int u, int n) noexcept nogil
     cdef int gate_of(self, int u) noexcept nogil
     cdef int coupler_of(self, int u) noexcept nogil
@@ -42,8 +48,8 @@ cdef class Frontiers:
     cdef void add_to_scope(self, vector[int]* scope, int v) noexcept nogil
     cdef int value_of(self, int n, int v, int bits) noexcept nogil
     cdef Item item_state(self, int n, int u, int bits) noexcept nogil
-    cdef void fill_room(self, int n, int bits, bint everything) noexcept nogil
-    cdef int must_wait(self, int n, int bits, bint everything) noexcept nogil
+    cdef void fill_room(self, int n, int bits, Gone gone) noexcept nogil
+    cdef int must_wait(self, int n, int bits, Gone gone) noexcept nogil
     cdef void collect(self, int n, int bits) noexcept nogil
     cdef bint blocks(self, int n, int u) noexcept nogil
     cdef void local_price(self, int n, int u, i64* into) noexcept nogil

@@ -10,9 +10,9 @@ from libcpp.vector cimport vector
 
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
 from extender.search.core.packed_cost cimport (
-    MOST_LIMBS, i64, is_never, never, order, plus, put, wide, zero,
+    MOST_LIMBS, PackedCost, i64, is_never, never, order, plus, put, wide, zero,
 )
-from extender.search.core.states cimport COVER_PATIENCE, OPEN, OUT, WEIGHT_BITS, WIDEST
+from extender.search.core.states cimport COVER_BRANCHES, OPEN, OUT, WEIGHT_BITS, WIDEST
 
 
 cdef class Frontiers:
@@ -41,13 +41,22 @@ cdef class Frontiers:
         """Seats missing under the decisions of a branch: frontiers reach no further."""
         self.demand = seats
 
-    cdef void share(self, bint on) noexcept nogil:
-        """Couplers are local from now on, at parts of their price; or are tables' again."""
+    cdef void start_sharing(self) noexcept nogil:
+        """Couplers are local from now on, at parts of their price."""
+        self.sharing = True
+        self.mark_shared()
+
+    cdef void stop_sharing(self) noexcept nogil:
+        """Couplers are the tables' again, at their whole price."""
+        self.sharing = False
+        self.mark_shared()
+
+    cdef void mark_shared(self) noexcept nogil:
+        """The frontiers of nodes with couplers are to be built anew."""
         cdef int n
-        self.sharing = on
         for n in range(self.space.N):
             if self.relations.active[n] and (self.rough[n] or self.scope[n].size()):
-                self.relations.soil_node(n)
+                self.relations.mark_node_dirty(n)
 
     cdef bint usable(self, int u, int n) noexcept nogil:
         """An undecided unit, not of a gang that stays whole."""
@@ -84,7 +93,7 @@ cdef class Frontiers:
         self.relaxed_vars[n].clear()
         scope.clear()
         self.rough[n] = 0
-        self.relations.clean(n)
+        self.relations.mark_built(n)
         for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
             u = self.relations.entry_unit[self.relations.node_entry[i]]
             if self.usable(u, n):
@@ -107,9 +116,9 @@ cdef class Frontiers:
         s = <int>scope.size()
         self.node_room.resize(R + 1)
         self.asked.resize(R + 1)
-        self.fill_room(n, (1 << s) - 1, True)
-        kmax = <int>(self.space.slots(n, &self.node_room[0], self.must_wait(n, (1 << s) - 1, True))
-                     - self.relations.base_slots[n])
+        self.fill_room(n, (1 << s) - 1, ALL_USABLE)
+        musts = self.must_wait(n, (1 << s) - 1, ALL_USABLE)
+        kmax = <int>(self.space.slots(n, &self.node_room[0], musts) - self.relations.base_slots[n])
         if kmax < 0:
             kmax = 0
         if kmax > self.demand:
@@ -152,7 +161,7 @@ cdef class Frontiers:
             return KEPT
         return SELECTABLE
 
-    cdef void fill_room(self, int n, int bits, bint everything) noexcept nogil:
+    cdef void fill_room(self, int n, int bits, Gone gone) noexcept nogil:
         """node_room: amounts on n with the couplers' units (or everything usable) gone."""
         cdef int i, r, e, u
         cdef Item state
@@ -162,17 +171,17 @@ cdef class Frontiers:
             e = self.relations.node_entry[i]
             u = self.relations.entry_unit[e]
             state = self.item_state(n, u, bits)
-            if state == GONE or (everything and state == SELECTABLE):
+            if state == GONE or (gone == ALL_USABLE and state == SELECTABLE):
                 for r in range(self.space.R):
                     self.node_room[r] += self.c.releases[e * self.space.R + r]
 
-    cdef int must_wait(self, int n, int bits, bint everything) noexcept nogil:
+    cdef int must_wait(self, int n, int bits, Gone gone) noexcept nogil:
         """Blockers of node n that stand in the way even so."""
         cdef int i, waiting = self.space.waiting[n]
         cdef Item state
         for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
             state = self.item_state(n, self.relations.lifted_unit[i], bits)
-            if state == GONE or (everything and state == SELECTABLE):
+            if state == GONE or (gone == ALL_USABLE and state == SELECTABLE):
                 waiting -= 1
         return waiting
 
@@ -235,26 +244,26 @@ cdef class Frontiers:
             g = self.c.unit_gang[u]
             parts = self.relations.gang_first[g + 1] - self.relations.gang_first[g]
             for i in range(self.relations.W):
-                into[i] += self.relations.crack[g * self.relations.W + i] // parts
+                into[i] += self.relations.break_eff[g * self.relations.W + i] // parts
 
     cdef void frontier(self, int n, int bits, int kmax, i64* rows) noexcept nogil:
         """rows[k] = least cost of k more seats on n under these couplers' values."""
         cdef int k, r, kfree, W = self.relations.W, R = self.space.R, i, u, e, count
         cdef Cover cover
-        cdef i64 forced[6]
-        cdef i64 bound[6]
+        cdef PackedCost forced
+        cdef PackedCost bound
         cdef vector[i64] room
         zero(rows, W)
         for k in range(1, kmax + 1):
             never(rows + k * W, W)
-        self.fill_room(n, bits, False)
+        self.fill_room(n, bits, BY_COUPLERS)
         kfree = <int>(
-            self.space.slots(n, &self.node_room[0], self.must_wait(n, bits, False))
+            self.space.slots(n, &self.node_room[0], self.must_wait(n, bits, BY_COUPLERS))
             - self.relations.base_slots[n]
         )
         for k in range(1, min(kfree, kmax) + 1):
             zero(rows + k * W, W)
-        if kfree >= kmax or self.must_wait(n, bits, True) > 0:
+        if kfree >= kmax or self.must_wait(n, bits, ALL_USABLE) > 0:
             return
         if kfree < 0:
             kfree = 0
@@ -269,7 +278,7 @@ cdef class Frontiers:
                 self.asked[r] = (
                     self.c.request[r] * (self.relations.base_slots[n] + k) - self.node_room[r]
                 )
-            cover.patience = COVER_PATIENCE
+            cover.branches_left = COVER_BRANCHES
             cover_solve(&cover, bound)
             if is_never(cover.best):
                 break
@@ -292,9 +301,9 @@ cdef class Frontiers:
         self.node_room.resize(self.space.R + 1)
         self.asked.resize(self.space.R + 1)
         if whole != NULL:
-            self.fill_room(n, 0, True)
+            self.fill_room(n, 0, ALL_USABLE)
             whole[0] = self.node_room
-        self.fill_room(n, 0, False)
+        self.fill_room(n, 0, BY_COUPLERS)
 
     cdef bint ask(self, const i64* amounts) noexcept nogil:
         """Ask the node for these amounts (R); whether it lacks any without a choice."""
@@ -340,13 +349,13 @@ cdef class Frontiers:
         """Trace what row k of the node's frontier stands for."""
         cdef int i, r, u, kfree, row, R = self.space.R, W = self.relations.W
         cdef Cover cover
-        cdef i64 forced[6]
-        cdef i64 bound[6]
+        cdef PackedCost forced
+        cdef PackedCost bound
         for i in range(<int>self.scope[n].size()):
             self.traced.see(self.scope[n][i], (bits >> i) & 1)
-        self.fill_room(n, bits, False)
+        self.fill_room(n, bits, BY_COUPLERS)
         kfree = <int>(
-            self.space.slots(n, &self.node_room[0], self.must_wait(n, bits, False))
+            self.space.slots(n, &self.node_room[0], self.must_wait(n, bits, BY_COUPLERS))
             - self.relations.base_slots[n]
         )
         if k <= kfree or k == 0:
@@ -367,7 +376,7 @@ cdef class Frontiers:
             row += 1
         for r in range(R):
             self.asked[r] = self.c.request[r] * (self.relations.base_slots[n] + row) - self.node_room[r]
-        cover.patience = COVER_PATIENCE
+        cover.branches_left = COVER_BRANCHES
         cover_solve(&cover, bound)
         for i in range(cover.taken_count):
             self.mark(n, self.item_unit[cover.taken[i]])

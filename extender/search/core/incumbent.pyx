@@ -8,7 +8,7 @@ it that can be put back: what relaxations propose is tried here, never believed.
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
-from extender.search.core.packed_cost cimport i64, order, plus, put
+from extender.search.core.packed_cost cimport PackedCost, i64, order, plus, put
 
 
 cdef class Incumbent:
@@ -54,7 +54,7 @@ cdef class Incumbent:
                     used[self.c.use_budget[i]] += self.c.use_pods[i]
         for g in range(self.space.G):
             if gone[g] > self.space.surplus[g]:
-                plus(into, &self.relations.broken[g * W], W)
+                plus(into, &self.relations.break_price[g * W], W)
                 if self.space.unbreakable[g]:
                     allowed = False
         for b in range(self.c.budgets):
@@ -156,7 +156,7 @@ cdef class Incumbent:
 
     cdef void keep_if_better(self, vector[char]* mine) noexcept nogil:
         """Offer a set of units, which loses what is not needed."""
-        cdef i64 cost[6]
+        cdef PackedCost cost
         if self.reduce(mine) and self.true_cost(mine, cost) and (
             not self.have_best or order(cost, &self.best_cost[0], self.levels.full) < 0
         ):

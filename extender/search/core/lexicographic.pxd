@@ -19,6 +19,10 @@ cdef enum Verdict:
     STUCK            # at one stage it does not
     OVER             # no answer while the earlier stages are held where they are
 
+cdef enum Start:
+    ANEW             # no stage is held yet, there are no columns
+    FROM_ABOVE       # the program is that of the branch above
+
 
 cdef class Lexicographic:
     cdef Space space
@@ -41,11 +45,11 @@ cdef class Lexicographic:
     cdef void clear_floor(self, vector[i64]* floor, int stage) noexcept nogil
     cdef bint beaten(self, vector[i64]* floor, int stage) noexcept nogil
     cdef void leave_stages(self, vector[i64]* floor) noexcept nogil
-    cdef Verdict climb(self, int stage, vector[i64]* floor) noexcept nogil
-    cdef Verdict solve_stages(self, vector[i64]* floor, bint fresh) noexcept nogil
+    cdef Verdict raise_floor(self, int stage, vector[i64]* floor) noexcept nogil
+    cdef Verdict solve_stages(self, vector[i64]* floor, Start start) noexcept nogil
     cdef bint at_floor(self, Measured found, int stage, const vector[i64]* floor) noexcept nogil
     cdef void offer_shares(self) noexcept nogil
     cdef int divided_unit(self) noexcept nogil
     cdef int broken_row(self) noexcept nogil
     cdef void settle_unit(self, int u, int state, int before) noexcept nogil
-    cdef void tree(self, vector[i64]* inherited, bint fresh) noexcept nogil
+    cdef void branch(self, vector[i64]* inherited, Start start) noexcept nogil

@@ -11,7 +11,7 @@ from libcpp.vector cimport vector
 
 from extender.search.core.column_generation cimport StageBound
 from extender.search.core.mckp cimport IMPOSSIBLE, LATE
-from extender.search.core.packed_cost cimport i64, order, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT
 
 cdef enum:
@@ -49,7 +49,7 @@ cdef class Lexicographic:
         is, or a branch has an answer as good as its bound in the program only."""
         cdef vector[i64] floor
         cdef int t
-        cdef i64 rest[6]
+        cdef PackedCost rest
         if not self.coupling.lay_stages():
             return False
         self.master.lay()
@@ -58,7 +58,7 @@ cdef class Lexicographic:
             floor.push_back(self.field(rest, self.coupling.stage_level[t]))
         self.relations.enter_stages()
         self.stalled = False
-        self.tree(&floor, True)
+        self.branch(&floor, ANEW)
         self.relations.leave_stages()
         if self.stalled:
             self.incumbent.forget_open()
@@ -76,7 +76,7 @@ cdef class Lexicographic:
     cdef bint beaten(self, vector[i64]* floor, int stage) noexcept nogil:
         """Whether nothing at or above the floor, up to this stage, can be better."""
         cdef int t
-        cdef i64 rest[6]
+        cdef PackedCost rest
         cdef i64 amount, least
         if not self.incumbent.have_best:
             return False
@@ -91,13 +91,13 @@ cdef class Lexicographic:
     cdef void leave_stages(self, vector[i64]* floor) noexcept nogil:
         """Remember that answers at or above the floor were not looked at."""
         cdef int t
-        cdef i64 packed[6]
+        cdef PackedCost packed
         zero(packed, self.levels.full)
         for t in range(self.coupling.stages):
             self.levels.pay(packed, self.coupling.stage_level[t], floor[0][t])
         self.incumbent.leave_open(packed)
 
-    cdef Verdict climb(self, int stage, vector[i64]* floor) noexcept nogil:
+    cdef Verdict raise_floor(self, int stage, vector[i64]* floor) noexcept nogil:
         """Raise the floor of one stage until the program lies at it."""
         cdef int i
         cdef i64 bound
@@ -149,23 +149,23 @@ cdef class Lexicographic:
             < floor[0][stage] + NEAR * (1 + self.master.scale)
         )
 
-    cdef Verdict solve_stages(self, vector[i64]* floor, bint fresh) noexcept nogil:
-        """The branch's floor; ``fresh``: no stage is held yet."""
+    cdef Verdict solve_stages(self, vector[i64]* floor, Start start) noexcept nogil:
+        """The branch's floor; ANEW: no stage is held yet."""
         cdef int t = 0, last = self.coupling.stages - 1
         cdef vector[i64] before = floor[0]
         cdef Verdict verdict
-        if not fresh:
+        if start == FROM_ABOVE:
             # Mostly the stages above the last one stay where they are.
             while t < last:
                 self.master.hold(t, floor[0][t])
                 t += 1
-            verdict = self.climb(last, floor)
+            verdict = self.raise_floor(last, floor)
             if verdict == BEATEN or (verdict != OVER and self.master.measure().missing < NEAR):
                 return verdict
             floor[0] = before
             t = 0
         while t <= last:
-            verdict = self.climb(t, floor)
+            verdict = self.raise_floor(t, floor)
             if verdict == OVER:
                 # Not with the earlier stages where they are held.
                 if t == 0:
@@ -237,7 +237,7 @@ cdef class Lexicographic:
         self.master.settle_unit(u, state, before)
         self.relations.set_unit(u, state)
 
-    cdef void tree(self, vector[i64]* inherited, bint fresh) noexcept nogil:
+    cdef void branch(self, vector[i64]* inherited, Start start) noexcept nogil:
         """Search below the decisions made; what is not looked at is left open."""
         cdef vector[i64] floor = inherited[0]
         cdef int u, g, t
@@ -249,14 +249,14 @@ cdef class Lexicographic:
             self.effort.halt()
             self.leave_stages(&floor)
             return
-        if fresh:
+        if start == ANEW:
             for u in range(2):
                 self.generation.take_prices((self.coupling.stages - 1) * u)
                 self.generation.seed(&floor)
-        verdict = self.solve_stages(&floor, fresh or not self.complete)
+        verdict = self.solve_stages(&floor, start if self.complete else ANEW)
         if verdict == BEATEN or self.stalled:
             return
-        if fresh:
+        if start == ANEW:
             self.complete = verdict == SOLVED
         self.master.shares(&self.share)
         self.offer_shares()
@@ -267,9 +267,9 @@ cdef class Lexicographic:
             t = self.broken_row()
             if t >= 0:
                 self.master.settle_row(t, OUT)
-                self.tree(&floor, False)
+                self.branch(&floor, FROM_ABOVE)
                 self.master.settle_row(t, IN)
-                self.tree(&floor, False)
+                self.branch(&floor, FROM_ABOVE)
                 self.master.settle_row(t, OPEN)
             elif self.effort.out_of_time():
                 self.leave_stages(&floor)
@@ -281,10 +281,10 @@ cdef class Lexicographic:
         if gang:
             self.relations.set_gang(g, IN)
         self.settle_unit(u, IN, OPEN)
-        self.tree(&floor, False)
+        self.branch(&floor, FROM_ABOVE)
         self.settle_unit(u, OPEN, IN)
         if gang:
             self.relations.set_gang(g, OPEN)
         self.settle_unit(u, OUT, OPEN)
-        self.tree(&floor, False)
+        self.branch(&floor, FROM_ABOVE)
         self.settle_unit(u, OPEN, OUT)

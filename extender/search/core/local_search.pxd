@@ -9,6 +9,11 @@ from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
 
 
+cdef enum Ending:
+    ON_TIME              # the clock is asked at every step
+    WHEN_DONE            # however long it takes: a first answer
+
+
 cdef class LocalSearch:
     cdef Space space
     cdef Levels levels
@@ -29,4 +34,4 @@ cdef class LocalSearch:
     cdef void offer_within(self) noexcept nogil
     cdef void use_budgets(self, int u, int sign) noexcept nogil
     cdef bint room_in_budgets(self, int u) noexcept nogil
-    cdef bint complete_trial(self, vector[int]* banned, int now, bint hurried) noexcept nogil
+    cdef bint complete_trial(self, vector[int]* banned, int now, Ending ending) noexcept nogil

@@ -9,7 +9,7 @@ answers. It proves nothing.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.packed_cost cimport i64, order, put
+from extender.search.core.packed_cost cimport PackedCost, i64, order, put
 from extender.search.core.states cimport IN, OPEN
 
 cdef enum:
@@ -40,7 +40,7 @@ cdef class LocalSearch:
         cdef vector[char] current = self.incumbent.best
         cdef vector[i64] cost = self.incumbent.best_cost
         cdef vector[int] chosen, banned
-        cdef i64 scratch[6]
+        cdef PackedCost scratch
         banned.assign(self.space.U, -1)
         for round_ in range(RETRIES):
             if self.effort.out_of_time():
@@ -70,7 +70,7 @@ cdef class LocalSearch:
                 if self.trial[u] and self.space.status[u] == OPEN:
                     self.flip(u)
                     banned[u] = round_
-            if not self.complete_trial(&banned, round_, True):
+            if not self.complete_trial(&banned, round_, ON_TIME):
                 continue
             if not self.incumbent.reduce(&self.trial):
                 continue
@@ -133,11 +133,11 @@ cdef class LocalSearch:
         self.effort.count(4 * (self.relations.touch_first[u + 1] - self.relations.touch_first[u]))
         return seats / (1.0 + <double>self.relations.price[u * self.levels.full])
 
-    cdef bint complete_trial(self, vector[int]* banned, int now, bint hurried) noexcept nogil:
+    cdef bint complete_trial(self, vector[int]* banned, int now, Ending ending) noexcept nogil:
         """Add what promises most until the gang fits; False when it does not, or not in time.
 
         Units banned in the round ``now`` are left alone, and what would exceed a budget that
-        must not be exceeded. ``hurried``: the time counts.
+        must not be exceeded. ``ending``: whether the time counts.
         """
         cdef int u, best, b
         cdef double most, value
@@ -150,7 +150,7 @@ cdef class LocalSearch:
                 if self.trial[u]:
                     self.use_budgets(u, 1)
         while self.trial_seats < self.space.need:
-            if hurried and self.effort.out_of_time():
+            if ending == ON_TIME and self.effort.out_of_time():
                 return False
             best = -1
             most = 0
@@ -198,7 +198,7 @@ cdef class LocalSearch:
             nobody[u] = self.space.status[u] == IN
         for round_ in range(ROUNDS_WITHIN):
             self.start_trial(&nobody)
-            if self.complete_trial(&banned, round_, False):
+            if self.complete_trial(&banned, round_, WHEN_DONE):
                 self.incumbent.keep_if_better(&self.trial)
                 if self.incumbent.have_best:
                     return

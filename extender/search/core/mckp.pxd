@@ -34,7 +34,7 @@ cdef cppclass Mckp:
     vector[int] scratch
     vector[int] base_pick    # per group: seats before the break step
     i64 work
-    i64 patience
+    i64 most_states
     Clock* clock
     int breaking             # index into order_, -1 when the relaxation is integral
     i64 rest                 # seats still missing before the break step

@@ -13,7 +13,8 @@ from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport late
 from extender.search.core.packed_cost cimport (
-    i64, is_never, minus, never, order, order_of_rates, order_of_sum, plus, put, wide, zero,
+    PackedCost, i64, is_never, minus, never, order, order_of_rates, order_of_sum, plus, put,
+    wide, zero,
 )
 
 
@@ -22,7 +23,7 @@ cdef int hull(Mckp* c, int group) noexcept nogil:
     cdef int w = c.w, first = <int>c.steps.size(), k, last, i
     cdef const i64* rows = c.rows[group]
     cdef Step step
-    cdef i64 delta[6]
+    cdef PackedCost delta
     for k in range(1, c.most[group] + 1):
         if is_never(rows + k * w):
             break
@@ -156,8 +157,8 @@ cdef void round_up(Mckp* c) noexcept nogil:
 cdef void complete(Mckp* c) noexcept nogil:
     """picks: the relaxation's steps, plus the cheapest single row that covers the rest."""
     cdef int group, best = -1, w = c.w, k
-    cdef i64 least[6]
-    cdef i64 delta[6]
+    cdef PackedCost least
+    cdef PackedCost delta
     never(least, w)
     for group in range(<int>c.most.size()):
         k = c.base_pick[group] + <int>c.rest
@@ -239,86 +240,118 @@ cdef Outcome mckp_solve(Mckp* c, const i64* cutoff) noexcept nogil:
     return outcome
 
 
-cdef Outcome decide(Mckp* c, const i64* base, const i64* limit) noexcept nogil:
-    """Dynamic programming over the rows that can beat ``limit``; CUT when none do."""
-    cdef int w = c.w, group, k, alive, kept, g, i
-    cdef int groups = <int>c.most.size()
-    cdef i64 demand = c.demand, d, rows = 0, source
-    cdef vector[int] open_group, open_first, open_rows
-    cdef vector[i64] now, then, total
-    cdef vector[unsigned short] trace
-    cdef const i64* row
-    cdef i64 limit_value[6]
-    cdef vector[int] fixed
-    put(limit_value, limit, w)
-    fixed.assign(groups, -1)
-    total.assign(w, 0)
-    for group in range(groups):
+cdef cppclass OpenRows:
+    # What may still be part of an answer below the limit.
+    vector[int] group        # groups with several such rows
+    vector[int] first        # per such group, and the end
+    vector[int] rows
+    vector[int] fixed        # per group of all: its only such row, -1
+    vector[i64] total        # w: cost of the fixed rows
+    i64 demand               # seats that these leave to the others
+
+
+cdef bint find_open_rows(
+    Mckp* c, const i64* base, const i64* limit, OpenRows* left
+) noexcept nogil:
+    """Leave out the rows that cannot beat the limit; False where a group has no other."""
+    cdef int w = c.w, group, k, alive, kept
+    left.demand = c.demand
+    left.fixed.assign(c.most.size(), -1)
+    left.total.assign(w, 0)
+    for group in range(<int>c.most.size()):
         alive = 0
         kept = -1
-        open_first.push_back(<int>open_rows.size())
+        left.first.push_back(<int>left.rows.size())
         for k in range(c.most[group] + 1):
             if k < c.most[group] and order(
                 c.rows[group] + k * w, c.rows[group] + (k + 1) * w, w
             ) == 0:
                 continue
-            if can_beat(c, base, group, k, limit_value):
+            if can_beat(c, base, group, k, limit):
                 alive += 1
                 kept = k
-                open_rows.push_back(k)
+                left.rows.push_back(k)
         c.work += c.most[group] + 1
         if alive == 0:
-            return CUT
+            return False
         if alive == 1:
-            fixed[group] = kept
-            open_rows.resize(open_first.back())
-            open_first.pop_back()
-            demand -= kept
-            plus(&total[0], c.rows[group] + kept * w, w)
+            left.fixed[group] = kept
+            left.rows.resize(left.first.back())
+            left.first.pop_back()
+            left.demand -= kept
+            plus(&left.total[0], c.rows[group] + kept * w, w)
         else:
-            open_group.push_back(group)
-            rows += alive
-    open_first.push_back(<int>open_rows.size())
-    if demand < 0:
-        demand = 0
-    if rows * (demand + 1) > c.patience or c.demand > 60000:  # rows are traced in 16 bits
-        return GAP
-    c.work += rows * (demand + 1)
+            left.group.push_back(group)
+    left.first.push_back(<int>left.rows.size())
+    if left.demand < 0:
+        left.demand = 0
+    return True
+
+
+cdef bint add_up_rows(
+    Mckp* c, const OpenRows* left, vector[i64]* now, vector[unsigned short]* trace
+) noexcept nogil:
+    """``now``: least cost (w) of 0, 1, ... seats from the open rows; False: time is up.
+
+    ``trace``: per group and seats the row that the last step took.
+    """
+    cdef int w = c.w, g, i, k
+    cdef i64 demand = left.demand, d, source
+    cdef vector[i64] then
+    cdef const int* rows = left.rows.data()
+    cdef const i64* row
     now.assign((demand + 1) * w, 0)
     then.resize((demand + 1) * w)
-    trace.resize(<i64>open_group.size() * (demand + 1))
+    trace.resize(<i64>left.group.size() * (demand + 1))
     for d in range(1, demand + 1):
-        never(&now[d * w], w)
-    for g in range(<int>open_group.size()):
+        never(&now[0][d * w], w)
+    for g in range(<int>left.group.size()):
         if late(c.clock):
-            return GAP
-        group = open_group[g]
+            return False
         for d in range(demand + 1):
             never(&then[d * w], w)
-            for i in range(open_first[g], open_first[g + 1]):
-                k = open_rows[i]
+            for i in range(left.first[g], left.first[g + 1]):
+                k = rows[i]
                 source = d - k if d > k else 0
-                if is_never(&now[source * w]):
+                if is_never(&now[0][source * w]):
                     continue
-                row = c.rows[group] + k * w
-                if order_of_sum(&now[source * w], row, &then[d * w], w) < 0:
-                    put(&then[d * w], &now[source * w], w)
+                row = c.rows[left.group[g]] + k * w
+                if order_of_sum(&now[0][source * w], row, &then[d * w], w) < 0:
+                    put(&then[d * w], &now[0][source * w], w)
                     plus(&then[d * w], row, w)
-                    trace[g * (demand + 1) + d] = <unsigned short>k
+                    trace[0][g * (demand + 1) + d] = <unsigned short>k
         now.swap(then)
-    if is_never(&now[demand * w]) or order_of_sum(
-        &now[demand * w], &total[0], limit_value, w
-    ) >= 0:
+    return True
+
+
+cdef Outcome decide(Mckp* c, const i64* base, const i64* limit) noexcept nogil:
+    """Dynamic programming over the rows that can beat ``limit``; CUT when none do."""
+    cdef int w = c.w, g, k
+    cdef i64 d, states
+    cdef OpenRows left
+    cdef vector[i64] now
+    cdef vector[unsigned short] trace
+    cdef PackedCost limit_value
+    put(limit_value, limit, w)
+    if not find_open_rows(c, base, limit_value, &left):
         return CUT
-    plus(&total[0], &now[demand * w], w)
-    d = demand
-    c.picks = fixed
-    for g in range(<int>open_group.size() - 1, -1, -1):
-        k = trace[g * (demand + 1) + d]
-        c.picks[open_group[g]] = k
+    d = left.demand
+    states = <i64>left.rows.size() * (d + 1)
+    if states > c.most_states or c.demand > 60000:  # rows are traced in 16 bits
+        return GAP
+    c.work += states
+    if not add_up_rows(c, &left, &now, &trace):
+        return GAP
+    if is_never(&now[d * w]) or order_of_sum(&now[d * w], &left.total[0], limit_value, w) >= 0:
+        return CUT
+    plus(&left.total[0], &now[d * w], w)
+    c.picks = left.fixed
+    for g in range(<int>left.group.size() - 1, -1, -1):
+        k = trace[g * (left.demand + 1) + d]
+        c.picks[left.group[g]] = k
         d = d - k if d > k else 0
-    c.value = total
-    c.bound = total
+    c.value = left.total
+    c.bound = left.total
     return EXACT
 
 

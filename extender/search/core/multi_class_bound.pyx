@@ -18,11 +18,11 @@ from extender.search.core.effort cimport Effort
 from extender.search.core.frontiers cimport Frontiers
 from extender.search.core.levels cimport Levels
 from extender.search.core.packed_cost cimport (
-    i64, is_never, never, order, order_of_sum, plus, put, wide, zero,
+    PackedCost, i64, is_never, never, order, order_of_sum, plus, put, wide, zero,
 )
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
-from extender.search.core.states cimport COVER_PATIENCE
+from extender.search.core.states cimport COVER_BRANCHES
 from extender.search.core.traced cimport Traced
 
 cdef enum:
@@ -105,7 +105,7 @@ cdef class MultiClassBound:
             self.relations.relate(&gaining)
             self.traced.lay()
             self.frontiers.lay_tables()
-            self.frontiers.share(True)
+            self.frontiers.start_sharing()
 
     cdef void seating_nodes(self, vector[char]* into) noexcept nogil:
         """(N,) every node that some class may use: rows tell the rest."""
@@ -120,7 +120,7 @@ cdef class MultiClassBound:
         """Append the node's rows: members of each class, least cost; the empty row is first."""
         cdef int c, r, i, C = self.C, R = self.space.R, W = self.relations.W, total, first, rows
         cdef Cover cover
-        cdef i64 bound[6]
+        cdef PackedCost bound
         cdef vector[int] members, most
         cdef vector[i64] whole, amounts
         cdef bint laid = False, fits
@@ -163,7 +163,7 @@ cdef class MultiClassBound:
                     if not laid:
                         self.frontiers.lay_node(n, &cover)
                         laid = True
-                    cover.patience = COVER_PATIENCE
+                    cover.branches_left = COVER_BRANCHES
                     cover_solve(&cover, bound)
                     fits = not is_never(cover.best)
                     if fits and cover.exact:
@@ -260,7 +260,7 @@ cdef class MultiClassBound:
         """uses (U,): on how many nodes the picked rows take each unit."""
         cdef int C = self.C, R = self.space.R, p, c, r, i, s = self.S - 1, n, row
         cdef Cover cover
-        cdef i64 bound[6]
+        cdef PackedCost bound
         cdef vector[i64] amounts
         uses.assign(self.space.U, 0)
         for p in range(<int>self.places.size() - 1, -1, -1):
@@ -278,7 +278,7 @@ cdef class MultiClassBound:
             if not self.frontiers.ask(&amounts[0]):
                 continue
             self.frontiers.lay_node(n, &cover)
-            cover.patience = COVER_PATIENCE
+            cover.branches_left = COVER_BRANCHES
             cover_solve(&cover, bound)
             for i in range(cover.taken_count):
                 uses[0][self.frontiers.item_unit[cover.taken[i]]] += 1
@@ -291,7 +291,7 @@ cdef class MultiClassBound:
         take; torn: those of them taken on some of their nodes only.
         """
         cdef int n, u, i
-        cdef i64 value[6]
+        cdef PackedCost value
         cdef i64 steps = 0
         cdef bint seated
         cdef vector[int] uses

@@ -19,6 +19,8 @@ cdef extern from *:
 cdef enum:
     MOST_LIMBS = 6
 
+ctypedef i64 PackedCost[MOST_LIMBS]
+
 
 cdef inline void put(i64* into, const i64* value, int w) noexcept nogil:
     cdef int i

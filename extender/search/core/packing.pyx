@@ -22,6 +22,11 @@ cdef enum Fit:
     NO = 0
     YES = 1                   # everybody finds a seat
 
+cdef enum Wanted:
+    ANSWER                    # whether everybody finds a seat
+    SEATS                     # who sits where
+    ALL_SEATS                 # the same, with as many members as there is room for
+
 cdef i64 MOST_KEPT = 60000000   # states of all nodes that are kept to trace them
 cdef i64 MOST_STEPS = 1000000000   # of the dynamic programming, where no clock ends it
 
@@ -82,9 +87,9 @@ cdef class Packing:
         self.take(groups)
         start_clock(&self.clock, deadline, cancel)
         with nogil:
-            found = self.weigh(False)
+            found = self.weigh(ANSWER)
             if found == UNKNOWN:
-                found = self.fill(False, False)
+                found = self.fill(ANSWER)
         return <int>found
 
     def seat(self, groups, bint most):
@@ -97,9 +102,9 @@ cdef class Packing:
         start_clock(&self.clock, 0, None)
         with nogil:
             self.seats.clear()
-            found = self.weigh(True)
+            found = self.weigh(SEATS)
             if found == UNKNOWN:
-                found = self.fill(True, most)
+                found = self.fill(ALL_SEATS if most else SEATS)
         if found != YES:
             return None
         rows = []
@@ -107,19 +112,39 @@ cdef class Packing:
             rows.append(tuple([self.seats[i * self.C + c] for c in range(self.C)]))
         return rows
 
-    cdef Fit weigh(self, bint keep) noexcept nogil:
+    cdef Fit weigh(self, Wanted wanted) noexcept nogil:
         """Weighted sums, which seldom leave it UNKNOWN."""
-        cdef int t, u, c, g, i, best, C = self.C, size, n
+        cdef int c, turn
         cdef vector[double] fresh
-        cdef double most, value, reach, wanted, paid
-        cdef vector[i64] left, sum_
-        cdef const int* rows
-        cdef bint done, short
+        cdef vector[i64] left, reached
+        cdef bint done
         if not self.everybody:
             return UNKNOWN
+        if not self.alone(&fresh):
+            return NO
+        for turn in range(2 * TRIES):
+            # The weights that served last go first: questions come in rows.
+            if turn == TRIES or <int>self.weight.size() != self.C:
+                self.weight = fresh
+            if not self.within_reach(&reached):
+                return NO
+            if not self.seat_greedily(wanted, &left):
+                return UNKNOWN
+            done = True
+            for c in range(self.C):
+                done = done and left[c] == 0
+            if done:
+                return YES
+            self.weigh_anew(turn % TRIES, &left, &reached)
+        return UNKNOWN
+
+    cdef bint alone(self, vector[double]* fresh) noexcept nogil:
+        """Whether every class could have its seats for itself; ``fresh``: weights to begin with."""
+        cdef int c, g, i, best, size, C = self.C
+        cdef double reach
+        cdef const int* rows
         fresh.assign(C, 1.0)
         for c in range(C):
-            # What every class could have for itself.
             reach = 0
             for g in range(<int>self.group_of.size()):
                 rows = self.patterns[self.group_of[g]].data()
@@ -129,85 +154,92 @@ cdef class Packing:
                     best = max(best, rows[i * C + c])
                 reach += <double>best * self.nodes_of[g]
             if reach < self.counts[c]:
-                return NO
-            fresh[c] = 1.0 / max(1.0, reach - self.counts[c] + 1.0)
-        for u in range(2 * TRIES):
-            # The weights that served last go first: questions come in rows.
-            t = u % TRIES
-            if u == TRIES or <int>self.weight.size() != C:
-                self.weight = fresh
-            # Every node's best vector by weight bounds what is reached.
-            reach = 0
-            wanted = 0
-            sum_.assign(C, 0)
+                return False
+            fresh[0][c] = 1.0 / max(1.0, reach - self.counts[c] + 1.0)
+        return True
+
+    cdef bint within_reach(self, vector[i64]* reached) noexcept nogil:
+        """Whether the weights rule nothing out: every node's best vector bounds what is reached.
+
+        ``reached``: members of each class in these vectors.
+        """
+        cdef int c, g, i, best, size, C = self.C
+        cdef double most, value, reach = 0, asked = 0
+        cdef const int* rows
+        reached.assign(C, 0)
+        for c in range(C):
+            asked += self.weight[c] * self.counts[c]
+        for g in range(<int>self.group_of.size()):
+            rows = self.patterns[self.group_of[g]].data()
+            size = <int>self.patterns[self.group_of[g]].size() // C
+            most = -1
+            best = 0
+            for i in range(size):
+                value = 0
+                for c in range(C):
+                    value += self.weight[c] * rows[i * C + c]
+                if value > most:
+                    most = value
+                    best = i
+            reach += most * self.nodes_of[g]
             for c in range(C):
-                wanted += self.weight[c] * self.counts[c]
-            for g in range(<int>self.group_of.size()):
-                rows = self.patterns[self.group_of[g]].data()
-                size = <int>self.patterns[self.group_of[g]].size() // C
-                most = -1
-                best = 0
+                reached[0][c] += <i64>rows[best * C + c] * self.nodes_of[g]
+        return reach >= asked * (1 - 1e-9)
+
+    cdef bint seat_greedily(self, Wanted wanted, vector[i64]* left) noexcept nogil:
+        """Take what is worth most of what is still missing, node by node; False: time is up.
+
+        ``left``: members of each class without a seat.
+        """
+        cdef int c, g, i, n, best, size, C = self.C
+        cdef double most, value
+        cdef const int* rows
+        left.resize(C)
+        for c in range(C):
+            left[0][c] = self.counts[c]
+        if wanted != ANSWER:
+            self.seats.clear()
+        for g in range(<int>self.group_of.size()):
+            rows = self.patterns[self.group_of[g]].data()
+            size = <int>self.patterns[self.group_of[g]].size() // C
+            for n in range(self.nodes_of[g]):
+                if late(&self.clock):
+                    return False
+                most = 0
+                best = -1
                 for i in range(size):
                     value = 0
                     for c in range(C):
-                        value += self.weight[c] * rows[i * C + c]
+                        value += self.weight[c] * min(<i64>rows[i * C + c], left[0][c])
                     if value > most:
                         most = value
                         best = i
-                reach += most * self.nodes_of[g]
+                if best < 0 and wanted == ANSWER:
+                    break
                 for c in range(C):
-                    sum_[c] += <i64>rows[best * C + c] * self.nodes_of[g]
-            if reach < wanted * (1 - 1e-9):
-                return NO
-            # Take what is worth most of what is still missing, node by node.
-            left.assign(C, 0)
-            for c in range(C):
-                left[c] = self.counts[c]
-            if keep:
-                self.seats.clear()
-            for g in range(<int>self.group_of.size()):
-                rows = self.patterns[self.group_of[g]].data()
-                size = <int>self.patterns[self.group_of[g]].size() // C
-                for n in range(self.nodes_of[g]):
-                    if late(&self.clock):
-                        return UNKNOWN
-                    most = 0
-                    best = -1
-                    for i in range(size):
-                        value = 0
-                        for c in range(C):
-                            value += self.weight[c] * min(<i64>rows[i * C + c], left[c])
-                        if value > most:
-                            most = value
-                            best = i
-                    if best < 0 and not keep:
-                        break
-                    for c in range(C):
-                        i = 0
-                        if best >= 0:
-                            i = <int>min(<i64>rows[best * C + c], left[c])
-                        left[c] -= i
-                        if keep:
-                            self.seats.push_back(i)
-            done = True
-            for c in range(C):
-                done = done and left[c] == 0
-            if done:
-                return YES
-            short = False
-            for c in range(C):
-                # What was left over is worth more next time.
-                if left[c] > 0:
-                    self.weight[c] *= 1.0 + 0.7 / (1 + t / 3) * (
-                        0.3 + 2.0 * <double>left[c] / self.counts[c]
-                    )
-                elif sum_[c] > self.counts[c]:
-                    self.weight[c] *= 1.0 - 0.2 / (1 + t)
-        return UNKNOWN
+                    i = 0
+                    if best >= 0:
+                        i = <int>min(<i64>rows[best * C + c], left[0][c])
+                    left[0][c] -= i
+                    if wanted != ANSWER:
+                        self.seats.push_back(i)
+        return True
 
-    cdef Fit fill(self, bint keep, bint most) noexcept nogil:
-        """The dynamic programming; ``keep``: seats tells who sits where; ``most``: as many
-        as there is room for."""
+    cdef void weigh_anew(
+        self, int turn, const vector[i64]* left, const vector[i64]* reached
+    ) noexcept nogil:
+        """What was left over is worth more next time, what there was too much of is worth less."""
+        cdef int c
+        for c in range(self.C):
+            if left[0][c] > 0:
+                self.weight[c] *= 1.0 + 0.7 / (1 + turn / 3) * (
+                    0.3 + 2.0 * <double>left[0][c] / self.counts[c]
+                )
+            elif reached[0][c] > self.counts[c]:
+                self.weight[c] *= 1.0 - 0.2 / (1 + turn)
+
+    cdef Fit fill(self, Wanted wanted) noexcept nogil:
+        """The dynamic programming; SEATS and ALL_SEATS: ``seats`` then tells who sits where."""
         cdef int C = self.C, S = self.S, g, n, s, i, c, size, value, last = self.last
         cdef int target, nodes = 0
         cdef i64 steps = 0
@@ -217,7 +249,7 @@ cdef class Packing:
         for g in range(<int>self.group_of.size()):
             nodes += self.nodes_of[g]
             steps += self.nodes_of[g] * <i64>(self.patterns[self.group_of[g]].size() // C) * S
-        if S == 0 or (keep and <i64>S * nodes > MOST_KEPT):
+        if S == 0 or (wanted != ANSWER and <i64>S * nodes > MOST_KEPT):
             return UNKNOWN
         if steps > MOST_STEPS and self.clock.deadline == 0 and self.clock.cancel == NULL:
             return UNKNOWN
@@ -243,15 +275,15 @@ cdef class Packing:
                         value = min(now[s] + rows[i * C + last], self.counts[last])
                         if value > then[target]:
                             then[target] = value
-                if keep:
+                if wanted != ANSWER:
                     layers.push_back(now)
                 now.swap(then)
-                if not keep and self.reached(&now, &digits, False) >= 0:
+                if wanted == ANSWER and self.reached(&now, &digits, ANSWER) >= 0:
                     return YES
-        s = self.reached(&now, &digits, most)
+        s = self.reached(&now, &digits, wanted)
         if s < 0:
             return NO
-        if keep:
+        if wanted != ANSWER:
             self.trace(s, &now, &layers, &digits)
         return YES
 
@@ -262,8 +294,8 @@ cdef class Packing:
                 found += min(digits[c] + row[c], self.counts[c]) * self.strides[c]
         return found
 
-    cdef int reached(self, vector[int]* now, vector[int]* digits, bint most) noexcept nogil:
-        """A state in which everybody sits who must, ``most``: the fullest; -1 for none."""
+    cdef int reached(self, vector[int]* now, vector[int]* digits, Wanted wanted) noexcept nogil:
+        """A state in which everybody sits who must, ALL_SEATS: the fullest; -1 for none."""
         cdef int s, c, total, best = -1, fullest = -1
         cdef bint enough
         for s in range(self.S - 1, -1, -1):
@@ -280,7 +312,7 @@ cdef class Packing:
             if enough and total >= self.need and total > fullest:
                 best = s
                 fullest = total
-                if not most:
+                if wanted != ALL_SEATS:
                     return s
             if self.everybody:
                 break

@@ -8,7 +8,7 @@ that keep the rules by themselves.
 from libcpp.vector cimport vector
 
 from extender.search.core.mckp cimport CUT, IMPOSSIBLE, LATE, Outcome
-from extender.search.core.packed_cost cimport i64, order, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, WEIGHT_BITS
 
 cdef enum:
@@ -56,46 +56,19 @@ cdef class Pricing:
         and one at which it is not, all at once. Every step gives a bound, and an
         answer that tends to keep within the budgets.
         """
-        cdef int b, i, k, u, step, W = self.relations.W, budgets = self.c.budgets
-        cdef i64 takes = 1, most
-        cdef i64 value[6]
-        cdef i64 now[6]
-        cdef vector[i64] low, high, best, price
-        cdef vector[int] used
-        cdef vector[char] open_
-        cdef bint some = False, moved
+        cdef int b, step, W = self.relations.W
+        cdef PackedCost value
+        cdef PackedCost now
+        cdef Brackets brackets
+        cdef vector[i64] best
         cdef Outcome outcome
-        open_.assign(budgets, 0)
-        self.relaxation.count_budgets(&used)
-        for b in range(budgets):
-            if self.relations.budget_state[b] != IN and self.relations.budget_first[b] < self.relations.budget_first[b + 1]:
-                open_[b] = 1
-                some = some or used[b] > self.space.allowed_pods[b]
-            for i in range(self.relations.budget_first[b], self.relations.budget_first[b + 1]):
-                u = self.relations.budget_unit[i]
-                for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
-                    if self.c.use_budget[k] == b:
-                        takes += self.c.use_pods[k] + self.space.allowed_pods[b]
-        if not some:
+        if not self.open_brackets(&brackets):
             return False
-        most = (<i64>1 << 58) // takes  # with the costs still below what is_never knows
-        low.assign(budgets, 0)
-        high.assign(budgets, most)
-        for b in range(budgets):
-            if not self.space.firm[b]:
-                zero(now, W)
-                self.levels.pay(now, self.c.budget_level[b], 1)
-                if now[0] < most:
-                    high[b] = now[0]
         best = self.relations.tuned
-        price.assign(W, 0)
         for step in range(TUNING_STEPS):
             if self.effort.out_of_time():
                 break
-            for b in range(budgets):
-                if open_[b]:
-                    price[0] = between(low[b], high[b])
-                    self.relations.tune(b, &price[0])
+            self.price_between(&brackets)
             outcome = self.relaxation.relax(value, now)
             if outcome == LATE:
                 break
@@ -108,25 +81,75 @@ cdef class Pricing:
             self.relaxation.offer()
             if self.incumbent.cuts_off(bound):
                 return True
-            self.relaxation.count_budgets(&used)
-            moved = False
-            for b in range(budgets):
-                if open_[b]:
-                    i = 0
-                    if used[b] > self.space.allowed_pods[b]:
-                        i = 1
-                    if i and low[b] < self.relations.tuned[b * W]:
-                        low[b] = self.relations.tuned[b * W]
-                        moved = True
-                    elif not i and high[b] > self.relations.tuned[b * W]:
-                        high[b] = self.relations.tuned[b * W]
-                        moved = True
-            if not moved:
+            if not self.narrow(&brackets):
                 break
-        for b in range(budgets):
-            if open_[b]:
+        for b in range(self.c.budgets):
+            if brackets.open_[b]:
                 self.relations.tune(b, &best[b * W])
         return False
+
+    cdef bint open_brackets(self, Brackets* brackets) noexcept nogil:
+        """From nothing to the highest price there may be; False: no budget is exceeded."""
+        cdef int b, i, k, u, W = self.relations.W, budgets = self.c.budgets
+        cdef i64 takes = 1, most
+        cdef PackedCost excess
+        cdef vector[int] used
+        cdef bint some = False
+        brackets.open_.assign(budgets, 0)
+        self.relaxation.count_budgets(&used)
+        for b in range(budgets):
+            if (
+                self.relations.budget_state[b] != IN
+                and self.relations.budget_first[b] < self.relations.budget_first[b + 1]
+            ):
+                brackets.open_[b] = 1
+                some = some or used[b] > self.space.allowed_pods[b]
+            for i in range(self.relations.budget_first[b], self.relations.budget_first[b + 1]):
+                u = self.relations.budget_unit[i]
+                for k in range(self.c.use_first[u], self.c.use_first[u + 1]):
+                    if self.c.use_budget[k] == b:
+                        takes += self.c.use_pods[k] + self.space.allowed_pods[b]
+        if not some:
+            return False
+        most = (<i64>1 << 58) // takes  # with the costs still below what is_never knows
+        brackets.low.assign(budgets, 0)
+        brackets.high.assign(budgets, most)
+        for b in range(budgets):
+            if not self.space.firm[b]:
+                zero(excess, W)
+                self.levels.pay(excess, self.c.budget_level[b], 1)
+                if excess[0] < most:
+                    brackets.high[b] = excess[0]
+        return True
+
+    cdef void price_between(self, const Brackets* brackets) noexcept nogil:
+        """A price for each budget's pods between its low and its high one."""
+        cdef int b
+        cdef PackedCost price
+        zero(price, self.relations.W)
+        for b in range(self.c.budgets):
+            if brackets.open_[b]:
+                price[0] = between(brackets.low[b], brackets.high[b])
+                self.relations.tune(b, price)
+
+    cdef bint narrow(self, Brackets* brackets) noexcept nogil:
+        """The prices tried are bounds of their brackets now; False: no bracket is narrower."""
+        cdef int b
+        cdef i64 price
+        cdef vector[int] used
+        cdef bint moved = False
+        self.relaxation.count_budgets(&used)
+        for b in range(self.c.budgets):
+            if brackets.open_[b]:
+                price = self.relations.tuned[b * self.relations.W]
+                if used[b] > self.space.allowed_pods[b]:
+                    if brackets.low[b] < price:
+                        brackets.low[b] = price
+                        moved = True
+                elif brackets.high[b] > price:
+                    brackets.high[b] = price
+                    moved = True
+        return moved
 
     cdef bint share_out(self, i64* bound) noexcept nogil:
         """Where elimination had to split: is the bound better with every node on its own?
@@ -134,28 +157,28 @@ cdef class Pricing:
         Raises ``bound``; True when that meets the best answer. ``sharing`` stays on
         for the branches below when it gave the better bound.
         """
-        cdef i64 shared[6]
+        cdef PackedCost shared
         zero(shared, self.relations.W)
-        self.frontiers.share(True)
-        if self.improve_shares(shared, ROOT_SHARES, True):
+        self.frontiers.start_sharing()
+        if self.improve_shares(shared, ROOT_SHARES, AT_ROOT):
             return True
         if order(shared, bound, self.relations.W) > 0:
             put(bound, shared, self.relations.W)
         else:
-            self.frontiers.share(False)
+            self.frontiers.stop_sharing()
         return False
 
-    cdef bint improve_shares(self, i64* bound, int steps, bint root) noexcept nogil:
+    cdef bint improve_shares(self, i64* bound, int steps, Depth depth) noexcept nogil:
         """Subgradient steps: move a unit's price to the nodes that take it.
 
         A unit taken on some of its nodes only is too cheap there and too dear
         elsewhere. Any division is a valid bound; the best one found is kept.
         """
         cdef int u, step, W = self.relations.W
-        cdef i64 pace
-        cdef i64 value[6]
-        cdef i64 now[6]
-        cdef i64 top[6]
+        cdef i64 step_size
+        cdef PackedCost value
+        cdef PackedCost now
+        cdef PackedCost top
         cdef vector[i64] best = self.relations.weight
         cdef bint found = False, some
         cdef Outcome outcome
@@ -177,19 +200,17 @@ cdef class Pricing:
             self.relaxation.offer()
             if self.incumbent.cuts_off(bound):
                 return True
-            pace = (<i64>1 << WEIGHT_BITS) // (4 + step)
-            if not root:
-                pace = (<i64>1 << WEIGHT_BITS) // 32
+            step_size = (<i64>1 << WEIGHT_BITS) // (4 + step if depth == AT_ROOT else 32)
             some = False
             for u in range(self.space.U):
                 if self.space.status[u] == OPEN and self.relations.spans[u] and self.traced.seen_one[u]:
-                    if self.relations.shift_weight(u, &self.traced.taken, pace):
+                    if self.relations.shift_weight(u, &self.traced.taken, step_size):
                         some = True
             if not some:
                 break
-        if root:
+        if depth == AT_ROOT:
             self.relations.set_weight(&best)
-            self.frontiers.share(True)
+            self.frontiers.start_sharing()
         return False
 
     cdef bint few_couplers(self) noexcept nogil:
@@ -205,11 +226,11 @@ cdef class Pricing:
 
     cdef bint settle_exactly(self, i64* bound) noexcept nogil:
         """Try elimination where few couplers are left; True when that closes the branch."""
-        cdef i64 value[6]
-        cdef i64 now[6]
+        cdef PackedCost value
+        cdef PackedCost now
         cdef bint closed = False
         cdef Outcome outcome
-        self.frontiers.share(False)
+        self.frontiers.stop_sharing()
         outcome = self.relaxation.relax(value, now)
         if outcome == IMPOSSIBLE or outcome == CUT:
             closed = True
@@ -222,5 +243,5 @@ cdef class Pricing:
                 closed = True
             elif not self.effort.clock.over and self.relaxation.attained(outcome, value):
                 closed = True
-        self.frontiers.share(True)
+        self.frontiers.start_sharing()
         return closed

@@ -7,7 +7,7 @@ gangs, the state and the price of budgets.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.packed_cost cimport i64, order, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, OUT, WEIGHT_BITS
 
 
@@ -29,10 +29,12 @@ cdef class Relations:
         cdef vector[int] last
         self.W = W
         self.price.assign(self.space.U * W, 0)
-        self.broken.assign(self.space.G * W, 0)
+        self.break_price.assign(self.space.G * W, 0)
         for g in range(self.space.G):
             for i in range(self.c.broken_first[g], self.c.broken_first[g + 1]):
-                self.levels.pay(&self.broken[g * W], self.c.broken_level[i], self.c.broken_amount[i])
+                self.levels.pay(
+                    &self.break_price[g * W], self.c.broken_level[i], self.c.broken_amount[i]
+                )
         for u in range(self.space.U):
             for i in range(self.c.cost_first[u], self.c.cost_first[u + 1]):
                 self.levels.pay(&self.price[u * W], self.c.cost_level[i], self.c.cost_amount[i])
@@ -56,7 +58,7 @@ cdef class Relations:
             members = self.gang_first[g + 1]
             self.gang_first[g + 1] += self.gang_first[g]
             if members > self.space.surplus[g] and (
-                self.space.unbreakable[g] or not self.levels.nothing(&self.broken[g * W])
+                self.space.unbreakable[g] or not self.levels.nothing(&self.break_price[g * W])
             ):
                 if self.space.unbreakable[g]:
                     self.space.decide(self.space.U + g, OUT)
@@ -71,9 +73,9 @@ cdef class Relations:
                 last[self.c.unit_gang[u]] += 1
         self.lay_budgets()
         self.eff = self.price
-        self.crack = self.broken
+        self.break_eff = self.break_price
         self.budget_state.assign(self.c.budgets, OPEN)
-        self.fine.assign(self.c.budgets * W, 0)
+        self.budget_price.assign(self.c.budgets * W, 0)
         self.tuned.assign(self.c.budgets * W, 0)
         self.weight.resize(self.touch_node.size())
         for u in range(self.space.U):
@@ -187,16 +189,16 @@ cdef class Relations:
 
     cdef void set_budget(self, int b, int state) noexcept nogil:
         """OPEN: counted afterwards. IN: every pod above costs. OUT: must not be exceeded."""
-        cdef i64 price[6]
+        cdef PackedCost price
         self.budget_state[b] = <char>state
         if state == IN:
             zero(price, self.W)
             self.levels.pay(price, self.c.budget_level[b], 1)
-            self.set_fine(b, price)
+            self.set_budget_price(b, price)
         else:
-            self.set_fine(b, &self.tuned[b * self.W])
+            self.set_budget_price(b, &self.tuned[b * self.W])
 
-    cdef void set_fine(self, int b, const i64* price) noexcept nogil:
+    cdef void set_budget_price(self, int b, const i64* price) noexcept nogil:
         """Let every pod of the budget cost this much (and every allowed pod refund it).
 
         A lower bound holds for any price from nothing to what an excess pod
@@ -204,7 +206,7 @@ cdef class Relations:
         (Lagrangian relaxation of the budget).
         """
         cdef int i, u, k, w, W = self.W
-        if order(price, &self.fine[b * W], W) == 0:
+        if order(price, &self.budget_price[b * W], W) == 0:
             return
         for i in range(self.budget_first[b], self.budget_first[b + 1]):
             u = self.budget_unit[i]
@@ -212,34 +214,34 @@ cdef class Relations:
                 if self.c.use_budget[k] == b:
                     for w in range(W):
                         self.eff[u * W + w] += self.c.use_pods[k] * (
-                            price[w] - self.fine[b * W + w]
+                            price[w] - self.budget_price[b * W + w]
                         )
-            self.soil(u)
-        put(&self.fine[b * W], price, W)
+            self.mark_dirty(u)
+        put(&self.budget_price[b * W], price, W)
 
     cdef void tune(self, int b, const i64* price) noexcept nogil:
         """A price of the budget's pods, now and wherever a branch does not pay for more."""
         put(&self.tuned[b * self.W], price, self.W)
-        self.set_fine(b, price)
+        self.set_budget_price(b, price)
 
-    cdef void soil(self, int u) noexcept nogil:
+    cdef void mark_dirty(self, int u) noexcept nogil:
         """The frontiers of the unit's nodes are to be built anew."""
         cdef int i
         for i in range(self.touch_first[u], self.touch_first[u + 1]):
             self.dirty[self.touch_node[i]] = 1
 
-    cdef void soil_node(self, int n) noexcept nogil:
+    cdef void mark_node_dirty(self, int n) noexcept nogil:
         """The node's frontier is to be built anew."""
         self.dirty[n] = 1
 
-    cdef void soil_active(self) noexcept nogil:
+    cdef void mark_active_dirty(self) noexcept nogil:
         """All frontiers are to be built anew."""
         cdef int n
         for n in range(self.space.N):
             if self.active[n]:
                 self.dirty[n] = 1
 
-    cdef void clean(self, int n) noexcept nogil:
+    cdef void mark_built(self, int n) noexcept nogil:
         """The node's frontier is built."""
         self.dirty[n] = 0
 
@@ -256,40 +258,40 @@ cdef class Relations:
             for i in range(self.touch_first[u], self.touch_first[u + 1]):
                 n = self.touch_node[i]
                 self.base_slots[n] = <int>self.space.seats_on(n, &self.space.avail, &self.space.waiting)
-        self.soil(u)
+        self.mark_dirty(u)
 
     cdef void set_gang(self, int g, int state) noexcept nogil:
         """Decide whether a gang breaks, or undo it."""
         cdef int i
         self.space.decide(self.space.U + g, state)
         for i in range(self.gang_first[g], self.gang_first[g + 1]):
-            self.soil(self.gang_unit[i])
+            self.mark_dirty(self.gang_unit[i])
 
     cdef void enter_stages(self) noexcept nogil:
         """Costs are plain numbers from now on, at first nothing: one cost level at a time."""
         self.packed_eff = self.eff
-        self.packed_crack = self.crack
+        self.packed_break_eff = self.break_eff
         self.W = 1
         self.eff.assign(self.space.U, 0)
-        self.crack.assign(self.space.G, 0)
-        self.soil_active()
+        self.break_eff.assign(self.space.G, 0)
+        self.mark_active_dirty()
 
     cdef void leave_stages(self) noexcept nogil:
         """Costs are packed ones again, as before."""
         self.W = self.levels.full
         self.eff = self.packed_eff
-        self.crack = self.packed_crack
-        self.soil_active()
+        self.break_eff = self.packed_break_eff
+        self.mark_active_dirty()
 
     cdef void set_price(self, int v, i64 price) noexcept nogil:
         """Within the stages: what a unit, or the break of a gang, costs now."""
         if v >= self.space.U:
-            self.crack[v - self.space.U] = price
+            self.break_eff[v - self.space.U] = price
         elif price != self.eff[v]:
             self.eff[v] = price
-            self.soil(v)
+            self.mark_dirty(v)
 
-    cdef bint shift_weight(self, int u, const vector[char]* taken, i64 pace) noexcept nogil:
+    cdef bint shift_weight(self, int u, const vector[char]* taken, i64 step_size) noexcept nogil:
         """Move parts of the unit's price from nodes that leave it to those that take it.
 
         ``taken``: per touch. False where all of its nodes take it.
@@ -305,15 +307,15 @@ cdef class Relations:
             return False
         for e in range(self.touch_first[u], self.touch_first[u + 1]):
             if not taken[0][e]:
-                part = min(pace // others, self.weight[e])
+                part = min(step_size // others, self.weight[e])
                 self.weight[e] -= part
                 moved += part
         for e in range(self.touch_first[u], self.touch_first[u + 1]):
             if taken[0][e]:
                 self.weight[e] += moved // takers
-        self.soil(u)
+        self.mark_dirty(u)
         return True
 
     cdef void set_weight(self, const vector[i64]* weight) noexcept nogil:
-        """Each touch's part of its unit's price; ``soil_node`` has to follow."""
+        """Each touch's part of its unit's price; ``mark_node_dirty`` has to follow."""
         self.weight = weight[0]

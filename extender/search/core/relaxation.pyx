@@ -4,10 +4,10 @@
 from libcpp.vector cimport vector
 
 from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
-from extender.search.core.packed_cost cimport i64, minus, order, plus, put, zero
+from extender.search.core.packed_cost cimport PackedCost, i64, minus, order, plus, put, zero
 from extender.search.core.states cimport IN, OUT
 
-cdef i64 CHOICE_PATIENCE = 60000000
+cdef i64 KNAPSACK_STATES = 60000000
 
 
 cdef class Relaxation:
@@ -51,10 +51,10 @@ cdef class Relaxation:
                 plus(&self.base[0], &self.relations.eff[u * W], W)
         for g in range(self.space.G):
             if self.space.status[self.space.U + g] == IN:
-                plus(&self.base[0], &self.relations.crack[g * W], W)
+                plus(&self.base[0], &self.relations.break_eff[g * W], W)
         for b in range(self.c.budgets):
             for w in range(W):
-                self.base[w] -= self.relations.fine[b * W + w] * self.space.allowed_pods[b]
+                self.base[w] -= self.relations.budget_price[b * W + w] * self.space.allowed_pods[b]
 
     cdef i64 missing(self) noexcept nogil:
         """Seats wanted beyond those that the decisions give."""
@@ -80,7 +80,7 @@ cdef class Relaxation:
         """A frontier cut at an earlier, smaller demand is rebuilt when more is missing."""
         if self.frontiers.demand > self.widest_demand:
             self.widest_demand = self.frontiers.demand
-            self.relations.soil_active()
+            self.relations.mark_active_dirty()
 
     cdef Outcome relax(self, i64* value, i64* bound) noexcept nogil:
         """Steps 3 to 5 under the decisions so far: cost of the relaxed answer, its bound.
@@ -94,7 +94,7 @@ cdef class Relaxation:
         self.effort.count_branch()
         self.base_cost()
         self.count_demand()
-        self.elimination.start_knapsack(CHOICE_PATIENCE)
+        self.elimination.start_knapsack(KNAPSACK_STATES)
         zero(bound, W)
         zero(value, W)
         if self.frontiers.demand > 0:
@@ -145,7 +145,7 @@ cdef class Relaxation:
 
     cdef bint attained(self, Outcome outcome, const i64* value) noexcept nogil:
         """Whether the traced units are an answer at the relaxed cost: the branch is closed."""
-        cdef i64 real[6]
+        cdef PackedCost real
         self.traced.take_decided()
         return (
             self.incumbent.true_cost(&self.traced.chosen, real) and outcome == EXACT

@@ -6,4 +6,4 @@ cdef enum:
     OUT = 2                   # kept; intact; not to be exceeded
     WIDEST = 7                # couplers in one table
     WEIGHT_BITS = 20          # a unit's price is shared out in parts of 1 / 2**20
-    COVER_PATIENCE = 3000     # branches of one covering knapsack
+    COVER_BRANCHES = 3000     # branches of one covering knapsack

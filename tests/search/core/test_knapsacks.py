@@ -58,13 +58,13 @@ def test_covering_is_what_trying_everything_finds() -> None:
             assert added([costs[i] for i in taken], len(best)) == best, f"seed {seed}"
 
 
-def test_covering_without_patience_encloses_it() -> None:
+def test_covering_cut_short_encloses_it() -> None:
     inexact = 0
     for seed in range(400):
         amounts, costs, need = items(seed)
         truth = cheapest_cover(amounts, costs, need)
-        for patience in (0, 1, 4):
-            best, taken, exact, bound = knapsacks.cover(amounts, costs, need, patience)
+        for branches in (0, 1, 4):
+            best, taken, exact, bound = knapsacks.cover(amounts, costs, need, branches)
             if truth is None:
                 assert best is None, f"seed {seed}"
                 continue
@@ -126,7 +126,7 @@ def test_choices_are_what_trying_everything_finds() -> None:
     assert seen == {IMPOSSIBLE, EXACT, CUT}
 
 
-def test_choices_without_patience_enclose_it() -> None:
+def test_choices_cut_short_enclose_it() -> None:
     gaps = 0
     for seed in range(300):
         given, demand = groups(seed)

@@ -6,17 +6,17 @@ from libcpp.vector cimport vector
 from extender.search.core.clock cimport Clock, start_clock
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
 from extender.search.core.mckp cimport Mckp, Outcome, mckp_settle, mckp_solve
-from extender.search.core.packed_cost cimport i64, is_never, never
+from extender.search.core.packed_cost cimport PackedCost, i64, is_never, never
 
 
-def cover(list amounts, list costs, list need, i64 patience):
+def cover(list amounts, list costs, list need, i64 branches):
     """(cost or None, items taken, whether that is exact, lower bound or None).
 
     amounts (items, resources), costs (items, w) ascending, need (resources).
     """
     cdef Cover c
     cdef vector[i64] flat_amounts, flat_costs, flat_need, space
-    cdef i64 bound[6]
+    cdef PackedCost bound
     cdef int i
     for row in amounts:
         for amount in row:
@@ -32,7 +32,7 @@ def cover(list amounts, list costs, list need, i64 patience):
     c.amounts = flat_amounts.data()
     c.costs = flat_costs.data()
     c.need = flat_need.data()
-    c.patience = patience
+    c.branches_left = branches
     c.work = 0
     space.resize(cover_space(c.items, c.resources, c.w))
     cover_lay(&c, space.data())
@@ -42,7 +42,7 @@ def cover(list amounts, list costs, list need, i64 patience):
     return best, [c.taken[i] for i in range(c.taken_count)], c.exact != 0, least
 
 
-def choose(list groups, i64 demand, cutoff, i64 patience, settle_below):
+def choose(list groups, i64 demand, cutoff, i64 most_states, settle_below):
     """(outcome, picks, value, bound, settled rows per group).
 
     groups: per group the cost (w) of 0, 1, ... seats, None where there is no way.
@@ -53,14 +53,14 @@ def choose(list groups, i64 demand, cutoff, i64 patience, settle_below):
     cdef vector[vector[i64]] rows
     cdef vector[i64] row, limit
     cdef vector[int] settled
-    cdef i64 nothing[6]
+    cdef PackedCost nothing
     cdef int g, i, w = len(groups[0][0])
     cdef Outcome outcome
     start_clock(&clock, 0, None)
     c.clock = &clock
     c.w = w
     c.demand = demand
-    c.patience = patience
+    c.most_states = most_states
     c.work = 0
     never(nothing, w)
     rows.resize(len(groups))
