@@ -1,4 +1,7 @@
-"""What ruff's FBT asks of Python, asked of the compiled core: no call says True without a name."""
+"""What is asked of the compiled core's sources: calls that say what they want, sizes with a name.
+
+No literal True or False is passed without a name, which is what ruff's FBT asks of Python.
+"""
 
 from __future__ import annotations
 
@@ -84,3 +87,13 @@ cdef class Packing:
 cdef const i64* rows_of(int n) noexcept nogil
 """
     assert own_functions([source]) == {"late", "seat", "weigh", "rows_of"}
+
+
+LIMBS = re.compile(r"^\s*cdef i64 \w+\[[^]]+\]", re.M)
+
+
+def test_only_its_own_type_says_how_long_a_packed_cost_is() -> None:
+    assert LIMBS.search("    cdef i64 bound[6]")
+    assert LIMBS.search("cdef i64 bound[MOST_LIMBS]")
+    found = [path.name for path in CORE.rglob("*.p[yx][xd]") if LIMBS.search(path.read_text())]
+    assert found == []
