@@ -19,7 +19,7 @@ def _owned(kind: str, name: str, version: str) -> list[Obj]:
     return [{"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}]
 
 
-@made_by("Kueue", "0.19.2", "read: pkg/controller/jobs/pod, webhook and controller")
+@made_by("Kueue", "0.19.2", "recorded: tests/clients/test_kueue_groups.py")
 def kueue(i: int, size: int, gang: str = "g") -> Obj:
     """A plain pod of a group, admitted; its maker wrote queue, name and count."""
     return {
