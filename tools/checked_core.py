@@ -5,7 +5,7 @@
 The core is built in a copy of the sources, ``build/checked`` or ``build/sanitized``, and pytest
 runs there: what the checkout and an installation have compiled stays as it is. A fault ends the
 process with a line that names the file and line of the generated C++, and faulthandler adds the
-test.
+test. A build of the same sources by the same compilers is not made twice (tools/built_core.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from tools import built_core
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("extender", "tests", "bench", "setup.py", "pyproject.toml", "README.md", "LICENSE")
@@ -36,7 +38,12 @@ def main(arguments: list[str]) -> int:
     build, *rest = arguments
     tree = ROOT / "build" / build
     renew(tree)
-    compile_in(tree, build)
+    made = built_core.default_cache() / built_core.key_of(
+        tree, build, built_core.compiler_version()
+    )
+    if not built_core.take(tree, made):
+        compile_in(tree, build)
+        built_core.keep(tree, made)
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(rest or USUAL)],
         cwd=tree,

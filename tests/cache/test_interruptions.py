@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp import web
@@ -193,6 +193,30 @@ TOO_OLD = json.dumps(
 ).encode()
 
 
+def third_watch(
+    line: bytes, accepted: asyncio.Event | None = None, go_on: asyncio.Event | None = None
+) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
+    """Refuse the pods' watches but the third, which ends with ``line``, after ``go_on``."""
+    asked = 0
+
+    async def script(request: web.Request) -> web.StreamResponse | None:
+        if request.path != PODS or request.query.get("watch") != "true":
+            return None
+        nonlocal asked
+        asked += 1
+        if asked != 3:
+            return refuse(503, "ServiceUnavailable")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if accepted is not None and go_on is not None:
+            accepted.set()
+            await go_on.wait()
+        await response.write(line)
+        return response
+
+    return script
+
+
 @pytest.mark.parametrize("line", [TOO_OLD + b"\n", b""], ids=["too old", "nothing"])
 async def test_a_watch_that_is_accepted_and_shows_nothing_makes_the_state_no_newer(
     api: FakeApi,
@@ -205,21 +229,7 @@ async def test_a_watch_that_is_accepted_and_shows_nothing_makes_the_state_no_new
     cache = await started(make)
     api.put(PODS, pod("last"))
     await until(lambda: "last" in names(cache))
-    asked = 0
-
-    async def script(request: web.Request) -> web.StreamResponse | None:
-        if request.path != PODS or request.query.get("watch") != "true":
-            return None
-        nonlocal asked
-        asked += 1
-        if asked != 3:
-            return refuse(503, "ServiceUnavailable")
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(line)
-        return response
-
-    api.script = script
+    api.script = third_watch(line)
     down, pause = clock.now, clock.sleep
     newer: list[float] = []
 
@@ -244,24 +254,9 @@ async def test_a_watch_that_has_shown_nothing_yet_is_no_news(
     cache = await started(make)
     api.put(PODS, pod("last"))
     await until(lambda: "last" in names(cache))
-    asked, accepted, go_on = 0, asyncio.Event(), asyncio.Event()
-
-    async def script(request: web.Request) -> web.StreamResponse | None:
-        if request.path != PODS or request.query.get("watch") != "true":
-            return None
-        nonlocal asked
-        asked += 1
-        if asked != 3:
-            return refuse(503, "ServiceUnavailable")
-        response = web.StreamResponse()
-        await response.prepare(request)
-        accepted.set()
-        await go_on.wait()
-        await response.write(TOO_OLD + b"\n")
-        return response
-
+    accepted, go_on = asyncio.Event(), asyncio.Event()
     clock.now += BRIEF  # since the last event
-    api.script = script
+    api.script = third_watch(TOO_OLD + b"\n", accepted, go_on)
     down, watches = clock.now, pods(cache).watches
     api.end_watches(PODS)
     await until(lambda: accepted.is_set() and pods(cache).watches > watches)

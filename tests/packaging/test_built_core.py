@@ -1,0 +1,115 @@
+"""A kept build of the checked core is taken only where all that it depends on is the same."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools import built_core, checked_core
+
+
+def sources(tree: Path) -> Path:
+    """A tree as tools.checked_core makes it, small."""
+    for name, text in {
+        "setup.py": "flags",
+        "extender/search/core/cover.pyx": "code",
+        "extender/search/core/cover.pxd": "declarations",
+        "extender/search/solver.py": "not compiled",
+    }.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    return tree
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return sources(tmp_path / "tree")
+
+
+@pytest.mark.parametrize(
+    "name", ["setup.py", "extender/search/core/cover.pyx", "extender/search/core/cover.pxd"]
+)
+def test_what_is_compiled_names_the_build(tree: Path, name: str) -> None:
+    before = built_core.key_of(tree, "checked", "g++ 12")
+    (tree / name).write_text("something else")
+    assert built_core.key_of(tree, "checked", "g++ 12") != before
+
+
+def test_so_do_its_kind_and_what_compiles_it(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {
+        built_core.key_of(tree, build, compiler)
+        for build in ("checked", "sanitized")
+        for compiler in ("g++ 12", "g++ 13")
+    }
+    monkeypatch.setenv("CXXFLAGS", "-O1")
+    keys.add(built_core.key_of(tree, "checked", "g++ 12"))
+    assert len(keys) == 5
+
+
+def test_a_file_that_is_there_twice_is_told_from_one_that_moved(tree: Path) -> None:
+    before = built_core.key_of(tree, "checked", "g++ 12")
+    core = tree / "extender/search/core"
+    (core / "cover.pyx").rename(core / "other.pyx")
+    assert built_core.key_of(tree, "checked", "g++ 12") != before
+
+
+def test_plain_python_does_not_and_neither_does_the_place(tree: Path, tmp_path: Path) -> None:
+    before = built_core.key_of(tree, "checked", "g++ 12")
+    (tree / "extender/search/solver.py").write_text("another")
+    assert built_core.key_of(tree, "checked", "g++ 12") == before
+    assert built_core.key_of(sources(tmp_path / "clone"), "checked", "g++ 12") == before
+
+
+def test_what_was_kept_is_taken(tree: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "cache" / "checked-1"
+    assert not built_core.take(tree, kept)
+    (tree / "extender/search/core/cover.so").write_bytes(b"compiled")
+    built_core.keep(tree, kept)
+    built_core.keep(tree, kept)  # another checkout may have been as far
+    clone = sources(tmp_path / "clone")
+    assert built_core.take(clone, kept)
+    assert (clone / "extender/search/core/cover.so").read_bytes() == b"compiled"
+    assert [each.name for each in kept.parent.iterdir()] == ["checked-1"]
+
+
+def test_the_oldest_is_forgotten(tree: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    for number in range(built_core.KEPT + 2):
+        built_core.keep(tree, cache / f"checked-{number}")
+        os.utime(cache / f"checked-{number}", (number, number))
+    built_core.keep(tree, cache / "checked-new")
+    found = {each.name for each in cache.iterdir()}
+    assert len(found) == built_core.KEPT
+    assert "checked-new" in found
+    assert "checked-0" not in found
+
+
+def test_the_compiler_is_asked_once_for_the_same_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+
+    def compile_in(tree: Path, build: str) -> None:
+        compiled.append(build)
+        (tree / "extender/search/core/cover.so").write_bytes(b"compiled")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(checked_core, "compile_in", compile_in)
+    monkeypatch.setattr(checked_core.subprocess, "run", _pytest_ran)
+    monkeypatch.setattr(built_core, "compiler_version", lambda: "g++ 12")
+    for name in ("one", "other"):
+        root = sources(tmp_path / name)
+        monkeypatch.setattr(checked_core, "ROOT", root)
+        assert checked_core.main(["checked"]) == 0
+        assert (root / "build/checked/extender/search/core/cover.so").exists()
+    assert compiled == ["checked"]
+
+
+class _Done:
+    returncode = 0
+
+
+def _pytest_ran(*_: object, **__: object) -> _Done:
+    return _Done()
