@@ -75,3 +75,45 @@ def jobset_pod(i: int, part: str, gang: str = "g", index: int = 0, job: int = 0)
         },
         "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
     }
+
+
+@made_by(
+    "Kubeflow Trainer",
+    "2.3.0",
+    "read: runtime torch-distributed of manifests/base/runtimes, labels of JobSet 0.12.0, "
+    "pkg/controllers/jobset_controller.go",
+)
+def train_job(i: int, size: int, gang: str = "g") -> Obj:
+    """A node of a TrainJob: a JobSet of its name has a Job ``node`` of numNodes indices."""
+    of_jobset = {
+        "jobset.sigs.k8s.io/jobset-name": gang,
+        "jobset.sigs.k8s.io/jobset-uid": f"uid-{gang}",
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+        "jobset.sigs.k8s.io/replicatedjob-replicas": "1",
+        "jobset.sigs.k8s.io/global-replicas": "1",
+        "jobset.sigs.k8s.io/job-index": "0",
+        "jobset.sigs.k8s.io/job-global-index": "0",
+        "jobset.sigs.k8s.io/job-group-index": "0",
+        "jobset.sigs.k8s.io/group-name": "default",
+        "jobset.sigs.k8s.io/group-replicas": "1",
+        "jobset.sigs.k8s.io/job-key": "ff2552bf4f4223f2f2e5fa9db5e23e0cead953c4",
+        "jobset.sigs.k8s.io/restart-attempt": "0",
+    }
+    return {
+        "labels": {
+            **of_jobset,
+            "batch.kubernetes.io/job-name": f"{gang}-node-0",
+            "batch.kubernetes.io/job-completion-index": str(i),
+            "job-name": f"{gang}-node-0",
+        },
+        "annotations": {**of_jobset, "batch.kubernetes.io/job-completion-index": str(i)},
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": f"{gang}-node-0",
+                "uid": f"{gang}-node-0",
+                "controller": True,
+            }
+        ],
+    }

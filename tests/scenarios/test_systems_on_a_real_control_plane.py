@@ -66,7 +66,7 @@ def _gang_group(i: int, size: int, gang: str) -> Obj:
 SYSTEMS: dict[str, Meta] = {
     **recorded.EVERY,
     "koordinator-groups": _gang_group,
-    "train-job": recorded.train_job,
+    "train-job": owners.train_job,
     **recorded.PARTS,
     "custom": _custom,
     "skypilot": recorded.skypilot,
