@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from extender.model.settings import SeatSettings, Settings
+from extender.model.settings import GroupSettings, SeatSettings, Settings
 from extender.sandbox.process import ExtenderProcess
 from tests.clients import installation
 from tests.clients.jobset_controller import JobSetController
+from tests.clients.kueue_controller import KueueController
 from tests.clients.sky import Sky
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.rights import grant_manifest
 from tests.install.programs import KUBECTL
 from tests.install.programs import ensure as built
 
-CLIENTS = {"sky", "jobsets"}
+CLIENTS = {"sky", "jobsets", "kueue"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,11 +41,14 @@ def skypilot() -> Path:
 
 
 @contextlib.asynccontextmanager
-async def serving(cluster: Cluster, folder: Path) -> AsyncIterator[ExtenderProcess]:
+async def serving(
+    cluster: Cluster, folder: Path, groups: GroupSettings | None = None
+) -> AsyncIterator[ExtenderProcess]:
     """The extender, asked by kube-scheduler; four nodes with room for one pod of 3 CPU each."""
     await asyncio.to_thread(cluster.nodes, 4)
     await asyncio.to_thread(cluster.priority_classes, low=1, high=100)
-    settings = replace(Settings(), seats=SeatSettings(record_namespace=cluster.namespace))
+    seats = SeatSettings(record_namespace=cluster.namespace)
+    settings = replace(Settings(), seats=seats, groups=groups or GroupSettings())
     process = ExtenderProcess(folder, cluster.control_plane.extender_kubeconfig, settings)
     try:
         await process.start()
@@ -65,6 +69,17 @@ async def extender(rights: Cluster, tmp_path: Path) -> AsyncIterator[ExtenderPro
 def jobsets(cluster: Cluster, tmp_path: Path) -> Iterator[JobSetController]:
     """JobSet's controller for the test's cluster."""
     made = JobSetController(tmp_path / "jobset", cluster.control_plane, cluster.client)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def kueue(cluster: Cluster, tmp_path: Path) -> Iterator[KueueController]:
+    """Kueue's manager for the test's cluster."""
+    made = KueueController(tmp_path / "kueue", cluster.control_plane, cluster.client)
     try:
         made.start()
         yield made

@@ -23,7 +23,7 @@ from extender.model.texts import rfc3339
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import OTHER_POD_GROUPS
 from tests.gang.rig import FAST, PODS, Rig
-from tests.groups import recorded
+from tests.groups import owners, recorded
 
 NODES = ("n0", "n1", "n2", "n3")
 CUSTOM = CustomGroup(name="ours", annotation="x.example/run", size_annotation="x.example/pods")
@@ -34,7 +34,7 @@ def made(system: str, i: int, size: int, gang: str) -> dict[str, Any]:
     if system == "custom":
         return {"annotations": {"x.example/run": gang, "x.example/pods": str(size)}}
     if system == "train-job":
-        return recorded.train_job(i, size, gang)
+        return owners.train_job(i, size, gang)
     if system == "skypilot":
         return {"labels": {"skypilot-cluster-name": gang}}
     return recorded.EVERY[system.removesuffix(" unread")](i, size, gang)

@@ -1,8 +1,7 @@
 """Pods as the controllers of other systems make them; only what tells of their gang.
 
-Each is taken from public sources, named with the version or commit that was read, or from
-what somebody printed of a cluster. None was recorded here. Names of jobs are changed; keys and
-forms are as they were.
+Each says whose they are, of which release, and how that is known (``tests/groups/provenance.py``).
+Names of jobs are changed; keys and forms are as they were.
 """
 
 from __future__ import annotations
@@ -11,16 +10,18 @@ from typing import Any
 
 from extender.model.decode import decode_group, decode_pod
 from extender.model.objects import GroupObject, Pod
+from tests.groups.provenance import made_by
 
 Obj = dict[str, Any]
 
 
-def _owned(kind: str, name: str, version: str = "x/v1") -> list[Obj]:
+def _owned(kind: str, name: str, version: str) -> list[Obj]:
     return [{"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}]
 
 
+@made_by("Kueue", "0.19.2", "recorded: tests/clients/test_kueue_groups.py")
 def kueue(i: int, size: int, gang: str = "g") -> Obj:
-    """A plain pod of a group, admitted. Kueue ff69552e, pkg/controller/jobs/pod."""
+    """A plain pod of a group, admitted; its maker wrote queue, name and count."""
     return {
         "labels": {
             "kueue.x-k8s.io/queue-name": "user-queue",
@@ -34,6 +35,7 @@ def kueue(i: int, size: int, gang: str = "g") -> Obj:
     }
 
 
+@made_by("Kueue", "0.19.2", "read: pkg/controller/jobs/pod, webhook and controller")
 def kueue_annotation(i: int, size: int, gang: str = "g") -> Obj:
     """The name as an annotation (Kueue 0.18 on, gate WorkloadIdentifierAnnotations)."""
     pod = kueue(i, size, gang)
@@ -42,21 +44,45 @@ def kueue_annotation(i: int, size: int, gang: str = "g") -> Obj:
     return pod
 
 
-def skypilot_kueue(i: int, size: int, gang: str = "g") -> Obj:
-    """SkyPilot 0.14.1 with kubernetes.kueue.local_queue_name: one name in two dialects."""
-    pod = kueue(i, size, gang)
-    pod["labels"] |= {
-        "parent": "skypilot",
-        "skypilot-cluster-name": gang,
-        "ray-node-type": "worker" if i else "head",
-        "skypilot-head-node": "0" if i else "1",
+@made_by(
+    "SkyPilot",
+    "0.14.1",
+    "read: sky/templates/kubernetes-ray.yml.j2, sky/provision/kubernetes/instance.py",
+)
+def skypilot(i: int, size: int, gang: str = "g") -> Obj:
+    """A node of a cluster."""
+    return {
+        "labels": {
+            "parent": "skypilot",
+            "skypilot-cluster": gang,
+            "skypilot-cluster-name": gang,
+            "ray-cluster-name": gang,
+            "ray-node-type": "worker" if i else "head",
+            "skypilot-head-node": "0" if i else "1",
+        }
     }
+
+
+@made_by(
+    "SkyPilot", "0.14.1", "read: sky/templates/kubernetes-ray.yml.j2 with kueue.local_queue_name"
+)
+def skypilot_kueue(i: int, size: int, gang: str = "g") -> Obj:
+    """One name in two dialects."""
+    pod = kueue(i, size, gang)
+    pod["labels"] |= skypilot(i, size, gang)["labels"]
     pod["annotations"]["kueue.x-k8s.io/retriable-in-group"] = "false"
     return pod
 
 
+@made_by("scheduler-plugins", "0.34.7", "documented: apis/scheduling/v1alpha1/types.go")
+def coscheduling(i: int, size: int, gang: str = "g") -> Obj:
+    """A pod that its maker puts into a PodGroup."""
+    return {"labels": {"scheduling.x-k8s.io/pod-group": gang}}
+
+
+@made_by("Koordinator", "1.8.0", "documented: gang scheduling; apis/extension/coscheduling.go")
 def koordinator(i: int, size: int, gang: str = "g") -> Obj:
-    """Koordinator a7a1b76b; the example of its gang-scheduling page, annotation form."""
+    """Annotation form."""
     return {
         "annotations": {
             "gang.scheduling.koordinator.sh/name": gang,
@@ -65,8 +91,9 @@ def koordinator(i: int, size: int, gang: str = "g") -> Obj:
     }
 
 
+@made_by("Koordinator", "1.8.0", "documented: apis/extension/coscheduling.go")
 def koordinator_labels(i: int, size: int, gang: str = "g") -> Obj:
-    """Koordinator's lightweight form, which it took from scheduler-plugins."""
+    """The lightweight form, which it took from scheduler-plugins."""
     return {
         "labels": {
             "pod-group.scheduling.sigs.k8s.io/name": gang,
@@ -75,8 +102,9 @@ def koordinator_labels(i: int, size: int, gang: str = "g") -> Obj:
     }
 
 
+@made_by("YuniKorn", "1.8.0", "documented: gang scheduling guide; pkg/common/constants")
 def yunikorn(i: int, size: int, gang: str = "g") -> Obj:
-    """YuniKorn k8shim 23b6b47f; a job whose pods are all alike, as its guide has it."""
+    """A job whose pods are all alike, as its guide has it."""
     groups = f'[{{"name":"a","minMember":1}},{{"name":"b","minMember":{size - 1}}}]'
     return {
         "labels": {"app": "sleep", "applicationId": gang, "queue": "root.sandbox"},
@@ -88,10 +116,27 @@ def yunikorn(i: int, size: int, gang: str = "g") -> Obj:
     }
 
 
+@made_by("YuniKorn", "1.8.0", "read: newPlaceholder of pkg/cache/placeholder.go")
+def yunikorn_placeholder(i: int, size: int, gang: str = "g") -> Obj:
+    """What holds the place of a pod until it comes: the same, but for where the name is."""
+    pod = yunikorn(i, size, gang)
+    pod["labels"] = {
+        "yunikorn.apache.org/app-id": gang,
+        "yunikorn.apache.org/queue": "root.sandbox",
+    }
+    pod["annotations"]["internal.yunikorn.apache.org/placeholder"] = "true"
+    return pod
+
+
+@made_by(
+    "LeaderWorkerSet",
+    "0.10.0",
+    "read: pkg/webhooks/pod_webhook.go and the StatefulSets of pkg/controllers",
+)
 def leader_worker_set(i: int, size: int, gang: str = "g") -> Obj:
-    """LWS 060ab4da: what pkg/webhooks/pod_webhook.go and the StatefulSets write."""
+    """A leader is of the set's StatefulSet, its workers of one of their own."""
     name, _, index = gang.rpartition("-")
-    return {
+    made: Obj = {
         "labels": {
             "leaderworkerset.sigs.k8s.io/name": name,
             "leaderworkerset.sigs.k8s.io/group-index": index,
@@ -101,18 +146,27 @@ def leader_worker_set(i: int, size: int, gang: str = "g") -> Obj:
             "statefulset.kubernetes.io/pod-name": f"{gang}-{i}" if i else gang,
         },
         "annotations": {"leaderworkerset.sigs.k8s.io/size": str(size)},
-        "ownerReferences": _owned("StatefulSet", gang if i else name),
+        "ownerReferences": _owned("StatefulSet", gang if i else name, "apps/v1"),
     }
+    if i:
+        made["annotations"]["leaderworkerset.sigs.k8s.io/leader-name"] = gang
+    return made
 
 
+@made_by(
+    "Kueue", "0.19.2", "read: pkg/controller/jobs/leaderworkerset, its webhook and its reconciler"
+)
 def leader_worker_set_kueue(i: int, size: int, gang: str = "g") -> Obj:
-    """The same under Kueue, from a published dump of a cluster: Kueue's group is a serving one."""
+    """The same under Kueue, whose group is a serving one, by an annotation since 0.18."""
     pod = leader_worker_set(i, size, gang)
     pod["labels"] |= {
+        "kueue.x-k8s.io/queue-name": "user-queue",
         "kueue.x-k8s.io/managed": "true",
-        "kueue.x-k8s.io/pod-group-name": f"leaderworkerset-{gang}-617bf",
     }
+    workload = f"leaderworkerset-{gang}-617bf"
     pod["annotations"] |= {
+        "kueue.x-k8s.io/pod-group-name": workload,
+        "kueue.x-k8s.io/prebuilt-workload-name": workload,
         "kueue.x-k8s.io/pod-group-total-count": str(size),
         "kueue.x-k8s.io/pod-suspending-parent": "leaderworkerset.x-k8s.io/leaderworkerset",
         "kueue.x-k8s.io/pod-group-serving": "true",
@@ -121,21 +175,25 @@ def leader_worker_set_kueue(i: int, size: int, gang: str = "g") -> Obj:
     return pod
 
 
+@made_by(
+    "training-operator", "1.9.4", "read: pkg/controller.v1/common/pod.go and job_controller.go"
+)
 def pytorch_job(i: int, size: int, gang: str = "g") -> Obj:
-    """training-operator: a published `kubectl describe pod` of a PyTorchJob's worker."""
-    return {
-        "labels": {
-            "training.kubeflow.org/job-name": gang,
-            "training.kubeflow.org/operator-name": "pytorchjob-controller",
-            "training.kubeflow.org/replica-index": str(i),
-            "training.kubeflow.org/replica-type": "worker" if i else "master",
-        },
-        "ownerReferences": _owned("PyTorchJob", gang),
+    """Master and workers of a PyTorchJob, each kind counted from 0."""
+    labels = {
+        "training.kubeflow.org/job-name": gang,
+        "training.kubeflow.org/operator-name": "pytorchjob-controller",
+        "training.kubeflow.org/replica-index": str(max(i - 1, 0)),
+        "training.kubeflow.org/replica-type": "worker" if i else "master",
     }
+    if not i:
+        labels["training.kubeflow.org/job-role"] = "master"
+    return {"labels": labels, "ownerReferences": _owned("PyTorchJob", gang, "kubeflow.org/v1")}
 
 
+@made_by("mpi-operator", "0.8.0", "read: pkg/controller/mpi_job_controller.go")
 def mpi_job(i: int, size: int, gang: str = "g") -> Obj:
-    """mpi-operator v2beta1, pods of a report to Kueue of 2026-01-08: a Job has the launcher."""
+    """A v2beta1 MPIJob with runLauncherAsWorker: a Job has the launcher."""
     labels = {
         "training.kubeflow.org/job-name": gang,
         "training.kubeflow.org/job-role": "worker" if i else "launcher",
@@ -143,13 +201,15 @@ def mpi_job(i: int, size: int, gang: str = "g") -> Obj:
         "training.kubeflow.org/replica-index": str(i),
     }
     if i:
-        return {"labels": labels, "ownerReferences": _owned("MPIJob", gang)}
+        owners = _owned("MPIJob", gang, "kubeflow.org/v2beta1")
+        return {"labels": labels, "ownerReferences": owners}
     labels |= {"batch.kubernetes.io/job-name": f"{gang}-launcher", "job-name": f"{gang}-launcher"}
     return {"labels": labels, "ownerReferences": _owned("Job", f"{gang}-launcher", "batch/v1")}
 
 
+@made_by("KubeRay", "1.7.0", "read: labelPod of ray-operator/controllers/ray/common/pod.go")
 def ray_cluster(i: int, size: int, gang: str = "g") -> Obj:
-    """KubeRay feeaf72f, labels of ray-operator/controllers/ray/common/pod.go."""
+    """A head and one group of workers."""
     return {
         "labels": {
             "ray.io/is-ray-node": "yes",
@@ -160,80 +220,93 @@ def ray_cluster(i: int, size: int, gang: str = "g") -> Obj:
             "app.kubernetes.io/name": "kuberay",
             "app.kubernetes.io/created-by": "kuberay-operator",
         },
-        "ownerReferences": _owned("RayCluster", gang),
+        "ownerReferences": _owned("RayCluster", gang, "ray.io/v1"),
     }
 
 
+@made_by(
+    "Spark",
+    "4.0.1",
+    "read: Constants.scala, KubernetesConf.scala, features/BasicExecutorFeatureStep.scala of "
+    "org.apache.spark.deploy.k8s",
+)
 def spark(i: int, size: int, gang: str = "g") -> Obj:
-    """Spark, labels of org.apache.spark.deploy.k8s.Constants."""
+    """A driver, and the executors that it makes."""
     labels = {
         "spark-app-name": "pi",
         "spark-app-selector": gang,
         "spark-role": "executor" if i else "driver",
-        "spark-version": "3.5.1",
+        "spark-version": "4.0.1",
     }
     if not i:
         return {"labels": labels}
     labels |= {"spark-exec-id": str(i), "spark-exec-resourceprofile-id": "0"}
-    return {"labels": labels, "ownerReferences": _owned("Pod", "pi-driver")}
+    return {"labels": labels, "ownerReferences": _owned("Pod", "pi-driver", "v1")}
 
 
+@made_by("Volcano", "1.15.1", "read: createJobPod of pkg/controllers/job/job_controller_util.go")
 def volcano(i: int, size: int, gang: str = "g") -> Obj:
-    """A task of a vcjob, Volcano ed72c7c8."""
+    """A task of a vcjob, whose PodGroup is named after the job and its UID."""
+    labels = {
+        "volcano.sh/job-name": "train",
+        "volcano.sh/job-namespace": "ns",
+        "volcano.sh/queue-name": "default",
+        "volcano.sh/task-index": str(i),
+        "volcano.sh/task-spec": "worker",
+    }
     return {
-        "labels": {"volcano.sh/job-name": gang, "volcano.sh/queue-name": "default"},
+        "labels": labels,
         "annotations": {
             "scheduling.k8s.io/group-name": gang,
-            "volcano.sh/job-name": gang,
+            "volcano.sh/job-name": "train",
+            "volcano.sh/job-retry-count": "0",
+            "volcano.sh/job-version": "0",
             "volcano.sh/queue-name": "default",
             "volcano.sh/task-index": str(i),
             "volcano.sh/task-spec": "worker",
+            "volcano.sh/template-uid": "train-worker",
         },
-        "ownerReferences": _owned("Job", gang, "batch.volcano.sh/v1alpha1"),
+        "ownerReferences": _owned("Job", "train", "batch.volcano.sh/v1alpha1"),
     }
 
 
+@made_by(
+    "Koordinator",
+    "1.8.0",
+    "documented: apis/thirdparty/scheduler-plugins/pkg/apis/scheduling/v1alpha1/types.go",
+)
 def koordinator_pod_group(i: int, size: int, gang: str = "g") -> Obj:
-    """Koordinator a7a1b76b, the form with an object."""
+    """The form with an object."""
     return {"labels": {"pod-group.scheduling.sigs.k8s.io": gang}}
 
 
+@made_by("KAI", "0.13.0", "read: pkg/podgrouper/pod_controller.go, pkg/common/constants")
 def kai(i: int, size: int, gang: str = "g") -> Obj:
-    """KAI 72de64fc: what its pod-grouper adds to the pods of a PyTorchJob."""
+    """What its pod-grouper adds to the pods of a PyTorchJob; their maker wrote the queue."""
     pod = pytorch_job(i, size, "train")
     pod["labels"]["kai.scheduler/queue"] = "team-a"
     pod["annotations"] = {"pod-group-name": gang}
     return pod
 
 
-def train_job(i: int, size: int, gang: str = "g") -> Obj:
-    """A node of a TrainJob: Kubeflow Trainer 8c0f5059 makes a JobSet of the TrainJob's name, whose
-    replicated Job ``node`` has numNodes indices; labels that JobSet 08dfbdfd and its Job write."""
-    return {
-        "labels": {
-            "jobset.sigs.k8s.io/jobset-name": gang,
-            "jobset.sigs.k8s.io/jobset-uid": f"uid-{gang}",
-            "jobset.sigs.k8s.io/replicatedjob-name": "node",
-            "jobset.sigs.k8s.io/job-index": "0",
-            "jobset.sigs.k8s.io/restart-attempt": "0",
-            "batch.kubernetes.io/job-name": f"{gang}-node-0",
-            "batch.kubernetes.io/job-completion-index": str(i),
-        },
-        "annotations": {"batch.kubernetes.io/job-completion-index": str(i)},
-        "ownerReferences": _owned("Job", f"{gang}-node-0", "batch/v1"),
-    }
-
-
+@made_by("Volcano", "1.15.1", "read: createJobPod of pkg/controllers/job/job_controller_util.go")
 def volcano_tasks(i: int, size: int, gang: str = "g") -> Obj:
-    """A vcjob of two tasks, the first a ps: the job controller writes the task in both places."""
+    """A vcjob of two tasks, the first a ps."""
     pod = volcano(i, size, gang)
-    pod["labels"]["volcano.sh/task-spec"] = "worker" if i else "ps"
-    pod["annotations"]["volcano.sh/task-spec"] = "worker" if i else "ps"
+    for place in ("labels", "annotations"):
+        pod[place]["volcano.sh/task-spec"] = "worker" if i else "ps"
+        pod[place]["volcano.sh/task-index"] = str(max(i - 1, 0))
+    pod["annotations"]["volcano.sh/template-uid"] = f"train-{'worker' if i else 'ps'}"
     return pod
 
 
+@made_by(
+    "KAI",
+    "0.13.0",
+    "read: podgrouper/plugins/kubeflow/pytorch/pytorch_grouper.go, pod_controller.go",
+)
 def kai_subgroups(i: int, size: int, gang: str = "g") -> Obj:
-    """The pods of a PyTorchJob as KAI's newer pod-grouper labels them: master and workers."""
+    """The pods of a PyTorchJob with the subgroup that each is in: master and workers."""
     pod = kai(i, size, gang)
     pod["labels"]["kai.scheduler/subgroup-name"] = "worker" if i else "master"
     return pod

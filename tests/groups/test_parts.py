@@ -22,15 +22,25 @@ RESOLVER = Resolver(GroupSettings())
 
 
 def volcano_pod(
-    name: str, task: str = "", *, node: str = "", place: str = "both", **more: Any
+    name: str,
+    task: str = "",
+    *,
+    node: str = "",
+    place: str = "both",
+    label: str = "",
+    **more: Any,
 ) -> Pod:
-    """A pod of a vcjob: its controller writes the task as label and as annotation."""
+    """A pod of a vcjob: its controller writes the task as label and as annotation.
+
+    ``label``: another one there.
+    """
     meta = recorded.volcano(0, 4, "g")
-    del meta["annotations"]["volcano.sh/task-spec"]
+    for where in ("annotations", "labels"):
+        del meta[where]["volcano.sh/task-spec"]
     if task and place in ("both", "annotation"):
         meta["annotations"]["volcano.sh/task-spec"] = task
     if task and place in ("both", "label"):
-        meta["labels"]["volcano.sh/task-spec"] = task
+        meta["labels"]["volcano.sh/task-spec"] = label or task
     return made(name, meta, node, **more)
 
 
@@ -96,8 +106,7 @@ class TestVolcano:
         assert gang.missing == 3
 
     def test_the_annotation_is_read_before_the_label(self) -> None:
-        pod = volcano_pod("a", "worker")
-        pod.labels["volcano.sh/task-spec"] = "ps"
+        pod = volcano_pod("a", "worker", label="ps")
         gang = only([pod, volcano_pod("b", "ps")], volcano(2, ps=1, worker=1))
         assert parts(gang) == {"ps": (1, 1), "worker": (1, 1)}
 

@@ -180,16 +180,7 @@ class TestYuniKorn:
         assert RESOLVER.member_key(made(labels={"applicationId": "a"})) is None
 
     def test_placeholders_are_members(self) -> None:
-        """As newPlaceholder of k8shim makes them: id as label, group as annotation."""
-        placeholder = made(
-            name="tg-g-0-b-1",
-            uid="tg",
-            labels={"applicationId": "g-0", "queue": "root.sandbox"},
-            annotations={
-                "yunikorn.apache.org/placeholder": "true",
-                "yunikorn.apache.org/task-group-name": "b",
-            },
-        )
+        placeholder = made(name="tg-b", uid="tg", **recorded.yunikorn_placeholder(1, 4, "g-0"))
         gang = only([*four("yunikorn"), placeholder])
         assert (gang.min_count, len(gang.members)) == (4, 5)
 

@@ -15,8 +15,7 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.settings import GroupSettings
-from tests.groups import recorded
-from tests.groups.owners import job, jobset, jobset_pod, read, replicated
+from tests.groups.owners import job, jobset, jobset_pod, read, replicated, train_job
 from tests.groups.test_owners import made, state
 
 RESOLVER = Resolver(GroupSettings())
@@ -31,7 +30,7 @@ def nodes(count: int = 4, labels: Any = None, annotations: Any = None) -> list[P
     """The pods of a TrainJob ``g`` of four, with what a plugin adds."""
     found = []
     for i in range(count):
-        meta = recorded.train_job(i, 4)
+        meta = train_job(i, 4)
         meta["labels"] |= labels or {}
         meta["annotations"] |= annotations or {}
         found.append(made(f"g-node-0-{i}", meta))

@@ -311,7 +311,7 @@ def test_the_night_is_an_hour_on_every_version_with_a_seed_of_its_own(checkout: 
     assert "the image, built and started" in done.stdout
     fairness, build, programs, skypilot, chaos = checkout.asked("-m tests.")
     assert re.fullmatch(r"-m tests\.fairness --streams 1000 --first 2\d{7}000", fairness)
-    assert programs == "-m tests.install.programs kubectl jobset"
+    assert programs == "-m tests.install.programs kubectl jobset kueue"
     assert skypilot == "-m tests.clients.installation"
     assert build == "-m tests.controlplane.build 1.34 1.35 1.36 1.37"
     assert chaos.startswith("-m tests.chaos --minor 1.36,1.37 --seconds 3600 --seed 2")

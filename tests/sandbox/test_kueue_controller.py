@@ -49,7 +49,8 @@ async def test_a_group_comes_gated_and_under_the_finalizer() -> None:
     assert first["metadata"]["finalizers"] == FINALIZER
     assert first["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] == "g"
     assert first["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "2"
-    assert first["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}]
+    gates = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"]
+    assert [each["name"] for each in first["spec"]["schedulingGates"]] == gates
 
 
 async def test_who_has_his_node_is_admitted_already() -> None:
@@ -86,7 +87,7 @@ async def test_what_it_preempts_is_no_eviction_and_stays_under_the_finalizer() -
         last = [pod for pod in seen if pod["metadata"]["name"] == name][-1]
         assert last["status"]["phase"] == "Failed"
         assert last["metadata"]["finalizers"] == FINALIZER
-        assert conditions(last)["TerminationTarget"] == "Preempted"
+        assert conditions(last)["TerminationTarget"] == "WorkloadEvictedDueToPreempted"
 
 
 async def test_the_room_of_those_who_ended_is_free_and_their_successors_are_gated() -> None:

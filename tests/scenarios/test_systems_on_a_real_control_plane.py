@@ -51,16 +51,8 @@ def _custom(i: int, size: int, gang: str) -> Obj:
     return {"annotations": {"x.example/run": gang, "x.example/pods": str(size)}}
 
 
-def _skypilot(i: int, size: int, gang: str) -> Obj:
-    return {"labels": {"parent": "skypilot", "skypilot-cluster-name": gang}}
-
-
 def _jobset(i: int, size: int, gang: str) -> Obj:
     return owners.jobset_pod(i, "w", gang, index=i)
-
-
-def _coscheduling(i: int, size: int, gang: str) -> Obj:
-    return {"labels": {"scheduling.x-k8s.io/pod-group": gang}}
 
 
 def _gang_group(i: int, size: int, gang: str) -> Obj:
@@ -74,12 +66,12 @@ def _gang_group(i: int, size: int, gang: str) -> Obj:
 SYSTEMS: dict[str, Meta] = {
     **recorded.EVERY,
     "koordinator-groups": _gang_group,
-    "train-job": recorded.train_job,
+    "train-job": owners.train_job,
     **recorded.PARTS,
     "custom": _custom,
-    "skypilot": _skypilot,
+    "skypilot": recorded.skypilot,
     "jobset": _jobset,
-    "scheduling-plugins": _coscheduling,
+    "scheduling-plugins": recorded.coscheduling,
 }
 
 

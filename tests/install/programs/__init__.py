@@ -1,7 +1,8 @@
-"""Helm, promtool, kind, kubectl and JobSet's manager, built from pinned Go modules into the control
-plane's cache.
+"""Helm, promtool, kind, kubectl and the managers of JobSet and Kueue, built from pinned Go modules
+into the control plane's cache.
 
-``python -m tests.install.programs`` builds them, or those named, and prints where they are.
+``python -m tests.install.programs`` builds those named, by default all but Kueue's, which is long
+to build, and prints where they are.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ KUBECTL = Module(
 
 JOBSET = Module("jobset", HERE / "jobset", (("jobset", "sigs.k8s.io/jobset"),), "-s -w")
 
+KUEUE = Module("kueue", HERE / "kueue", (("kueue", "sigs.k8s.io/kueue/cmd/kueue"),), "-s -w")
+
 
 def ensure(module: Module, cache: Path | None = None, log: Log | None = None) -> Path:
     """Return the path of a module's one program, building it when the cache has none."""
@@ -45,11 +48,11 @@ def ensure(module: Module, cache: Path | None = None, log: Log | None = None) ->
 
 
 def main() -> int:
-    """Build all, or those that are named."""
+    """Build those that are named."""
+    usual = (HELM, PROMTOOL, KIND, KUBECTL, JOBSET)
+    named = [module for module in (*usual, KUEUE) if module.name in sys.argv[1:]]
     try:
-        for module in (HELM, PROMTOOL, KIND, KUBECTL, JOBSET):
-            if sys.argv[1:] and module.name not in sys.argv[1:]:
-                continue
+        for module in named if sys.argv[1:] else usual:
             print(ensure(module, log=lambda line: print(line, flush=True)))
     except BuildError as problem:
         print(f"error: {problem}", file=sys.stderr)
