@@ -15,7 +15,7 @@ from extender.search import census, highs
 from extender.search.dispatcher import BACKEND, backend_for, by_table
 from extender.search.kinds import alike
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.problem.stop import Countdown, Flag, Stop, sooner
+from extender.search.problem.stop import Countdown, Flag, Stop, part_of, sooner
 from extender.search.problem.validate import check_frame
 from extender.search.seating.spread import settled
 from extender.search.several import leading_class
@@ -27,9 +27,10 @@ __all__ = ["BACKEND", "backend_for", "open_census", "search", "solve", "solve_le
 
 FEW_NODES, FEW_UNITS, FEW_MEMBERS = 8, 16, 32
 """A problem of so many is small: whatever its rules, it is answered in milliseconds."""
-OWN_SECONDS = 0.3
-"""The own search gets so much time before HiGHS is asked. No share of what there is: HiGHS begins
-with the own search's answer, and a longer search is the same one that goes on."""
+OWN_SECONDS, OWN_SHARE = 0.3, 0.3
+"""The own search gets so much time before HiGHS is asked; of a deadline below a second a share.
+From a second on it is no share: HiGHS begins with the own search's answer, and a longer search is
+the same one that goes on."""
 ASKS = 3_000
 """So often a small problem's search goes on before its deadline counts."""
 
@@ -54,7 +55,7 @@ def solve(
     problem = settled(problem)
     if deadline is None or isinstance(cancel, Countdown) or not highs.takes(problem):
         return _own(problem, limits, deadline=deadline, cancel=cancel)
-    first = _own(problem, limits, deadline=sooner(deadline, OWN_SECONDS), cancel=cancel)
+    first = _own(problem, limits, deadline=_own_part(deadline), cancel=cancel)
     if _proved(first) or Stop(None, deadline, cancel).over():
         return first
     better = highs.improve(problem, first, deadline, cancel)
@@ -85,6 +86,11 @@ def solve_led(
 ) -> Solution | None:
     """As leading_class.solve: the optimum of all classes, where one of them (or JOINT) decides."""
     return leading_class.solve(problem, lead, search, limits, deadline=deadline, cancel=cancel)
+
+
+def _own_part(deadline: float) -> float | None:
+    """When the own search makes room for HiGHS."""
+    return part_of(sooner(deadline, OWN_SECONDS / OWN_SHARE), OWN_SHARE)
 
 
 def _proved(found: Solution | Infeasible) -> bool:

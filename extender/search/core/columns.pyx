@@ -18,7 +18,7 @@ class Doubtful(Exception):
     """
 
 
-cdef cppclass Sums:
+cdef cppclass ColumnSums:
     # What the units read so far add up to, and where they were.
     vector[int] kept_at      # resource -> its place among those that are asked for, -1
     vector[int] seen_on      # node, and
@@ -28,7 +28,7 @@ cdef cppclass Sums:
     i64 taken                # pods from all budgets
 
 
-cdef int take_releases(Columns c, Sums* sums, int u, tuple releases) except -1:
+cdef int take_releases(Columns c, ColumnSums* sums, int u, tuple releases) except -1:
     """What the unit frees on its nodes, of the resources that are asked for."""
     cdef int r, node, resources = <int>sums.kept_at.size()
     cdef i64 amount
@@ -50,7 +50,7 @@ cdef int take_releases(Columns c, Sums* sums, int u, tuple releases) except -1:
     return 0
 
 
-cdef int take_cost(Columns c, Sums* sums, tuple cost) except -1:
+cdef int take_cost(Columns c, ColumnSums* sums, tuple cost) except -1:
     """What the unit costs, level by level."""
     cdef int level
     cdef i64 amount
@@ -67,7 +67,7 @@ cdef int take_cost(Columns c, Sums* sums, tuple cost) except -1:
     return 0
 
 
-cdef int take_uses(Columns c, Sums* sums, int u, tuple uses) except -1:
+cdef int take_uses(Columns c, ColumnSums* sums, int u, tuple uses) except -1:
     """The unit's pods of each budget."""
     cdef int budget, pods, budgets = <int>sums.seen_budget.size()
     for budget, pods in uses:
@@ -80,7 +80,7 @@ cdef int take_uses(Columns c, Sums* sums, int u, tuple uses) except -1:
     return 0
 
 
-cdef int check_sums(Columns c, Sums* sums, problem) except -1:
+cdef int check_sums(Columns c, ColumnSums* sums, problem) except -1:
     """Whether everything added up stays in range."""
     cdef int level, r, k
     cdef i64 amount
@@ -160,7 +160,7 @@ cdef class Columns:
     cdef _take_units(self, problem, list kept):
         """Copy and check the units; the checks are those of validate.check_units."""
         cdef int k, gang, u = 0, gangs = len(problem.gangs)
-        cdef Sums sums
+        cdef ColumnSums sums
         sums.taken = 0
         sums.kept_at.assign(len(problem.resources), -1)
         for k in range(len(kept)):
