@@ -23,12 +23,6 @@ MADE_IN = ("extender", "tests")
 FLAGS = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
 
 
-def default_cache() -> Path:
-    """Where builds are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "podgroup-extender" / "core"
-
-
 def key_of(tree: Path, build: str, compiler: str) -> str:
     """Name all that decides what a build of ``tree`` contains, ``compiler``'s version included."""
     digest = hashlib.sha256()

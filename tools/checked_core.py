@@ -19,9 +19,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools import built_core
+from tools.caches import cache_folder
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("extender", "tests", "bench", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+COPIED = (
+    *("extender", "tests", "bench", "tools"),
+    *("setup.py", "pyproject.toml", "README.md", "LICENSE"),
+)
 # Neither belongs to the sources; the first two are made in the copy.
 MADE = {".so", ".cpp", ".pyc"}
 # What is run unless arguments say something else.
@@ -38,9 +42,8 @@ def main(arguments: list[str]) -> int:
     build, *rest = arguments
     tree = ROOT / "build" / build
     renew(tree)
-    made = built_core.default_cache() / built_core.key_of(
-        tree, build, built_core.compiler_version()
-    )
+    key = built_core.key_of(tree, build, built_core.compiler_version())
+    made = cache_folder("core") / key
     if not built_core.take(tree, made):
         compile_in(tree, build)
         built_core.keep(tree, made)

@@ -30,9 +30,7 @@ def ensure() -> Path:
 
     Every wheel is compared with its hash. Raises CalledProcessError when pip fails.
     """
-    words = f"{sys.version_info[:2]} {sys.executable}".encode()
-    key = hashlib.sha256(LOCK.read_bytes() + words).hexdigest()[:12]
-    folder = default_cache().parent / f"skypilot-{key}"
+    folder = default_cache().parent / f"skypilot-{_key(sys.executable)}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     finished = folder / "finished"
     with folder.with_suffix(".lock").open("w") as lock:
@@ -42,6 +40,13 @@ def ensure() -> Path:
             _install(folder)
             finished.touch()
     return folder / "bin"
+
+
+def _key(python: str) -> str:
+    """Name what the environment is made of, and by which Python; a checkout's .venv is none of its
+    own, so all checkouts with the same one share what is installed."""
+    words = f"{sys.version} {Path(python).resolve()}".encode()
+    return hashlib.sha256(LOCK.read_bytes() + words).hexdigest()[:12]
 
 
 def _install(folder: Path) -> None:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.controlplane.releases import KWOK_MODULE, OLDER, RELEASES, release
+from tools.caches import cache_folder
 
 CACHE_VARIABLE = "PODGROUP_EXTENDER_CONTROLPLANE_CACHE"
 
@@ -75,8 +76,7 @@ def default_cache() -> Path:
     """Where builds are kept unless the caller says otherwise."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "podgroup-extender" / "controlplane"
+    return cache_folder("controlplane")
 
 
 def kubernetes_module(minor: str) -> Module:

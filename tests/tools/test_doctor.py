@@ -136,6 +136,7 @@ def test_a_program_that_is_not_there_is_no_crash() -> None:
 def test_it_runs_with_the_standard_library_alone(tmp_path: Path) -> None:
     """-S leaves site-packages out; no program is on PATH and the registry refuses connections."""
     shutil.copytree(ROOT / "tools" / "doctor", tmp_path / "tools" / "doctor")
+    shutil.copy(ROOT / "tools" / "caches.py", tmp_path / "tools")
     (tmp_path / "requirements").mkdir()
     shutil.copy(ROOT / "requirements" / "virtualenv.txt", tmp_path / "requirements")
     nobody = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_CONFIG_FILE": os.devnull}

@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.caches import cache_folder
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60.0
 """No program that is asked something gets longer."""
@@ -60,7 +62,6 @@ class Machine(NamedTuple):
 
 def look() -> Machine:
     """Return what this machine has; fetches one small file and compiles one line."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Machine(
         system=sys.platform,
         python=tuple(sys.version_info[:3]),
@@ -75,9 +76,9 @@ def look() -> Machine:
         browser=bool(os.environ.get("CHROMIUM") or any(map(shutil.which, BROWSERS))),
         lacking=tuple(name for name in CI_PROGRAMS if shutil.which(name) is None),
         go=_go(),
-        control_plane_built=_built(caches),
+        control_plane_built=_built(),
         checkout_free=_free(ROOT),
-        caches_free=_free(caches),
+        caches_free=_free(cache_folder()),
     )
 
 
@@ -170,9 +171,9 @@ def _go() -> tuple[int, ...] | None:
     return (int(found.group(1)), int(found.group(2))) if found else None
 
 
-def _built(caches: Path) -> bool:
+def _built() -> bool:
     named = os.environ.get("PODGROUP_EXTENDER_CONTROLPLANE_CACHE")
-    folder = Path(named) if named else caches / "podgroup-extender" / "controlplane"
+    folder = Path(named) if named else cache_folder("controlplane")
     return folder.is_dir() and any(folder.rglob("kube-scheduler"))
 
 
