@@ -1,13 +1,13 @@
 """Kueue's part in a scenario: what its webhook and its controller do to plain pods, in their order.
 
 As the manager of Kueue 0.19.2 was seen to do (docs/systems/kueue.md has the tables). Left out: the
-quota, which is the scenario's own story (when it says ``admit`` there is enough), Workloads, and
-that the finalizers of a group which is not to be repaired go by themselves: here they stay until
-its pods are made again, as those of other groups do.
+quota, which is the scenario's own story (when it says ``admit`` there is enough), and Workloads.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from extender.kube.api_errors import ApiError, Conflict, NotFound
@@ -21,7 +21,10 @@ MANAGED = "kueue.x-k8s.io/managed"
 """Label and finalizer."""
 GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
 """Both come with the pod and go with its admission."""
+_RETRIABLE = "kueue.x-k8s.io/retriable-in-group"
+"""Annotation; "false" on one pod: what failed of its group is not replaced."""
 _TERMINATED = ("Succeeded", "Failed")
+_PAUSE = 0.2
 
 
 class NotAsKueueWould(ExtenderError):  # noqa: N818 - reads as what has happened
@@ -60,7 +63,7 @@ class KueueController:
         """Mark and delete each pod that neither waits at its gate nor has ended.
 
         Ends when none runs any more, within their grace and ``timeout`` seconds: only then does
-        Kueue give the quota away. The finalizer stays.
+        Kueue give the quota away. The finalizer stays on a group whose pods are to be replaced.
         """
         self._recorder.ours.add(actor)
         grace = 0
@@ -76,6 +79,35 @@ class KueueController:
 
         if not await self._recorder.until(inactive, grace + timeout):
             raise NotAsKueueWould(f"the pods of {actor} do not end")
+
+    async def finish_groups(self, sizes: Mapping[str, int]) -> None:
+        """Take the finalizers off groups that are finished, until cancelled; actor -> pods.
+
+        A group is finished once all its pods have ended, if all of them ended well or one is not
+        to be replaced. One of another kind keeps its finalizers.
+        """
+        looked_at: set[str] = set()
+
+        def ended() -> list[str]:
+            of = self._recorder.of
+            return [
+                actor
+                for actor in sizes
+                if all(pod.finished for pod in of(actor))
+                and not {pod.uid for pod in of(actor)} <= looked_at
+            ]
+
+        while True:
+            await self._recorder.until(lambda: bool(ended()), _PAUSE)
+            for actor in ended():
+                uids = {pod.uid for pod in self._recorder.of(actor)}
+                try:
+                    if _finished(await self._pods(actor), sizes[actor]):
+                        await self.finalize(actor)
+                except (ApiError, NotAsKueueWould):
+                    await asyncio.sleep(_PAUSE)
+                else:
+                    looked_at |= uids
 
     async def finalize(self, actor: str) -> None:
         """Take the finalizer off all pods of the actor: the group is over."""
@@ -116,3 +148,13 @@ class KueueController:
             return
         except ApiError as error:
             raise NotAsKueueWould(str(error)) from error
+
+
+def _finished(pods: list[Obj], size: int) -> bool:
+    """Whether Kueue takes a group of ``size`` pods for finished."""
+    phases = [pod["status"].get("phase") for pod in pods]
+    if phases.count("Succeeded") >= size:
+        return True
+    notes = [pod["metadata"].get("annotations", {}) for pod in pods]
+    replaced = all(each.get(_RETRIABLE) != "false" for each in notes)
+    return not replaced and all(phase in _TERMINATED for phase in phases)

@@ -94,6 +94,7 @@ class Runner:
         """Play all steps; a broken promise ends the play at once. Call ``prepare`` before."""
         started = time.monotonic()
         failures: list[str] = []
+        kueue = asyncio.ensure_future(self._kueue.finish_groups(self._groups_of_kueue()))
         try:
             for number, step in enumerate(self._scenario.steps):
                 try:
@@ -105,7 +106,14 @@ class Runner:
             failures += [f"broken promise: {text}" for text in self._invariants.broken]
             return PlayOutcome(failures, time.monotonic() - started, await self._hooks.decisions())
         finally:
+            kueue.cancel()
+            await asyncio.gather(kueue, return_exceptions=True)
             await self.recorder.close()
+
+    def _groups_of_kueue(self) -> dict[str, int]:
+        """Actor -> pods."""
+        created = [one for one in self._scenario.creates if one.dialect == "kueue"]
+        return {actor: one.size for one in created for actor in one.actors}
 
     async def _step(self, step: ScenarioStep) -> None:
         if self._listener is not None:

@@ -27,6 +27,12 @@ CLUSTER_WIDE = (
 
 NO_FINALIZERS = {"metadata": {"finalizers": None}}
 
+LOOK_AGAIN = "example.com/look-again"
+"""Annotation that makes the API server look at a definition again."""
+
+FAILED = ("InstanceDeletionFailed", "InstanceDeletionCheck")
+"""Reasons of a definition's condition Terminating: what it defines could not be removed."""
+
 
 @dataclass
 class Baseline:
@@ -53,7 +59,10 @@ class Baseline:
             self._remove(kind)
         for kind in CLUSTER_WIDE:
             self._remove(kind)
-        self.client.wait_for(lambda: not self.left(), timeout, "all that a test made removed")
+        try:
+            self.client.wait_for(self._none_left, timeout, "all that a test made removed")
+        except TimeoutError as problem:
+            raise TimeoutError(f"{problem}; left: {', '.join(self.left())}") from None
 
     def left(self) -> list[str]:
         """What is still there, as ``Kind namespace/name``."""
@@ -103,6 +112,28 @@ class Baseline:
         if each["metadata"].get("finalizers"):
             with contextlib.suppress(ApiError):
                 self.client.patch(kind, name, NO_FINALIZERS, space)
+
+    def _none_left(self) -> bool:
+        """Whether all is gone; changes definitions whose removal the API server no longer tries.
+
+        It removes the objects of a definition first. Listing them may fail with ``storage is
+        (re)initializing`` where nobody has listed that kind yet. It tries again after 5 ms; if its
+        cache lacks by then what it wrote itself about the failure, that attempt ends with a
+        conflict, and none follows: it waits for a change of the definition, and leaves changes of
+        the condition Terminating out (``crd_finalizer.go`` of 1.37). Its next look is within five
+        minutes, or at once after any other change.
+        """
+        if not self.left():
+            return True
+        for each in self._new("CustomResourceDefinition"):
+            conditions = each.get("status", {}).get("conditions", ())
+            if any(c["type"] == "Terminating" and c["reason"] in FAILED for c in conditions):
+                metadata = each["metadata"]
+                # A value that is there already would be no change.
+                change = {"metadata": {"annotations": {LOOK_AGAIN: metadata["resourceVersion"]}}}
+                with contextlib.suppress(ApiError):  # It may just have gone.
+                    self.client.patch("CustomResourceDefinition", metadata["name"], change, "")
+        return False
 
     def _no_pods(self) -> bool:
         """Remove pods until there are none: a Job may have made one more in the meantime."""

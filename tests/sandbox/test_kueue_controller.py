@@ -13,6 +13,8 @@ from tests.sandbox.test_playing import HEAD, play
 FINALIZER = ["kueue.x-k8s.io/managed"]
 GANG = "  - create: {gang: g, dialect: kueue, priorityClass: low, pods: 2, cpu: 3%s}\n"
 IN = GANG % ""
+NOT_REPAIRED = ", annotations: {kueue.x-k8s.io/retriable-in-group: 'false'}"
+ADMITTED = "  - admit: g\n  - waitRunning: g\n"
 
 
 @pytest.fixture(autouse=True)
@@ -27,11 +29,19 @@ async def played(steps: str) -> tuple[list[str], list[Obj]]:
 
     async def look(world: World) -> None:
         world.server.api.storage.observe(
-            lambda change: seen.append(change.new) if change.resource == PODS.key else None
+            lambda change: (
+                seen.append({**change.new, "gone": change.type == "DELETED"})
+                if change.resource == PODS.key
+                else None
+            )
         )
 
     outcome, _, _ = await play(parse(HEAD + "steps:\n" + steps), during=look)
     return outcome.failures, seen
+
+
+def last(seen: list[Obj], name: str) -> Obj:
+    return [pod for pod in seen if pod["metadata"]["name"] == name][-1]
 
 
 def conditions(pod: Obj) -> dict[str, str]:
@@ -84,10 +94,10 @@ async def test_what_it_preempts_is_no_eviction_and_stays_under_the_finalizer() -
     failures, seen = await played(steps + "  - expect: {evicted: {}, notRunning: [g]}\n")
     assert failures == []
     for name in ("g-0", "g-1"):
-        last = [pod for pod in seen if pod["metadata"]["name"] == name][-1]
-        assert last["status"]["phase"] == "Failed"
-        assert last["metadata"]["finalizers"] == FINALIZER
-        assert conditions(last)["TerminationTarget"] == "WorkloadEvictedDueToPreempted"
+        pod = last(seen, name)
+        assert pod["status"]["phase"] == "Failed"
+        assert pod["metadata"]["finalizers"] == FINALIZER
+        assert conditions(pod)["TerminationTarget"] == "WorkloadEvictedDueToPreempted"
 
 
 async def test_the_room_of_those_who_ended_is_free_and_their_successors_are_gated() -> None:
@@ -121,3 +131,41 @@ async def test_bare_pods_without_kueue_are_made_again_too() -> None:
     assert failures == []
     heads = {pod["metadata"]["uid"] for pod in seen if pod["metadata"]["name"] == "s-head"}
     assert len(heads) == 2
+
+
+async def test_a_group_that_is_not_to_be_repaired_is_gone_once_all_have_ended() -> None:
+    steps = GANG % NOT_REPAIRED + ADMITTED + "  - preempt: g\n  - sleep: 0.5\n"
+    failures, seen = await played(steps + "  - expect: {evicted: {}, notRunning: [g]}\n")
+    assert failures == []
+    for name in ("g-0", "g-1"):
+        assert last(seen, name)["status"]["phase"] == "Failed"
+        assert last(seen, name)["gone"]
+
+
+@pytest.mark.parametrize("more", ["", "  - finish: g\n  - sleep: 0.5\n"], ids=["runs", "ended"])
+async def test_one_that_still_runs_keeps_the_finalizers_of_all(more: str) -> None:
+    steps = GANG % NOT_REPAIRED + ADMITTED + "  - create: {pod: one, priorityClass: high, cpu: 3}\n"
+    failures, seen = await played(steps + "  - waitRunning: one\n  - sleep: 0.5\n" + more)
+    assert failures == []
+    pods = [last(seen, name) for name in ("g-0", "g-1")]
+    # The one that was evicted goes; the other is left, and nobody has deleted it.
+    assert sorted(pod["gone"] for pod in pods) == [False, bool(more)]
+    kept = [pod["metadata"].get("finalizers") for pod in pods if not pod["gone"]]
+    assert kept == ([None] if more else [FINALIZER, FINALIZER])
+
+
+async def test_the_finalizers_of_a_group_that_ended_well_go() -> None:
+    failures, seen = await played(IN + ADMITTED + "  - finish: g\n  - sleep: 0.5\n")
+    assert failures == []
+    for name in ("g-0", "g-1"):
+        assert last(seen, name)["status"]["phase"] == "Succeeded"
+        assert "finalizers" not in last(seen, name)["metadata"]
+
+
+async def test_a_group_of_which_one_failed_waits_to_be_repaired() -> None:
+    steps = IN + ADMITTED + "  - create: {pod: one, priorityClass: high, cpu: 3}\n"
+    steps += "  - waitRunning: one\n  - finish: g\n  - sleep: 0.5\n"
+    failures, seen = await played(steps)
+    assert failures == []
+    for name in ("g-0", "g-1"):
+        assert last(seen, name)["metadata"]["finalizers"] == FINALIZER
