@@ -7,7 +7,6 @@ or is malformed.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from extender.cli.listener_rules import grpc_findings, listener_findings
 from extender.cli.mode_rules import mode_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.object_shapes import well_formed
+from extender.cli.output import error
 from extender.cli.pod_rules import pod_findings
 from extender.cli.policy_rules import policy_findings, shield_findings
 from extender.cli.probe_rules import probe_findings
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         findings, unchecked = examine(args)
     except InvalidInput as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        error(problem)
         return BAD_INPUT
     findings = by_severity(findings)
     counts = {

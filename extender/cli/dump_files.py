@@ -7,6 +7,8 @@ resourceVersion, else the later one.
 
 from __future__ import annotations
 
+import argparse
+import codecs
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,13 @@ class Contents(Struct, frozen=True):
 
     records: tuple[object, ...]
     snapshot: Dump | None = None
+
+
+def dump_path(text: str) -> Path:
+    """Return a path of the command line, for argparse: "" is no directory, as ``Path`` has it."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: a variable that is not set?")
+    return Path(text)
 
 
 def read(paths: Iterable[Path], progress: Callable[[str], None] = lambda _: None) -> Contents:
@@ -76,9 +85,19 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return standard_input() if path == STDIN else path.read_bytes()
+        return _utf8(standard_input() if path == STDIN else path.read_bytes())
     except OSError as problem:
         raise InvalidInput(f"cannot be read: {problem.strerror}") from problem
+
+
+def _utf8(data: bytes) -> bytes:
+    """Return what follows a byte order mark, in UTF-8: PowerShell's ``>`` writes UTF-16."""
+    if not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.removeprefix(codecs.BOM_UTF8)
+    try:
+        return data.decode("utf-16").encode()
+    except UnicodeDecodeError as problem:
+        raise InvalidInput(f"not UTF-16 at byte {problem.start}") from problem
 
 
 def _parse(data: bytes, suffix: str) -> tuple[Dump | None, list[object]]:

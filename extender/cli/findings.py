@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from extender.cli.output import clean
+
 Severity = Literal["error", "warning", "hint"]
 
 
@@ -35,7 +37,7 @@ def by_severity(findings: list[Finding]) -> list[Finding]:
 def render(finding: Finding) -> str:
     """The finding as a person reads it."""
     return (
-        f"{finding.severity:<8}{finding.place}: {finding.problem} [{finding.rule}]\n"
-        f"        why:    {finding.why}\n"
-        f"        repair: {finding.repair}"
+        f"{finding.severity:<8}{clean(f'{finding.place}: {finding.problem}')} [{finding.rule}]\n"
+        f"        why:    {clean(finding.why)}\n"
+        f"        repair: {clean(finding.repair)}"
     )

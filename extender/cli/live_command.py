@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
 from extender.cli.live import NoAnswer, ServerClient, add_target, target_of
-from extender.cli.output import PROGRAMS, Part, add_output, clean, show
+from extender.cli.output import PROGRAMS, Part, add_output, error, show
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 
@@ -69,20 +68,17 @@ def answered(
     try:
         return asyncio.run(ask())
     except InvalidInput as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        error(problem)
         return BAD_INPUT
     except KeyError as problem:
-        print(
-            f"error: the server's answer has no {problem}: is it of this version?", file=sys.stderr
-        )
+        error(f"the server's answer has no {problem}: is it of this version?")
         return UNREACHED
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as problem:
         # Rows of other types than ours: of another version, or of another program.
-        what = clean(f"{type(problem).__name__}: {problem}")
-        print(f"error: the server's answer cannot be read: {what}", file=sys.stderr)
+        error(f"the server's answer cannot be read: {type(problem).__name__}: {problem}")
         return UNREACHED
     except NoAnswer as problem:
-        print(f"error: {clean(str(problem))}", file=sys.stderr)
+        error(problem)
         return UNREACHED
 
 
@@ -111,10 +107,9 @@ async def listed(
         show(parts, {what: found}, args.output)
     if known:
         return OK
-    print(
-        f"error: no gang {args.gang!r} is known to the server: it was never there, or went before "
-        "the decisions that are kept",
-        file=sys.stderr,
+    error(
+        f"no gang {args.gang!r} is known to the server: it was never there, or went before "
+        "the decisions that are kept"
     )
     return NO
 

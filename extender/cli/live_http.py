@@ -9,6 +9,8 @@ from typing import Any
 import httptools
 
 READ = 256 * 1024
+MOST_BYTES = 2 * 1024**3
+"""Of a body, far above any snapshot: one without an end would take all memory."""
 
 
 class BadAnswer(Exception):  # noqa: N818 - reads as what has happened
@@ -65,5 +67,7 @@ async def get(
             parser.feed_data(data)
         except httptools.HttpParserError as error:
             raise BadAnswer(f"the answer is no HTTP: {error}") from error
+        if len(answer.body) > MOST_BYTES:
+            raise BadAnswer(f"the answer is longer than {MOST_BYTES} bytes")
     status: int = parser.get_status_code()
     return status, bytes(answer.body)

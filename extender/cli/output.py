@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cli.identity import identified
+from extender.model.texts import visible
 
 PROGRAMS = ("json", "yaml")
 FORMATS = ("table", "wide", *PROGRAMS)
@@ -40,8 +40,6 @@ class Table(Struct, frozen=True):
     prose: bool = False
     """The last column holds sentences."""
 
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Part = str | Table
 """What an answer is made of: a line, or a table."""
@@ -86,9 +84,17 @@ def note(text: str) -> None:
     print(f"note: {clean(text)}", file=sys.stderr)
 
 
+def error(problem: object) -> None:
+    """Tell why there is no answer; what it quotes may be anybody's."""
+    print(f"error: {clean(str(problem))}", file=sys.stderr)
+
+
 def clean(text: str) -> str:
-    """Return a text without control characters: what a webhook or a name says moves no cursor."""
-    return _CONTROL.sub("?", text.replace("\n", " ").replace("\t", " "))
+    """Return a text as one line in which all shows: what a webhook or a name says moves no cursor.
+
+    Nor does it turn the order of what stands beside it.
+    """
+    return visible(text.replace("\n", " ").replace("\t", " "), "?")
 
 
 def cut(table: Table) -> Table:

@@ -8,7 +8,6 @@ gang that is not there yet.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from extender.cli.cluster_question import (
 from extender.cli.dump_gaps import ASK, gaps, required
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
 from extender.cli.numbers import seconds
-from extender.cli.output import add_output, note, progress, show
+from extender.cli.output import add_output, error, note, progress, show
 from extender.cli.plan_text import document, told
 from extender.model.custom_groups import custom_annotations
 from extender.model.errors import InvalidInput
@@ -45,7 +44,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "dump",
         nargs="+",
-        type=Path,
+        type=dump_files.dump_path,
+        metavar="DUMP",
         help="what kubectl printed, JSON or YAML (nodes, pods, podgroups, priorityclasses, "
         "poddisruptionbudgets, namespaces); a directory of such files; - for standard input; "
         "or a snapshot from /debug/snapshot",
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         found = answer_for(args)
     except InvalidInput as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        error(problem)
         return BAD_INPUT
     show(told(found), document(found), args.output)
     return OK if isinstance(found, Plan) else NO

@@ -11,12 +11,14 @@ from typing import Any
 import msgspec
 
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
-from extender.cli.live import Declined, ServerClient, add_target
+from extender.cli.live import Declined, NoAnswer, ServerClient, add_target
 from extender.cli.live_command import answered
+from extender.cli.output import error
 from extender.model.errors import InvalidInput
-from extender.observe.file import MOST_BYTES
+from extender.observe.file import MOST_BYTES, Report
 from extender.observe.markdown import markdown
 from extender.observe.page import page
+from extender.observe.sums import Told
 from extender.observe.weekly import choose, read, start_of, weekly
 
 FORMATS = ("markdown", "html", "json")
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         start_of(args.week, time.time())  # before a server is asked
     except InvalidInput as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        error(problem)
         return BAD_INPUT
     if args.source is None:
 
@@ -73,22 +75,26 @@ def run(args: argparse.Namespace) -> int:
                     raise
                 print(ENFORCES, file=sys.stderr)
                 return NO
-            return _write(data, args)
+            try:
+                found = read(data)
+            except InvalidInput as problem:
+                raise NoAnswer(f"/debug/observe: {problem}") from problem
+            return _write(found, args)
 
         return answered(args, work, observer=True)
     try:
         if args.source.stat().st_size > MOST_BYTES:
             raise InvalidInput(f"is larger than {MOST_BYTES} bytes")
-        return _write(args.source.read_bytes(), args)
+        return _write(read(args.source.read_bytes()), args)
     except OSError as problem:
-        print(f"error: {args.source}: {problem.strerror}", file=sys.stderr)
+        error(f"{args.source}: {problem.strerror}")
     except InvalidInput as problem:
-        print(f"error: {args.source}: {problem}", file=sys.stderr)
+        error(f"{args.source}: {problem}")
     return BAD_INPUT
 
 
-def _write(data: bytes, args: argparse.Namespace) -> int:
-    report, waiting = read(data)
+def _write(found: tuple[Report, list[Told]], args: argparse.Namespace) -> int:
+    report, waiting = found
     week = weekly(report, waiting, choose(report, args.week))
     suffix = args.out.suffix.lower() if args.out is not None else ""
     form = args.format or BY_SUFFIX.get(suffix, "markdown")

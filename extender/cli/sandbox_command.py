@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from extender.cli import config
 from extender.cli.exit_statuses import BAD_INPUT, INTERRUPTED, statuses
 from extender.cli.numbers import positive
+from extender.cli.output import error
 from extender.model.errors import InvalidInput
 from extender.sandbox.command import run_sandbox, scenario_names
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         )
         return asyncio.run(_until_told(playing))
     except InvalidInput as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        error(problem)
         return BAD_INPUT
     except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED

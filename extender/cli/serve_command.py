@@ -36,6 +36,7 @@ from extender.cli.debug_source import DebugView
 from extender.cli.exit_statuses import BAD_INPUT, OK, UNREACHED, statuses
 from extender.cli.grpc_side import GrpcSide
 from extender.cli.listener_rules import require_closed
+from extender.cli.output import error
 from extender.cli.process_end import leave_behind
 from extender.cli.replica import Replica
 from extender.cli.status_source import StatusSource, told_in_a_map
@@ -120,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
             uvloop.run(serve(settings, args.kubeconfig))
         leave_behind(0)
     except ExtenderError as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        error(problem)
         return BAD_INPUT if isinstance(problem, InvalidInput) else UNREACHED
     return OK
 

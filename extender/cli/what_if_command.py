@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from extender.cli.exit_statuses import BAD_INPUT, NO, OK
 from extender.cli.live import NoAnswer, ServerClient
 from extender.cli.live_command import add_live, answered
 from extender.cli.numbers import seconds
-from extender.cli.output import note, progress, show
+from extender.cli.output import error, note, progress, show
 from extender.cli.plan_text import compared, document, told
 from extender.gang.plan.assemble import Dump
 from extender.model.errors import InvalidInput
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             raise InvalidInput("give a manifest with -f, or a gang with --gang")
         written = [] if args.manifest is None else manifest_input.written(args.manifest)
     except InvalidInput as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        error(problem)
         return BAD_INPUT
     status = answered(args, work)
     if not asked:
@@ -97,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
             found = answer(question, key, args.seconds)
             changed = None if other is None else answer(other, key, args.seconds)
     except InvalidInput as problem:
-        print(f"error: {problem}", file=sys.stderr)
+        error(problem)
         return BAD_INPUT
     if other is not None and changed is not None:
         lines, values = compared(question, found, other, changed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -13,7 +12,7 @@ from extender.cli.decisions_command import told
 from extender.cli.exit_statuses import NO, OK
 from extender.cli.live import ServerClient
 from extender.cli.live_command import add_live, answered, named, namespace_of, one_name
-from extender.cli.output import Part, show
+from extender.cli.output import Part, error, show
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
 from extender.cli.why_pod import story_of_pod
 from extender.gang.tell.story import Facts, Story, story_of_gang
@@ -47,10 +46,9 @@ def run(args: argparse.Namespace) -> int:
     async def work(server: ServerClient) -> int:
         found = await stories(server, args.name, args.namespace)
         if not found:
-            print(
-                f"error: no pod or gang {args.name!r} is known to the server: it has finished, was "
-                "never there, or went before the decisions that are kept",
-                file=sys.stderr,
+            error(
+                f"no pod or gang {args.name!r} is known to the server: it has finished, was "
+                "never there, or went before the decisions that are kept"
             )
             return NO
         parts = [part for story in found for part in _parts(story, short=args.short)]

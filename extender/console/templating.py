@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from extender.console import words
+from extender.model import texts
 from extender.model.texts import counted, noun
 
 FOLDER = Path(__file__).parent
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
-)
-"""Control characters, and those that change the order or the width of what stands beside them."""
 
 
 def visible(value: Any) -> Any:
     """Return a text in which every character shows; other values and our own markup as they are."""
     if isinstance(value, str) and not isinstance(value, Markup):
-        return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value)
+        return texts.visible(value, "\N{REPLACEMENT CHARACTER}")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -24,6 +25,20 @@ def cut(text: str, most: int = MOST_BYTES) -> str:
 def one_reason(text: str) -> str:
     """Return a text as one entry of a list that kube-scheduler makes, with commas between."""
     return cut(text.replace(", ", "; "))
+
+
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+"""Control characters, and those that change the order or the width of what stands beside them."""
+
+
+def visible(text: str, mark: str) -> str:
+    """Return a text in which every character shows: ``mark`` for each that would not.
+
+    Line ends and tabs stay.
+    """
+    return _UNSEEN.sub(mark, text)
 
 
 LAST: Final = 253_402_300_799.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from extender.model.texts import counted
+from extender.model.texts import counted, visible
 from extender.observe.charts import bars
 from extender.observe.weekly import NOTES, Weekly, clock, did, lasted, would
 
@@ -56,4 +56,4 @@ def markdown(week: Weekly) -> str:
 
 def plain(text: str) -> str:
     """Return a text that names what it names and formats nothing: tenants choose names."""
-    return _MARKS.sub(r"\\\1", " ".join(text.split()))
+    return _MARKS.sub(r"\\\1", visible(" ".join(text.split()), "?"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
+import html
 
-from extender.model.texts import counted
+from extender.model.texts import counted, visible
 from extender.observe.charts import chart
 from extender.observe.weekly import NOTES, Weekly, clock, did, lasted, would
 
@@ -88,3 +88,8 @@ def _gangs(week: Weekly) -> str:
         f'<h2>Gangs</h2><div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>{more}"
     )
+
+
+def escape(text: str) -> str:
+    """Return a text that is none of the page's markup, and in which every character shows."""
+    return html.escape(visible(text, "\N{REPLACEMENT CHARACTER}"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from extender.cli import live_http
 from tests.cli.test_live import asked
 
 ROW = {
@@ -43,6 +45,31 @@ async def test_another_kind_of_server_is_told_apart(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: ")
+
+
+@pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"format": 9}'])
+async def test_a_report_that_is_none_is_the_server_s(
+    body: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await asked(lambda _: ("200 OK", body), "report") == 3
+    assert capsys.readouterr().err.startswith("error: /debug/observe: is no report of observe mode")
+
+
+async def test_what_the_options_of_a_report_ask_in_vain_is_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = '{"format": 1, "written": 0, "weeks": []}'
+    out = str(tmp_path / "none" / "x.md")
+    assert await asked(lambda _: ("200 OK", body), "report", "--out", out) == 2
+    assert capsys.readouterr().err == f"error: --out {out}: No such file or directory\n"
+
+
+async def test_an_answer_without_an_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(live_http, "MOST_BYTES", 1000)
+    assert await asked(lambda _: ("200 OK", "[" * 1001), "gangs") == 3
+    assert "the answer is longer than 1000 bytes" in capsys.readouterr().err
 
 
 async def test_an_error_without_an_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from extender.cli.output import Table, encoded, plain, progress, show
+from extender.cli.main import main
+from extender.cli.output import Table, encoded, error, plain, progress, show
 from extender.model.objects import GangKey
 
 TABLE = Table(("NAME", "WHY"), (("a", "short"), ("longer", "x" * 200)), title="Gangs")
@@ -110,9 +111,38 @@ def test_progress_is_on_standard_error_of_a_terminal_only(
 @pytest.mark.parametrize("terminal", [False, True])
 def test_no_text_moves_the_cursor(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> None:
     monkeypatch.setattr(sys, "stdout", screen := Terminal() if terminal else io.StringIO())
-    nasty = "a\x1b[2J\x07b\nc\x9b1m"
+    nasty = "a\x1b[2J\x07b\nc\x9b1m\u202ed\u200b\ufeff"
     show([nasty, Table(("X",), ((nasty,),))], {}, "table")
-    assert screen.getvalue().count("a?[2J?b c?1m") == 2
+    assert screen.getvalue().count("a?[2J?b c?1m?d??") == 2
+
+
+def test_no_error_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    error("a\x1b[2J\nb\u202e")
+    assert capsys.readouterr().err == "error: a?[2J b?\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "-"],
+        ["plan", "-", "--gang", "x"],
+        ["what-if", "-f", "\x1b[2J"],
+        ["check", "--config", "\x1b[2J"],
+        ["report", "--from", "\x1b[2J"],
+        ["sandbox", "\x1b[2J"],
+        ["serve", "--config", "\x1b[2J"],
+        ["why", "\x1b[2J", "--url", "http://\x1b[2J"],
+    ],
+)
+def test_no_command_s_error_moves_the_cursor(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = b'kind: "a\\x1b[2J"\nspec: {"a\\x1b[2J": 1, "a\\x1b[2J": 2}\n? [\x1b]'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(pods)))
+    assert main(words) in (2, 3)
+    said = capsys.readouterr().err
+    assert said
+    assert "\x1b" not in said
 
 
 def test_documents_keep_their_order() -> None:

@@ -44,6 +44,28 @@ def test_yaml_is_read_as_json_is(tmp_path: Path, capsys: Capture, plan: Obj) -> 
     assert answer(capsys, str(path))[:2] == (0, plan)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_the_files_of_powershell_are_read(
+    encoding: str, tmp_path: Path, capsys: Capture, plan: Obj
+) -> None:
+    """Its ``>`` writes a byte order mark, and with version 5.1 UTF-16."""
+    path = tmp_path / "dump.json"
+    for text in (json.dumps(kubectl()), yaml.safe_dump(kubectl())):
+        path.write_text(text, encoding=encoding, newline="\r\n")
+        assert answer(capsys, str(path))[:2] == (0, plan)
+        path = tmp_path / "dump.yaml"
+    path.write_bytes(b"\xff\xfea")
+    assert main(["plan", str(path), "--gang", "x"]) == 2
+    assert f"error: {path}: not UTF-16 at byte 2" in capsys.readouterr().err
+
+
+def test_a_variable_that_is_not_set_is_no_directory(capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "", "--gang", "x"])
+    assert ended.value.code == 2
+    assert "DUMP: is empty" in capsys.readouterr().err
+
+
 def test_a_directory_is_read_with_all_below_it(tmp_path: Path, capsys: Capture, plan: Obj) -> None:
     below = tmp_path / "dump" / "team"
     below.mkdir(parents=True)

@@ -124,7 +124,15 @@ class Tags(HTMLParser):
 
 
 TEXTS = st.text(max_size=60) | st.sampled_from(
-    ('<script>alert("x")</script>', "a|b\n|c", "`x`", "![x](http://y)", "]]>", "'\"><img src=x>")
+    (
+        '<script>alert("x")</script>',
+        "a|b\n|c",
+        "`x`",
+        "![x](http://y)",
+        "]]>",
+        "'\"><img src=x>",
+        "\x1b[2J\u202e",
+    )
 )
 
 
@@ -140,6 +148,7 @@ def test_names_are_shown_and_do_nothing(gang: str, message: str, broke: str) -> 
     assert not {name for name in tags.attributes if name.startswith("on")}
     assert not tags.attributes & {"src", "href", "xlink:href", "style"}
     rows = [line for line in markdown(found).splitlines() if line.startswith("| ")]
+    assert not set("\x1b\x9b\u202e") & set(page(found) + markdown(found))
     assert all("<" not in row.replace("\\<", "") for row in rows)
     assert all(row.replace("\\\\", "").replace("\\|", "").count("|") == 7 for row in rows[-1:])
 
