@@ -10,18 +10,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.search import reference
 from extender.search.kinds import alike
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.problem.stop import Flag, OutOfTime
+from extender.search.problem.stop import PAST, Countdown, Flag, OutOfTime, Stop
 from extender.search.problem.validate import check_units
 from extender.search.seating.patterns import TooWide
 from extender.search.seating.spread import settled
 
 try:
     from extender.search.core import one_class
-    from extender.search.core.columns import Doubtful
+    from extender.search.core.columns import Columns, Doubtful
     from extender.search.several import mixed
 except ImportError:
     BACKEND = "reference"
@@ -119,10 +120,57 @@ def by_table(
     """As solver.solve, of a settled problem whose frame was checked, by the project's own
     solvers. Raises InvalidInput for a malformed unit."""
     try:
+        if deadline is not None and not isinstance(cancel, Countdown) and _is_plain(problem):
+            return _alike_first(problem, limits, deadline=deadline, cancel=cancel)
         return _follow(problem, TABLE, limits, deadline=deadline, cancel=cancel)
     except OutOfTime:
         text = "the search was stopped before it found an answer: its time was up"
         return Infeasible(proved=False, reasons=(text,))
+
+
+def _is_plain(problem: Problem) -> bool:
+    """Whether several classes are the reference's to answer: not built, or numbers too wide."""
+    if len(problem.classes) == 1 or alike.many(problem):
+        return False
+    if BACKEND == "reference":
+        return True
+    try:
+        Columns(problem)
+    except Doubtful:
+        return True
+    return False
+
+
+def _alike_first(problem: Problem, limits: Limits | None, **end: Any) -> Solution | Infeasible:
+    """The reference before a deadline: what near classes taken for one answer comes before it,
+    since it may find nothing until the end, and this way would begin only then."""
+    check_units(problem)
+    first = alike.solve(problem, exact, limits, deadline=PAST, cancel=end["cancel"])
+    if proved(first) or Stop(limits, **end).over():
+        return first
+    try:
+        return merged(first, _follow(problem, EXACT, limits, **end))
+    except (OutOfTime, TooWide):
+        if Stop(limits, **end).over():
+            return first
+    return merged(first, alike.solve(problem, exact, limits, **end))
+
+
+def proved(found: Solution | Infeasible) -> bool:
+    """Whether no search has to go on."""
+    return found.optimal if isinstance(found, Solution) else found.proved
+
+
+def merged(one: Solution | Infeasible, other: Solution | Infeasible) -> Solution | Infeasible:
+    """The better answer of two to the same problem, with the higher bound."""
+    if isinstance(one, Infeasible) or proved(other):
+        return other
+    if isinstance(other, Infeasible):
+        return one
+    best = other if other.cost < one.cost else one
+    bound = max(one.bound, other.bound)
+    optimal = bound == best.cost
+    return replace(best, bound=bound, optimal=optimal, cut="" if optimal else other.cut)
 
 
 def exact(

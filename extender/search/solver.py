@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from extender.search import census, highs
-from extender.search.dispatcher import BACKEND, backend_for, by_table
+from extender.search.dispatcher import BACKEND, backend_for, by_table, merged, proved
 from extender.search.kinds import alike
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.problem.stop import Countdown, Flag, Stop, part_of, sooner
@@ -56,12 +54,12 @@ def solve(
     if deadline is None or isinstance(cancel, Countdown) or not highs.takes(problem):
         return _own(problem, limits, deadline=deadline, cancel=cancel)
     first = _own(problem, limits, deadline=_own_part(deadline), cancel=cancel)
-    if _proved(first) or Stop(None, deadline, cancel).over():
+    if proved(first) or Stop(None, deadline, cancel).over():
         return first
     better = highs.improve(problem, first, deadline, cancel)
-    if _proved(better) or Stop(None, deadline, cancel).over():
+    if proved(better) or Stop(None, deadline, cancel).over():
         return better
-    return _merged(better, _own(problem, limits, deadline=deadline, cancel=cancel))
+    return merged(better, _own(problem, limits, deadline=deadline, cancel=cancel))
 
 
 def search(
@@ -93,22 +91,6 @@ def _own_part(deadline: float) -> float | None:
     return part_of(sooner(deadline, OWN_SECONDS / OWN_SHARE), OWN_SHARE)
 
 
-def _proved(found: Solution | Infeasible) -> bool:
-    return found.optimal if isinstance(found, Solution) else found.proved
-
-
-def _merged(one: Solution | Infeasible, other: Solution | Infeasible) -> Solution | Infeasible:
-    """The better answer of two to the same problem, with the higher bound."""
-    if isinstance(one, Infeasible) or _proved(other):
-        return other
-    if isinstance(other, Infeasible):
-        return one
-    best = other if other.cost < one.cost else one
-    bound = max(one.bound, other.bound)
-    optimal = bound == best.cost
-    return replace(best, bound=bound, optimal=optimal, cut="" if optimal else other.cut)
-
-
 def _own(
     problem: Problem,
     limits: Limits | None = None,
@@ -123,7 +105,7 @@ def _own(
         found = by_table(problem, limits, cancel=Countdown(ASKS))
         if isinstance(found, Solution):
             first = found
-        if _proved(found):
+        if proved(found):
             return found
     found = by_table(problem, limits, deadline=deadline, cancel=cancel)
     if first is not None and (isinstance(found, Infeasible) or first.cost < found.cost):

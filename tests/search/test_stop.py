@@ -80,6 +80,18 @@ EVERY: list[tuple[Generator, int]] = [
 needs_core = pytest.mark.skipif(not COMPILED, reason="the plain search answers small ones only")
 
 
+@pytest.fixture(params=["highs", "alone"])
+def with_highs_and_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where HiGHS is asked the own search ends early, so the deadline itself cuts it only alone."""
+    if request.param == "alone":
+        monkeypatch.setattr(highs, "takes", lambda problem: False)
+    elif not highs.available():
+        pytest.skip("highspy is not installed")
+
+
+beside_highs_and_alone = pytest.mark.usefixtures("with_highs_and_alone")
+
+
 def name_of(generator: Generator) -> str:
     return generator.__name__
 
@@ -122,6 +134,7 @@ def in_time(
 
 
 @needs_core
+@beside_highs_and_alone
 @pytest.mark.parametrize("generator", GENERATORS, ids=name_of)
 def test_an_answer_within_the_deadline(generator: Generator) -> None:
     for seed in range(SEEDS):
@@ -152,6 +165,7 @@ def test_reading_and_a_first_answer_take_no_longer_than_is_stated(
 
 
 @needs_core
+@beside_highs_and_alone
 @pytest.mark.parametrize("generator", [case_of_many_kinds, *WIDE], ids=name_of)
 def test_nor_do_many_kinds_and_wide_numbers_outlast_the_deadline(generator: Generator) -> None:
     for seed in range(len(CASES) if generator is case_of_many_kinds else 1):
@@ -163,6 +177,7 @@ def test_nor_do_many_kinds_and_wide_numbers_outlast_the_deadline(generator: Gene
 
 
 @needs_core
+@beside_highs_and_alone
 @pytest.mark.parametrize("generator", LARGE, ids=name_of)
 def test_no_time_at_all_still_gives_an_answer_and_some_time_no_worse_one(
     generator: Generator,

@@ -26,11 +26,16 @@ cdef class LocalSearch:
     cdef vector[i64] trial_room
     cdef vector[int] trial_waiting, trial_slots, trial_used
     cdef i64 trial_seats
+    # what a unit promises to the trial; known until a unit on one of its nodes is flipped
+    cdef vector[double] promised
+    cdef vector[char] promise_known
 
     cdef void retry(self) noexcept nogil
     cdef void start_trial(self, vector[char]* units) noexcept nogil
     cdef void flip(self, int u) noexcept nogil
+    cdef void forget_promises(self, int u) noexcept nogil
     cdef double promise(self, int u) noexcept nogil
+    cdef double promise_now(self, int u) noexcept nogil
     cdef void offer_within(self) noexcept nogil
     cdef void use_budgets(self, int u, int sign) noexcept nogil
     cdef bint room_in_budgets(self, int u) noexcept nogil

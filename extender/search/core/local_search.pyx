@@ -110,8 +110,30 @@ cdef class LocalSearch:
             self.trial_seats += now - self.trial_slots[n]
             self.trial_slots[n] = now
 
+    cdef void forget_promises(self, int u) noexcept nogil:
+        """The unit was flipped: what else touches its nodes promises something else now."""
+        cdef int i, j, n
+        for i in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+            n = self.relations.touch_node[i]
+            for j in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
+                self.promise_known[self.relations.entry_unit[self.relations.node_entry[j]]] = 0
+            for j in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
+                self.promise_known[self.relations.lifted_unit[j]] = 0
+
     cdef double promise(self, int u) noexcept nogil:
-        """Seats that the unit gives to the trial, and parts of seats, for its cost."""
+        """Seats that the unit gives to the trial, and parts of seats, for its cost.
+
+        Counted as work whether it is known still or not: that what is known is kept shall not
+        move the moment at which a search without a deadline ends.
+        """
+        self.effort.count(4 * (self.relations.touch_first[u + 1] - self.relations.touch_first[u]))
+        if not self.promise_known[u]:
+            self.promised[u] = self.promise_now(u)
+            self.promise_known[u] = 1
+        return self.promised[u]
+
+    cdef double promise_now(self, int u) noexcept nogil:
+        """As promise, from the trial's room."""
         cdef int i, n, r, now
         cdef double seats = 0, part, lack
         self.space.move(u, 1, &self.trial_room, &self.trial_waiting)
@@ -130,7 +152,6 @@ cdef class LocalSearch:
                     part = min(part, 1 - lack if lack < 1 else 0)
             seats += 0.3 * part
         self.space.move(u, -1, &self.trial_room, &self.trial_waiting)
-        self.effort.count(4 * (self.relations.touch_first[u + 1] - self.relations.touch_first[u]))
         return seats / (1.0 + <double>self.relations.price[u * self.levels.full])
 
     cdef bint complete_trial(self, vector[int]* banned, int now, Ending ending) noexcept nogil:
@@ -149,6 +170,8 @@ cdef class LocalSearch:
             for u in range(self.space.U):
                 if self.trial[u]:
                     self.use_budgets(u, 1)
+        self.promised.resize(self.space.U)
+        self.promise_known.assign(self.space.U, 0)
         while self.trial_seats < self.space.need:
             if ending == ON_TIME and self.effort.out_of_time():
                 return False
@@ -166,6 +189,7 @@ cdef class LocalSearch:
             if best < 0:
                 return False
             self.flip(best)
+            self.forget_promises(best)
             if firm:
                 self.use_budgets(best, 1)
         return True
