@@ -241,6 +241,11 @@ class TestOthers:
             assert gang.in_order is (not suspended)
             assert all("wants no pods: it is suspended" in text for text in gang.unplanned)
 
+    def test_what_clears_redis_after_a_ray_cluster_is_no_member(self) -> None:
+        """Head and workers have gone, and the RayCluster stays until this pod has run."""
+        labels = {"ray.io/cluster": "g-0", "ray.io/node-type": "redis-cleanup"}
+        assert RESOLVER.member_key(made("g-0-redis-cleanup", {"labels": labels})) is None
+
     def test_training_jobs(self) -> None:
         pods = [recorded.pod("training-operator", 0, 4)]
         replicas = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
