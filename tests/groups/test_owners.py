@@ -285,7 +285,7 @@ class TestOthers:
             assert all("wants no pods: it is suspended" in text for text in gang.unplanned)
 
     def test_pods_of_an_owner_that_is_being_deleted_are_not_planned_for(self) -> None:
-        gone = {"deletionTimestamp": "2027-01-15T07:00:00Z"}
+        gone: dict[str, Any] = {"deletionTimestamp": "2027-01-15T07:00:00Z"}
         spec: dict[str, Any] = {"workerGroupSpecs": [{"replicas": 3, "groupName": "w"}]}
         for gang in (
             only(
