@@ -9,13 +9,14 @@ read, and its Jobs tell which of its pods have finished.
 from __future__ import annotations
 
 from extender.groups.dialect import Declaration
-from extender.groups.owned import owner_size
+from extender.groups.owned import FOLLOWS, owner_size
 from extender.model.gang import UNIT_ALL
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 
 LABEL = "jobset.sigs.k8s.io/jobset-name"
 REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
@@ -44,4 +45,5 @@ def _parts_of(pod: Pod) -> tuple[tuple[str, str], ...]:
     if name is None:
         return ()
     first = (pod.annotations.get(INDEX) or pod.labels.get(INDEX)) == "0"
-    return (name.lower(), ""), (name.lower(), "first" if first else "rest")
+    index = "first" if first else f"{FOLLOWS}{pod.labels.get(JOB_INDEX, '')}"
+    return (name.lower(), ""), (name.lower(), index)

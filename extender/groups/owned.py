@@ -7,7 +7,7 @@ exists, and then for all of them; before that they are foreseen, as the gang's f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from extender.groups.absent import why_absent
@@ -26,8 +26,11 @@ FORESEEN = "podgroup-extender.io/foreseen"
 """Label of pods that do not exist yet."""
 
 PartsOf = Callable[[Pod], Iterable[tuple[str, str]]]
-"""Of which parts a pod is: name and index (as in Part), in small letters as the operators label.
+"""Of which parts a pod is: name and index (as in Part), in small letters as the operators label;
+the index of those that follow the first pod of their Job is FOLLOWS and which Job that is.
 Asked once a pod: an owner may have hundreds of parts that come later, and thousands of pods."""
+FOLLOWS = "rest/"
+"""Followers come Job by Job: those of one are there while another's first pod has no node."""
 
 
 def owner_size(
@@ -50,9 +53,9 @@ def owner_size(
     if owner is None:
         why = why_absent(source, key.namespace, name, snapshot)
         return made_by(members, f"{what} {why}, and so")
-    if owner.parts and not any(part.jobs for part in owner.parts):
+    if owner.parts and not any(part.jobs and part.each for part in owner.parts):
         # Its pods are on their way out, or about to be: nobody is to go for one of them.
-        none = f"{what} wants no pods: it is suspended, or of size 0"
+        none = f"{what} wants no pods: it is suspended, being deleted, or of size 0"
         return Declaration(min_count=1, whole_from=1, unplanned=(none,))
     here = staying(members)
     awaited = 0
@@ -60,12 +63,22 @@ def owner_size(
     by_jobs = source == "jobset" and _jobs_are_read(owner, snapshot)
     late = any(part.later for part in owner.parts)
     begun = {of for pod in here for of in parts_of(pod)} if late else set()
+    followed = _followed(begun)
     for part in owner.parts:
-        count = _left(part, owner, snapshot) if by_jobs else _plain(part)
-        if part.later and (part.name.lower(), part.index) not in begun:
-            later.append((part, count))
-        else:
-            awaited += count
+        left = _left(part, owner, snapshot) if by_jobs else None
+        count = _plain(part) if left is None else sum(left)
+        name_of = part.name.lower()
+        there = count
+        if part.later and part.index == "rest":
+            there = _begun(part, left, followed.get(name_of, set()))
+        elif part.later and (name_of, part.index) not in begun:
+            there = 0
+        awaited += there
+        if count > there:
+            later.append((part, count - there))
+    if not awaited and not later:
+        ended = f"{what} wants no pods: its Jobs have ended, or are of size 0"
+        return Declaration(min_count=1, whole_from=1, unplanned=(ended,))
     notes: list[str] = []
     if owner.min_count is not None and 1 <= owner.min_count < awaited:
         notes.append(f"{what} is content with {owner.min_count} of its {counted(awaited, 'pod')}")
@@ -103,9 +116,26 @@ def _plain(part: Part) -> int:
     return max(0, part.jobs - part.over) * part.each
 
 
-def _left(part: Part, owner: GroupObject, snapshot: Snapshot) -> int:
-    """How many pods of a JobSet's part there are to be, without those that have finished."""
-    total = 0
+def _followed(begun: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Return by part in which of its Jobs there are followers; "" stands for all."""
+    found: dict[str, set[str]] = {}
+    for name, index in begun:
+        if index.startswith(FOLLOWS):
+            found.setdefault(name, set()).add(index.removeprefix(FOLLOWS))
+    return found
+
+
+def _begun(part: Part, left: Sequence[int] | None, jobs: set[str]) -> int:
+    """How many followers there are to be in Jobs that have some, as their webhook lets them."""
+    if left is None:
+        most = part.jobs - part.over
+        return max(0, most if "" in jobs else min(len(jobs), most)) * part.each
+    return sum(count for i, count in enumerate(left) if "" in jobs or str(i) in jobs)
+
+
+def _left(part: Part, owner: GroupObject, snapshot: Snapshot) -> list[int]:
+    """How many pods of each Job of a JobSet's part there are to be, without finished ones."""
+    each_left: list[int] = []
     for i in range(part.jobs):
         # As JobSet names them. One that does not exist is still to be made.
         job = snapshot.groups.get((JOB, owner.namespace, f"{owner.name}-{part.name}-{i}"))
@@ -114,8 +144,8 @@ def _left(part: Part, owner: GroupObject, snapshot: Snapshot) -> int:
             left = min(1, left)
         elif job is not None and part.index == "rest":
             left = max(0, left - 1)
-        total += left
-    return total
+        each_left.append(left)
+    return each_left
 
 
 def foreseen(part: Part, count: int, key: GangKey) -> tuple[Pod, ...]:

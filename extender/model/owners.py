@@ -93,21 +93,29 @@ def reduce_jobset(raw: RawJobSet) -> GroupObject:
 
 
 def reduce_job(raw: RawJob) -> GroupObject:
-    """Return the record of a Job: the pods that it still wants, 0 of one that has ended."""
+    """Return the record of a Job: the pods that it still wants, 0 of one that has ended.
+
+    An index that failed for good (backoffLimitPerIndex) is not made again, and the others go on.
+    A Job of a JobSet counts while it is suspended, since the JobSet resumes its Jobs one after the
+    other, and wholly while it is being deleted, since a restart makes it anew.
+    """
     meta = named(raw.metadata)
     each = _wanted(raw.spec)
     status = raw.status
-    if status is not None:
+    labels = string_mapping(meta.labels, "metadata.labels")
+    of = named_text(labels.get(JOBSET_NAME, ""))
+    if not of and raw.spec is not None and raw.spec.suspend:
+        each = 0
+    remade = bool(of and raw_bytes(meta.deletion_timestamp))
+    if status is not None and not remade:
         total = raw.spec.completions if raw.spec is not None else None
-        done = _count(status.succeeded, 0)
+        done = _count(status.succeeded, 0) + _indexes(status.failed_indexes)
         left = each - done if total is None else min(each, _count(total, 1) - done)
         ended = any(
             condition.type in ("Complete", "Failed") and condition.status == "True"
             for condition in status.conditions or ()
         )
         each = 0 if ended else max(0, left)
-    labels = string_mapping(meta.labels, "metadata.labels")
-    of = named_text(labels.get(JOBSET_NAME, ""))
     return _owner(JOB, meta, (Part(each=each),), of)
 
 
@@ -304,6 +312,8 @@ def _of_template(part: Part, template: Raw, meta: RawMeta, where: str) -> Part:
 def _owner(
     source: str, meta: RawMeta, parts: tuple[Part, ...], of: str = "", least: int | None = None
 ) -> GroupObject:
+    if raw_bytes(meta.deletion_timestamp):
+        parts = _wanted_parts(list(parts), suspended=True)  # its pods go with it
     return GroupObject(
         source=source,
         uid=meta.uid or "",
@@ -333,6 +343,18 @@ def _wanted(spec: RawJobSpec | None) -> int:
 
 def _count(number: int | None, default: int) -> int:
     return default if number is None else min(max(0, number), MOST_PODS)
+
+
+def _indexes(text: str | None) -> int:
+    """How many indexes a JobStatus lists ("1,3-5"); 0 of what is no such list."""
+    total = 0
+    for span in (text or "").split(",") if text else ():
+        first, dash, last = span.partition("-")
+        ends = first, last if dash else first
+        if not all(end.isascii() and end.isdigit() and len(end) <= 10 for end in ends):
+            return 0
+        total += max(0, int(ends[1]) - int(ends[0]) + 1)
+    return min(total, MOST_PODS)
 
 
 def _bounded(found: list[Any] | None, where: str) -> list[Any]:

@@ -32,6 +32,7 @@ class RawJobSpec(Shape, gc=False):
 
     parallelism: int | None = None
     completions: int | None = None
+    suspend: bool | None = None
     template: Raw = NO_RAW
 
 
@@ -46,6 +47,7 @@ class RawJobStatus(Shape, gc=False):
     """batch/v1 JobStatus."""
 
     succeeded: int | None = None
+    failed_indexes: str | None = None
     conditions: list[RawJobCondition] | None = None
 
 

@@ -158,3 +158,21 @@ def test_a_leader_has_room_for_its_workers_in_its_own_rack() -> None:
         assert isinstance(plan, Plan) is fits
         if isinstance(plan, Plan):
             assert seats(plan)["high-0"] in {"n2", "n3", "n4"}
+
+
+def test_a_job_made_anew_finds_a_rack_beside_one_that_runs() -> None:
+    """The rack of the second Job was lost; the first runs on, and low pods fill another rack."""
+    nodes = racks(n0="a", n1="a", n2="b", n3="b", n4="c")
+    run = []
+    for i in range(2):
+        meta = jobset_pod(0, "w", "high", index=i)
+        meta["annotations"] |= EXCLUSIVE
+        run.append(pod(f"high-w-0-{i}", priority=100, on=nodes[i].name, **meta))
+    meta = jobset_pod(1, "w", "high", index=0, job=1)
+    meta["annotations"] |= EXCLUSIVE
+    anew = pod("high-w-1-0", priority=100, shape=first(1).shape, **meta)
+    pods = [*run, *low(nodes[2:4]), anew]
+    answer = asked(snapshot(nodes, pods, [group("low", 2), owner(2, 2)]))
+    assert isinstance(answer, Plan), answer
+    assert len(answer.victims) == 2
+    assert {seat.node for seat in answer.seats} <= {"n2", "n3"}

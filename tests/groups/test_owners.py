@@ -21,6 +21,7 @@ from tests.groups import owners, recorded
 from tests.groups.owners import job, jobset, jobset_pod, read, replicated
 
 RESOLVER = Resolver(GroupSettings())
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 
 
 def made(name: str, meta: dict[str, Any], on: str = "") -> Pod:
@@ -180,7 +181,49 @@ class TestJobSet:
         assert (gang.min_count, len(gang.followers)) == (2, 4)
         follower = made("f", jobset_pod(0, "w", index=1))
         gang = only([*leads, follower], [group], "job")
+        assert (gang.min_count, len(gang.followers)) == (4, 2)
+        gang = only([*leads, follower, made("g", jobset_pod(0, "w", index=1, job=1))], [group])
         assert (gang.min_count, gang.followers) == (6, ())
+
+    @pytest.mark.parametrize("read_too", ["job", "jobset"])
+    def test_with_exclusive_topology_a_job_made_anew_does_not_wait_for_its_followers(
+        self, read_too: str
+    ) -> None:
+        """Its rack was lost: JobSet's webhook refuses followers until their leader has a node."""
+        meta: dict[str, Any] = {"annotations": {EXCLUSIVE: "rack"}}
+        group = read("jobset", jobset(replicated("w", replicas=2, each=4), **meta))
+        ran = members(4, on=True)
+        leader = made("w-1-0", jobset_pod(0, "w", index=0, job=1))
+        gang = only([*ran, leader], [group], read_too)
+        assert gang.complete
+        if read_too == "job":
+            assert (gang.min_count, gang.missing, len(gang.followers)) == (5, 1, 3)
+
+    def test_a_job_that_a_restart_deletes_is_waited_for(self) -> None:
+        """One Job failed, and its pods take a while to go; the other is there anew."""
+        failed: dict[str, Any] = {
+            "succeeded": 1,
+            "conditions": [{"type": "Failed", "status": "True"}],
+        }
+        old = job("g-w-0", 2, **failed)
+        old["metadata"]["deletionTimestamp"] = "2027-01-15T07:00:00Z"
+        groups = [
+            read("jobset", jobset(replicated("w", replicas=2, each=2))),
+            read("job", old),
+            read("job", job("g-w-1", 2)),
+        ]
+        anew = [made(f"x{i}", jobset_pod(i, "w", index=i, job=1)) for i in range(2)]
+        gang = only(anew, groups)
+        assert (gang.min_count, gang.complete) == (4, False)
+
+    def test_pods_of_jobs_that_have_all_ended_are_not_planned_for(self) -> None:
+        """What is left of them is about to be deleted."""
+        failed: dict[str, Any] = {"conditions": [{"type": "Failed", "status": "True"}]}
+        groups = [
+            read("jobset", jobset(replicated("w", each=2))),
+            read("job", job("g-w-0", 2, **failed)),
+        ]
+        assert not only(members(2), groups).in_order
 
     def test_a_node_selector_strategy_holds_nobody_back(self) -> None:
         annotations = {
@@ -241,6 +284,25 @@ class TestOthers:
             assert gang.in_order is (not suspended)
             assert all("wants no pods: it is suspended" in text for text in gang.unplanned)
 
+    def test_pods_of_an_owner_that_is_being_deleted_are_not_planned_for(self) -> None:
+        gone: dict[str, Any] = {"deletionTimestamp": "2027-01-15T07:00:00Z"}
+        spec: dict[str, Any] = {"workerGroupSpecs": [{"replicas": 3, "groupName": "w"}]}
+        for gang in (
+            only(
+                [recorded.pod("ray-cluster", 0, 4)],
+                [read("ray-cluster", owners.document("ray-cluster", "g-0", spec, **gone))],
+            ),
+            only(members(4), [read("jobset", jobset(replicated("w", each=4), **gone))], "job"),
+        ):
+            assert not gang.in_order
+        bound = only(members(4, on=True), [read("jobset", jobset(replicated("w", each=4), **gone))])
+        assert bound.goes_whole
+
+    def test_what_clears_redis_after_a_ray_cluster_is_no_member(self) -> None:
+        """Head and workers have gone, and the RayCluster stays until this pod has run."""
+        labels = {"ray.io/cluster": "g-0", "ray.io/node-type": "redis-cleanup"}
+        assert RESOLVER.member_key(made("g-0-redis-cleanup", {"labels": labels})) is None
+
     def test_training_jobs(self) -> None:
         pods = [recorded.pod("training-operator", 0, 4)]
         replicas = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
@@ -296,6 +358,30 @@ class TestOthers:
         pod = made("j-0", meta)
         assert not only([pod]).size_known
         assert only([pod], [read("job", job("j", 4, of=""))]).min_count == 4
+
+    @pytest.mark.parametrize(
+        ("spec", "status", "size"),
+        [
+            ({}, {"succeeded": 1, "failedIndexes": "2"}, 2),
+            ({}, {"failedIndexes": "0-1,3"}, 1),
+            ({}, {"failedIndexes": "x"}, 4),
+            ({}, {"failedIndexes": "3-1"}, 4),
+            ({"suspend": True}, {}, None),
+            ({"parallelism": 0}, {}, None),
+            ({}, {"conditions": [{"type": "Failed", "status": "True"}]}, None),
+        ],
+    )
+    def test_what_an_indexed_job_still_wants(
+        self, spec: dict[str, Any], status: dict[str, Any], size: int | None
+    ) -> None:
+        """An index that failed for good (backoffLimitPerIndex) is not made again."""
+        of = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+        notes = {"batch.kubernetes.io/job-completion-index": "1"}
+        pod = made("j-1", {"annotations": notes, "ownerReferences": [of]})
+        wanted = {"parallelism": 4, "completions": 4, **spec}
+        gang = only([pod], [read("job", owners.document("job", "j", wanted, status))])
+        assert gang.in_order is (size is not None)
+        assert gang.min_count == (size or 1)
 
     @pytest.mark.parametrize("version", ["evil.io/v1", "batch.volcano.sh/v1alpha1", "v1"])
     def test_a_job_of_another_api_group_is_no_indexed_job(self, version: str) -> None:

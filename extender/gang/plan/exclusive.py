@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.gang.plan.question import Masks
-from extender.groups.jobset import REPLICATED_JOB
+from extender.groups.jobset import JOB_INDEX, REPLICATED_JOB
 from extender.groups.leader_worker_set import EXCLUSIVE as OF_LEADER_WORKER_SETS
 from extender.groups.owned import FORESEEN
 from extender.model.gang import Gang
@@ -52,11 +52,17 @@ def jobs_of(gang: Gang) -> list[Job]:
     followers: dict[str, list[Pod]] = {}
     for pod in gang.followers:
         followers.setdefault(pod.labels.get(FORESEEN, ""), []).append(pod)
-    firsts: dict[str, list[Pod]] = {}
+    made: dict[tuple[str, str], list[Pod]] = {}
     for pod in gang.members:
         if not pod.deleting and _key(pod):
-            # A LeaderWorkerSet's leader has no such label, and there is one.
-            firsts.setdefault(pod.labels.get(REPLICATED_JOB, "worker"), []).append(pod)
+            # A LeaderWorkerSet's leader has no such labels, and there is one.
+            labels = pod.labels
+            of = labels.get(REPLICATED_JOB, "worker"), labels.get(JOB_INDEX, pod.uid)
+            made.setdefault(of, []).append(pod)
+    firsts: dict[str, list[Pod]] = {}
+    for (part, _), here in made.items():
+        if part in followers and len(here) == 1:  # others have followers, who know their domain
+            firsts.setdefault(part, []).append(here[0])
     jobs = []
     for part, here in firsts.items():
         rest = followers.pop(part, [])
