@@ -73,13 +73,21 @@ def test_who_is_told_to_stop_leaves_nothing_behind(tmp_path: Path, how: signal.S
     home.mkdir()
     command = [sys.executable, "-m", "extender.cli.main", "sandbox", str(scenario), "--keep"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(home)}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(home)},
+        # What a shell starts in the background ignores SIGINT, and so would this.
+        preexec_fn=lambda: signal.signal(how, signal.SIG_DFL),
     ) as played:
-        assert played.stdout is not None
-        assert any("Everything stays up" in line for line in played.stdout)
-        (serving,) = Path(f"/proc/{played.pid}/task/{played.pid}/children").read_text().split()
-        assert list(home.iterdir())
-        played.send_signal(how)
-        assert played.wait(timeout=120) == 130
+        try:
+            assert played.stdout is not None
+            assert any("Everything stays up" in line for line in played.stdout)
+            (serving,) = Path(f"/proc/{played.pid}/task/{played.pid}/children").read_text().split()
+            assert list(home.iterdir())
+            played.send_signal(how)
+            assert played.wait(timeout=120) == 130
+        finally:
+            played.kill()  # nobody waits for it for ever
     assert not Path(f"/proc/{serving}").exists()
     assert not list(home.iterdir())
