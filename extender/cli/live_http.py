@@ -12,8 +12,8 @@ READ = 256 * 1024
 MOST_BYTES = 2 * 1024**3
 """Of a body, far above any snapshot: one without an end would take all memory."""
 LEAST_RATE = 4096
-"""Bytes a second that an answer comes with at least, beyond the time for which nothing may come: one
-that drips would have no end."""
+"""Bytes a second that an answer comes with at least, once it has had as long as nothing may come:
+one that drips would have no end."""
 
 
 class BadAnswer(Exception):  # noqa: N818 - reads as what has happened
