@@ -103,12 +103,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="its address, such as http://127.0.0.1:8888 (default: $PODGROUP_EXTENDER_URL)",
     )
-    add(
-        "--kubeconfig",
-        type=given,
-        metavar="FILE",
-        help="default: $KUBECONFIG, ~/.kube/config, in-cluster",
-    )
+    usual = "default: $KUBECONFIG, ~/.kube/config, in-cluster"
+    add("--kubeconfig", type=given, metavar="FILE", help=usual)
     add("--context", type=given, metavar="NAME", help="of the kubeconfig")
     add(
         "--extender-namespace",
