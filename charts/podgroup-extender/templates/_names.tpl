@@ -1,5 +1,10 @@
 {{/* Names are fixed: two extenders that govern the same gangs would promise the same room twice. */}}
 
+{{/* A text as YAML, also within brackets: quoted where it would be read as something else. */}}
+{{- define "yaml.text" -}}
+{{ if or (ne (toYaml .) .) (regexMatch "^[:?]|[][{},#]" .) }}{{ toJson . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
 {{- define "extender.labels" -}}
 {app.kubernetes.io/name: podgroup-extender, app.kubernetes.io/component: {{ include "extender.component" . }}}
 {{- end }}
@@ -48,16 +53,20 @@
 {{ ternary 1 (int .Values.replicas) (eq (include "extender.observes" .) "true") }}
 {{- end }}
 
-{{/* Where kube-scheduler finds the extender of mode deployment. */}}
+{{/* Where kube-scheduler finds the extender of mode deployment, as a URL has it. */}}
 {{- define "extender.address" -}}
 {{- $service := lookup "v1" "Service" .Release.Namespace "podgroup-extender" | default dict -}}
 {{- $found := dig "spec" "clusterIP" "CLUSTER_IP" $service -}}
-{{ .Values.service.address | default .Values.service.clusterIP | default $found }}
+{{- $address := .Values.service.address | default .Values.service.clusterIP | default $found -}}
+{{ if regexMatch "^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*$" $address }}[{{ $address }}]{{ else }}{{ $address }}{{ end }}
 {{- end }}
 
 {{/* What no schema can say. */}}
 {{- define "extender.validate" -}}
 {{- $config := include "extender.config" . | fromYaml -}}
+{{- with $config.Error }}
+{{- fail (printf "the configuration is no YAML: %s" .) }}
+{{- end }}
 {{- if and (eq .Values.mode "deployment") .Values.bindBarrier.enabled }}
 {{- fail "bindBarrier.enabled: mode deployment has no entry for it; kube-scheduler would bind past the extender while it is away" }}
 {{- end }}
