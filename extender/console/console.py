@@ -50,6 +50,7 @@ from extender.server.answers import (
     Disconnected,
     header,
     respond,
+    respond_unread,
 )
 from extender.server.budget import BudgetSpent
 from extender.server.pages import PREFIX, Visit
@@ -150,7 +151,11 @@ class Console:
         if status == 200 and header(visit.scope, b"if-none-match") == made.tag:
             await self._answer(visit, 304, b"", kind, (b"etag", made.tag), NOT_KEPT)
             return
-        await self._answer(visit, status, made.body, kind, (b"etag", made.tag), NOT_KEPT, *more)
+        every = [(b"etag", made.tag), NOT_KEPT, *more, *ALWAYS, *visit.headers]
+        if CLOSE in more:
+            await respond_unread(visit.receive, visit.send, status, made.body, every, kind)
+        else:
+            await respond(visit.send, status, made.body, kind, every)
 
     async def _page(
         self, page: str, visit: Visit, make: Callable[[Picture, Query], bytes]
