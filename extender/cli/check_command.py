@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from extender.cli import config, documents
 from extender.cli.bind_rules import hold_findings
 from extender.cli.catalogue import broken
@@ -31,7 +29,7 @@ from extender.cli.listener_rules import grpc_findings, listener_findings
 from extender.cli.mode_rules import mode_findings
 from extender.cli.network_rules import budget_findings, network_findings
 from extender.cli.object_shapes import well_formed
-from extender.cli.output import error
+from extender.cli.output import as_json, error
 from extender.cli.pod_rules import pod_findings
 from extender.cli.policy_rules import policy_findings, shield_findings
 from extender.cli.probe_rules import probe_findings
@@ -107,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     }
     if args.json:
         report = {"findings": findings, "counts": counts, "unchecked": unchecked}
-        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        print(as_json(report))
     else:
         for finding in findings:
             print(render(finding))

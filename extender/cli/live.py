@@ -78,6 +78,16 @@ class Target(Struct, frozen=True):
     key: str = ""
 
 
+def given(text: str) -> str:
+    """Return an option's value, for argparse: "" is a variable that is not set.
+
+    Left to the default, another server would be asked than was meant.
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is no value")
+    return text
+
+
 def add_target(parser: argparse.ArgumentParser) -> None:
     """Register the options that say where the server is."""
     group = parser.add_argument_group(
@@ -88,20 +98,24 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add(
         "--url",
-        default=os.environ.get("PODGROUP_EXTENDER_URL", ""),
+        type=given,
+        default=os.environ.get("PODGROUP_EXTENDER_URL") or None,
         metavar="URL",
         help="its address, such as http://127.0.0.1:8888 (default: $PODGROUP_EXTENDER_URL)",
     )
-    add("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, ~/.kube/config, in-cluster")
-    add("--context", metavar="NAME", help="of the kubeconfig")
+    usual = "default: $KUBECONFIG, ~/.kube/config, in-cluster"
+    add("--kubeconfig", type=given, metavar="FILE", help=usual)
+    add("--context", type=given, metavar="NAME", help="of the kubeconfig")
     add(
         "--extender-namespace",
+        type=given,
         default=NAMESPACE,
         metavar="NAME",
         help=f"namespace of its pods (default: {NAMESPACE})",
     )
     add(
         "--extender-selector",
+        type=given,
         default=SELECTOR,
         metavar="LABELS",
         help=f"labels of its pods (default: {SELECTOR})",
@@ -144,12 +158,17 @@ def target_of(args: argparse.Namespace, *, observer: bool = False) -> Target:
             raise InvalidInput(f"{args.token_file}: cannot be read: {problem}") from problem
     if not token.isascii() or any(char.isspace() for char in token):
         raise InvalidInput("--token: a token has no blanks and only ASCII characters")
-    url = args.url
+    url: str = args.url or ""
+    if "@" in url:  # told without the address, which may hold a password
+        raise InvalidInput(
+            "--url: a name or password in the address is not sent to the extender, which knows "
+            "tokens only: --token-file"
+        )
     if url:
         parts = _split(url)
         if parts is None:
             raise InvalidInput(f"--url {url!r} must read http://HOST:PORT or https://HOST:PORT")
-        if parts.path not in ("", "/") or parts.query:
+        if parts.path not in ("", "/") or parts.query or parts.fragment:
             raise InvalidInput(f"--url {url!r}: the debug API is served at the root only")
         if token and parts.scheme == "http" and not _loopback(parts.hostname or ""):
             raise InvalidInput(f"--token is not sent to {url}: everybody on the way could read it")

@@ -28,10 +28,22 @@ def one_name(text: str) -> str:
     return text
 
 
+def one_namespace(text: str) -> str:
+    """Return a namespace as an argument, for argparse: "" is a variable that is not set."""
+    if not text.strip() or "/" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no namespace")
+    return text
+
+
 def add_scope(parser: argparse.ArgumentParser) -> None:
     """Register ``-n`` and ``-A`` as kubectl has them; every namespace is what is listed anyway."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("-n", "--namespace", help="only gangs of this namespace (default: all)")
+    group.add_argument(
+        "-n",
+        "--namespace",
+        type=one_namespace,
+        help="only gangs of this namespace (default: all)",
+    )
     group.add_argument(
         "-A",
         "--all-namespaces",

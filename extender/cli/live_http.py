@@ -11,6 +11,9 @@ import httptools
 READ = 256 * 1024
 MOST_BYTES = 2 * 1024**3
 """Of a body, far above any snapshot: one without an end would take all memory."""
+LEAST_RATE = 4096
+"""Bytes a second that an answer comes with at least, once it has had as long as nothing may come:
+one that drips would have no end."""
 
 
 class BadAnswer(Exception):  # noqa: N818 - reads as what has happened
@@ -44,7 +47,8 @@ async def get(
 ) -> tuple[int, bytes]:
     """Return status and body; ``received`` is told the bytes so far, as they come.
 
-    Raises BadAnswer, OSError, or TimeoutError when nothing came for ``idle_seconds``.
+    Raises BadAnswer, OSError, or TimeoutError when nothing came for ``idle_seconds``, or all the
+    time so little that an answer of that rate would have no end.
     """
     lines = [
         f"GET {path} HTTP/1.1",
@@ -59,8 +63,12 @@ async def get(
     await asyncio.wait_for(writer.drain(), idle_seconds)
     answer = _HttpAnswer(received)
     parser: Any = httptools.HttpResponseParser(answer)
+    clock = asyncio.get_running_loop().time
+    end = clock() + idle_seconds
     while not answer.complete:
-        data = await asyncio.wait_for(reader.read(READ), idle_seconds)
+        left = min(idle_seconds, end - clock())
+        data = await asyncio.wait_for(reader.read(READ), left)
+        end += len(data) / LEAST_RATE
         if not data:
             raise BadAnswer("the connection ended before the answer was complete")
         try:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cli.identity import identified
-from extender.model.texts import visible
+from extender.model.texts import escaped, unseen, visible
 
 PROGRAMS = ("json", "yaml")
 FORMATS = ("table", "wide", *PROGRAMS)
@@ -74,9 +74,26 @@ def encoded(document: object, output: str) -> str:
     """
     built: Any = identified(msgspec.to_builtins(document, str_keys=True))
     if output == "json":
-        return msgspec.json.format(msgspec.json.encode(built), indent=2).decode()
-    text: str = yaml.safe_dump(built, sort_keys=False, allow_unicode=True, width=100)
-    return text.rstrip("\n")
+        return as_json(built)
+    text: str = yaml.dump(built, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return escaped(text.rstrip("\n"))
+
+
+def as_json(document: object) -> str:
+    """Return a document as indented JSON in which every character shows."""
+    return escaped(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes texts in which a character would not show, so that an escape may stand for it."""
+
+
+def _quoted(dumper: _Dumper, text: str) -> Any:
+    style = '"' if unseen(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _quoted)
 
 
 def note(text: str) -> None:

@@ -8,12 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, statuses
 from extender.cli.live import Declined, NoAnswer, ServerClient, add_target
 from extender.cli.live_command import answered
-from extender.cli.output import error
+from extender.cli.output import as_json, error
 from extender.model.errors import InvalidInput
 from extender.observe.file import MOST_BYTES, Report
 from extender.observe.markdown import markdown
@@ -99,7 +97,7 @@ def _write(found: tuple[Report, list[Told]], args: argparse.Namespace) -> int:
     suffix = args.out.suffix.lower() if args.out is not None else ""
     form = args.format or BY_SUFFIX.get(suffix, "markdown")
     if form == "json":
-        text = msgspec.json.format(msgspec.json.encode(week), indent=2).decode() + "\n"
+        text = as_json(week) + "\n"
     else:
         text = page(week) if form == "html" else markdown(week)
     if args.out is None:

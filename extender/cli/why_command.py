@@ -11,7 +11,14 @@ from msgspec.structs import asdict, replace
 from extender.cli.decisions_command import told
 from extender.cli.exit_statuses import NO, OK
 from extender.cli.live import ServerClient
-from extender.cli.live_command import add_live, answered, named, namespace_of, one_name
+from extender.cli.live_command import (
+    add_live,
+    answered,
+    named,
+    namespace_of,
+    one_name,
+    one_namespace,
+)
 from extender.cli.output import Part, error, show
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
 from extender.cli.why_pod import story_of_pod
@@ -33,7 +40,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         metavar="POD|GANG",
         help="NAME, NAMESPACE/NAME, or a gang's key DIALECT:NAMESPACE/NAME",
     )
-    parser.add_argument("-n", "--namespace", help="namespace of the pod or gang")
+    parser.add_argument(
+        "-n", "--namespace", type=one_namespace, help="namespace of the pod or gang"
+    )
     parser.add_argument("--short", action="store_true", help="without the decision's explanation")
     add_live(
         parser, one="no pod or gang of this name is known, and no decision that is kept names one"

@@ -50,12 +50,14 @@ from extender.server.answers import (
     Disconnected,
     header,
     respond,
+    respond_unread,
 )
 from extender.server.budget import BudgetSpent
 from extender.server.pages import PREFIX, Visit
 
 MOST_BODY: Final = 3 * MOST_MANIFEST + 16 * 1024
 """Bytes of a form: each character of a manifest may take three."""
+FORM: Final = b"application/x-www-form-urlencoded"
 log = structlog.get_logger("console")
 
 View = Callable[[Picture, Query], Mapping[str, Any]]
@@ -149,7 +151,11 @@ class Console:
         if status == 200 and header(visit.scope, b"if-none-match") == made.tag:
             await self._answer(visit, 304, b"", kind, (b"etag", made.tag), NOT_KEPT)
             return
-        await self._answer(visit, status, made.body, kind, (b"etag", made.tag), NOT_KEPT, *more)
+        every = [(b"etag", made.tag), NOT_KEPT, *more, *ALWAYS, *visit.headers]
+        if CLOSE in more:
+            await respond_unread(visit.receive, visit.send, status, made.body, every, kind)
+        else:
+            await respond(visit.send, status, made.body, kind, every)
 
     async def _page(
         self, page: str, visit: Visit, make: Callable[[Picture, Query], bytes]
@@ -189,6 +195,8 @@ class Console:
     async def _ask(self, visit: Visit) -> Rendering:
         if _foreign(visit):
             raise InvalidInput("was sent by a page of another site", "form")
+        if not _urlencoded(visit):
+            raise InvalidInput("must be application/x-www-form-urlencoded", "Content-Type")
         reading = Body(visit.budget, MOST_BODY)
         try:
             raw = await reading.read(visit.scope, visit.receive)
@@ -295,6 +303,12 @@ def _foreign(visit: Visit) -> bool:
     if origin is None:
         return False
     return origin.partition(b"://")[2] != (header(visit.scope, b"host") or b"")
+
+
+def _urlencoded(visit: Visit) -> bool:
+    """Whether the body is what a browser makes of our form; unsaid it is taken for that."""
+    kind = header(visit.scope, b"content-type")
+    return kind is None or kind.partition(b";")[0].strip().lower() == FORM
 
 
 async def _unless_gone(visit: Visit, asking: Any) -> Answered:

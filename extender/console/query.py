@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs, urlencode
 
 from extender.model.errors import InvalidInput
@@ -11,6 +12,8 @@ MOST_TEXT = 600
 """Characters of one field; above any DIALECT:NAMESPACE/NAME."""
 MOST_PAGE = 100_000
 MOST_NUMBER = 2**31
+_WHOLE = re.compile("[+-]?[0-9]+")
+"""Python's ``int`` takes 1_0 for ten as well."""
 
 
 class Query:
@@ -40,10 +43,9 @@ class Query:
         found = self.text(name)
         if not found:
             return None
-        try:
-            value = int(found) if len(found) <= 12 and found.isascii() else most + 1
-        except ValueError:
-            raise InvalidInput("must be a whole number", name) from None
+        if not _WHOLE.fullmatch(found):
+            raise InvalidInput("must be a whole number", name)
+        value = int(found) if len(found) <= 12 else most + 1
         if not least <= value <= most:
             raise InvalidInput(f"must be a whole number from {least} to {most}", name)
         return value

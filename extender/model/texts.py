@@ -41,6 +41,19 @@ def visible(text: str, mark: str) -> str:
     return _UNSEEN.sub(mark, text)
 
 
+def unseen(text: str) -> bool:
+    """Whether a character of the text would not show, line ends and tabs apart."""
+    return _UNSEEN.search(text) is not None
+
+
+def escaped(text: str) -> str:
+    """Return JSON, or YAML of quoted texts, with an escape for each character that would not show.
+
+    It reads the same: both know the escape, and such characters stand in their quoted texts only.
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 LAST: Final = 253_402_300_799.0
 """9999-12-31T23:59:59Z, in seconds since the epoch."""
 

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -17,9 +18,10 @@ from msgspec import Struct
 
 from extender.model.errors import InvalidInput
 from extender.model.json_text import decoded
-from extender.observe.sums import Ledger, Week
+from extender.observe.sums import Ledger, Moment, Week
 
 log = structlog.get_logger("observe")
+T = TypeVar("T", bound=Struct)
 
 FORMAT = 1
 MOST_BYTES = 256 * 1024 * 1024
@@ -31,24 +33,29 @@ class Report(Struct, omit_defaults=False):
     """What is kept, and what ``podgroup-extender report`` reads."""
 
     format: int
-    written: float
+    written: Moment
     """Wall clock."""
     weeks: list[Week]
-    since: float = 0.0
+    since: Moment = 0.0
     """When it began to be kept; 0: not known."""
 
 
 def decode(data: bytes) -> Report:
     """Return a report. Raises InvalidInput that says what is wrong with it."""
-    try:
-        report = decoded(data, Report)
-    except InvalidInput as error:
-        raise InvalidInput(f"is no report of observe mode: {error}") from error
+    report = decode_as(data, Report)
     if report.format != FORMAT:
         raise InvalidInput(f"has format {report.format}, and this program reads {FORMAT}", "format")
     if any(len(week.days) != 7 for week in report.weeks):
         raise InvalidInput("a week has seven days", "weeks[].days")
     return report
+
+
+def decode_as(data: bytes, shape: type[T]) -> T:
+    """Return what a report holds. Raises InvalidInput that says what is wrong with it."""
+    try:
+        return decoded(data, shape)
+    except InvalidInput as error:
+        raise InvalidInput(f"is no report of observe mode: {error}") from error
 
 
 class LedgerFile:

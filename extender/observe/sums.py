@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import fields
+
+from extender.model.texts import LAST
 
 DAY: Final = 86_400.0
 WEEK: Final = 7 * DAY
@@ -14,39 +16,47 @@ MONDAY: Final = 4 * DAY
 """1 January 1970 was a Thursday: weeks begin four days later, on Mondays, 00:00 UTC."""
 
 
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+Moment = Annotated[float, Meta(ge=-WEEK, le=LAST)]
+"""Wall clock, in seconds since the epoch; the week of its beginning began before it."""
+Lasting = Annotated[float, Meta(ge=0, le=LAST)]
+"""Seconds. What is read from a file is within these bounds, or no report."""
+
+
 class Sums(Struct):
     """Numbers that only grow. "We" is the extender as it would be with ``mode: enforce``."""
 
-    gangs: int = 0
+    gangs: Count = 0
     """Gangs that began to wait for their quorum."""
-    whole: int = 0
+    whole: Count = 0
     """Of them, those that had their quorum on nodes in the end."""
-    gone: int = 0
+    gone: Count = 0
     """Those whose members went away before that."""
-    planned: int = 0
+    planned: Count = 0
     """Those for which we had a plan."""
-    refused: int = 0
+    refused: Count = 0
     """Those that ended without one, after we had said no."""
-    would_evict_pods: int = 0
-    would_break_gangs: int = 0
+    would_evict_pods: Count = 0
+    would_break_gangs: Count = 0
     """Gangs whose quorum we would have evicted."""
-    evicted_pods: int = 0
+    evicted_pods: Count = 0
     """Pods that a scheduler's preemption evicted."""
-    evicted_for_gangs: int = 0
+    evicted_for_gangs: Count = 0
     """Those of them that went for a member of a gang that starts whole."""
-    evicted_in_vain: int = 0
+    evicted_in_vain: Count = 0
     """Those that went for a gang whose members were gone before it had its quorum."""
-    broken_gangs: int = 0
+    broken_gangs: Count = 0
     """Gangs that lost their quorum by that."""
-    broken_for_gangs: int = 0
+    broken_for_gangs: Count = 0
     """Those of them that lost it to a gang that starts whole."""
-    half_broken_gangs: int = 0
+    half_broken_gangs: Count = 0
     """Those of all of them of which members were left on their nodes."""
-    in_part_gangs: int = 0
+    in_part_gangs: Count = 0
     """Gangs of which some members sat on nodes, but not the quorum, for ten seconds or more."""
-    in_part_pod_seconds: float = 0.0
+    in_part_pod_seconds: Lasting = 0.0
     """Seconds that such members sat there, summed over the members."""
-    seats_lost: int = 0
+    seats_lost: Count = 0
     """Seats of our plans whose room a pod of equal or lower priority took meanwhile."""
 
     def add(self, other: Sums) -> None:
@@ -62,30 +72,30 @@ class Told(Struct, omit_defaults=True):
     """One gang that waited: what we would have done, and what was done. Lists are cut short."""
 
     gang: str
-    priority: int = 0
-    quorum: int = 0
-    since: float = 0.0
+    priority: Priority = 0
+    quorum: Count = 0
+    since: Moment = 0.0
     """Wall clock, as all times here."""
-    until: float = 0.0
+    until: Moment = 0.0
     """0: it still waits."""
     outcome: str = "waiting"
     """waiting, whole, gone."""
     answer: str = ""
     """plan, refusal, or "" when nobody had asked."""
     message: str = ""
-    planned: float = 0.0
+    planned: Moment = 0.0
     """When we had the plan."""
-    seats: int = 0
-    would_evict: int = 0
+    seats: Count = 0
+    would_evict: Count = 0
     would_evict_pods: list[str] = field(default_factory=list)
     would_break: list[str] = field(default_factory=list)
-    evicted: int = 0
+    evicted: Count = 0
     evicted_pods: list[str] = field(default_factory=list)
     broke: list[str] = field(default_factory=list)
     half_broke: list[str] = field(default_factory=list)
-    in_part_seconds: float = 0.0
-    most_bound: int = 0
-    seats_lost: int = 0
+    in_part_seconds: Lasting = 0.0
+    most_bound: Count = 0
+    seats_lost: Count = 0
 
     @property
     def weight(self) -> float:
@@ -98,10 +108,10 @@ class Told(Struct, omit_defaults=True):
 class Week(Struct):
     """Seven days from a Monday on."""
 
-    start: float
+    start: Moment
     days: list[Sums] = field(default_factory=lambda: [Sums() for _ in range(7)])
     gangs: list[Told] = field(default_factory=list)
-    left_out: int = 0
+    left_out: Count = 0
     """Gangs that are counted and not among ``gangs``."""
 
     def copied(self) -> Week:

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from extender.model.errors import InvalidInput
-from extender.model.json_text import decoded
 from extender.model.texts import counted
-from extender.observe.file import Report, decode
+from extender.observe.file import Report, decode, decode_as
 from extender.observe.sums import DAY, WEEK, Sums, Told, Week, week_of
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -73,7 +72,7 @@ class DebugObserveAnswer(Struct):
 def read(data: bytes) -> tuple[Report, list[Told]]:
     """Return a report and the gangs that wait. Raises InvalidInput."""
     report = decode(data)
-    return report, decoded(data, DebugObserveAnswer).open
+    return report, decode_as(data, DebugObserveAnswer).open
 
 
 def start_of(wanted: str, now: float) -> float:

@@ -126,10 +126,15 @@ async def method_not_allowed(send: Send, allowed: str, headers: Headers) -> None
 
 
 async def respond_unread(
-    receive: Receive, send: Send, status: int, answer: bytes, headers: Headers
+    receive: Receive,
+    send: Send,
+    status: int,
+    answer: bytes,
+    headers: Headers,
+    content_type: bytes = JSON,
 ) -> None:
     """Answer a request whose body is not wanted, and read on for a while."""
-    await respond(send, status, answer, headers=headers, more=True)
+    await respond(send, status, answer, content_type, headers, more=True)
     await _discard(receive)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -144,6 +144,29 @@ def test_no_name_is_told_before_a_server_is_asked(
 
 
 @pytest.mark.parametrize(
+    "option",
+    ["--url", "--kubeconfig", "--context", "--extender-namespace", "--extender-selector"],
+)
+@pytest.mark.parametrize("command", LIVE)
+def test_a_variable_that_is_not_set_asks_no_other_server(
+    command: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended([command, *NAMED.get(command, []), option, ""]) == BAD
+    assert f"argument {option}: '' is no value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("namespace", ["", " ", "team/a"])
+@pytest.mark.parametrize("command", ["why", "gangs", "seats", "decisions"])
+def test_no_namespace_is_told_before_a_server_is_asked(
+    command: str, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An unset variable; "no gangs" would be an answer about a namespace that was not meant."""
+    words = [command, *NAMED.get(command, []), "-n", namespace, "--url", "http://127.0.0.1:1"]
+    assert ended(words) == BAD
+    assert f"{namespace!r} is no namespace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("expected", "words"),
     [
         (BAD, []),

@@ -351,6 +351,9 @@ async def test_a_token_is_shown_and_a_refusal_is_told(
     [
         (["--url", "127.0.0.1:8888"], "must read http://HOST:PORT"),
         (["--url", "http://127.0.0.1:1/debug"], "at the root only"),
+        (["--url", "http://127.0.0.1:1/#x"], "at the root only"),
+        (["--url", "http://me:secret@127.0.0.1:1"], "a name or password in the address"),
+        (["--url", "http://me:secret@[x]:1"], "a name or password in the address"),
         (["--url", "http://example.com", "--token", "t"], "is not sent to http://example.com"),
         (["--url", "https://127.0.0.1:1", "--ca", "/nowhere"], "--ca, --cert or --key"),
         (["--url", "http://127.0.0.1:1", "--ca", "/nowhere"], "are for TLS"),
@@ -363,4 +366,6 @@ async def test_bad_options_exit_with_two(
     options: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await asyncio.to_thread(main, ["gangs", *options]) == 2
-    assert told in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert told in err
+    assert "secret" not in err

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
-from extender.cli import live_http
+from extender.cli import live, live_http
+from extender.cli.main import main
 from tests.cli.test_live import asked
 
 ROW = {
@@ -70,6 +73,31 @@ async def test_an_answer_without_an_end(
     monkeypatch.setattr(live_http, "MOST_BYTES", 1000)
     assert await asked(lambda _: ("200 OK", "[" * 1001), "gangs") == 3
     assert "the answer is longer than 1000 bytes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dripping", ["head", "body"])
+async def test_an_answer_that_drips(
+    dripping: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each byte comes in time; all of them never would."""
+    monkeypatch.setattr(live, "IDLE_SECONDS", 0.2)
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        end = b"X-Long: " if dripping == "head" else b"Content-Length: 1000\r\n\r\n"
+        with contextlib.suppress(OSError):
+            writer.write(b"HTTP/1.1 200 OK\r\n" + end)
+            for _ in range(200):
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        writer.close()
+
+    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with asyncio.timeout(8):
+            assert await asyncio.to_thread(main, ["gangs", "--url", url]) == 3
+    assert "no answer in time" in capsys.readouterr().err
 
 
 async def test_an_error_without_an_end(capsys: pytest.CaptureFixture[str]) -> None:

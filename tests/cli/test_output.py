@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from extender.cli.main import main
 from extender.cli.output import Table, encoded, error, plain, progress, show
@@ -119,6 +120,25 @@ def test_no_text_moves_the_cursor(monkeypatch: pytest.MonkeyPatch, *, terminal: 
 def test_no_error_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     error("a\x1b[2J\nb\u202e")
     assert capsys.readouterr().err == "error: a?[2J b?\n"
+
+
+@pytest.mark.parametrize(
+    "nasty",
+    [
+        "a\x9b2Jb\u202ec",
+        "\u061c",
+        "a: \u200b#'\"\\",
+        "a\u2028\x85\ufeff\x7f\x1b\n\tb\r",
+        "\u202e " * 90,
+    ],
+)
+def test_what_programs_read_moves_no_cursor_and_reads_the_same(nasty: str) -> None:
+    document = {"rows": [{"name": nasty, nasty: [nasty, "plain", "ö 漢字 🙂", "1", "yes", ""]}]}
+    for output, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        text = encoded(document, output)
+        assert read(text) == document
+        assert not {char for char in text if char != "\n" and not char.isprintable()}
+        assert "ö 漢字 🙂" in text
 
 
 @pytest.mark.parametrize(

@@ -242,5 +242,22 @@ async def test_form_beyond_the_limit_is_not_read(site: Site, web: aiohttp.Client
     assert site.server.app.budget.held == 0
 
 
+@pytest.mark.parametrize("framing", ["Content-Length: 5000000", "Transfer-Encoding: chunked"])
+async def test_who_sends_too_much_is_told_so(site: Site, framing: str) -> None:
+    """A browser sends its form first and reads then: a reset connection tells it nothing."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.server.port)
+    writer.write(f"POST /ui/what-if HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n".encode())
+    piece = b"y" * 50_000
+    for _ in range(100):
+        writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if "chunked" in framing else piece)
+        await writer.drain()
+    writer.write(b"0\r\n\r\n" if "chunked" in framing else b"")
+    await writer.drain()
+    async with asyncio.timeout(60):
+        assert (await reader.read()).startswith(b"HTTP/1.1 413 ")
+    writer.close()
+    assert site.server.app.budget.held == 0
+
+
 def test_stage_is_the_same_every_time() -> None:
     assert training_cluster().capture() == training_cluster().capture()

@@ -129,7 +129,8 @@ async def test_what_is_not_there(site: Site, web: aiohttp.ClientSession) -> None
     assert "nobody" in (await read(web, site, "gang?name=nobody", 404)).words
     assert "no node" in (await read(web, site, "node?name=nobody", 404)).words
     assert "no page" in (await read(web, site, "nothing", 404)).words
-    assert "whole number" in (await read(web, site, "?page=x", 400)).words
+    for number in ("x", "1_0", "%D9%A3", "1e3", "-", "9" * 400):
+        assert "whole number" in (await read(web, site, f"?page={number}", 400)).words, number
     await read(web, site, "?q=" + "x" * 700, 400)
     await read(web, site, "?q=%ff", 400)
     await read(web, site, "?" + "&".join(f"a{i}=1" for i in range(40)), 400)

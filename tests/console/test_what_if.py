@@ -134,6 +134,21 @@ async def test_what_is_not_understood_is_told(site: Site, web: aiohttp.ClientSes
             assert "whole number" in await answer.text()
 
 
+@pytest.mark.parametrize(
+    "kind", ["application/json", "text/plain", "multipart/form-data; boundary=x"]
+)
+async def test_a_body_that_is_no_form_is_told(
+    kind: str, site: Site, web: aiohttp.ClientSession
+) -> None:
+    """It was read as a form without fields, and a gang was asked for that it names."""
+    async with web.post(
+        site.url("what-if"), data=b'{"gang": "nightly-distill"}', headers={"Content-Type": kind}
+    ) as answer:
+        assert answer.status == 400
+        assert "Content-Type: must be application/x-www-form-urlencoded" in await answer.text()
+    assert "Refused" in await ask(web, site, gang="nightly-distill")
+
+
 async def test_too_many_questions(
     site: Site, web: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

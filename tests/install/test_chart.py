@@ -181,12 +181,42 @@ def test_a_changed_manifest_is_noticed(
         ({"config": {"plan": {"seconds": "2.5"}}}, "/config/plan/seconds': got string"),
         ({"config": {"leadership": True}}, "/config/leadership': got boolean"),
         ({"config": {"observe": {"file": "/x"}}}, "config.observe.file"),
+        # What the pods, rights and files of this chart know nothing of.
+        ({"config": {"observe": {"file": "/x/y"}, "mode": "observe"}}, "root is read-only"),
+        ({"config": {"server": {"host": "127.0.0.1.example.com"}}}, "config.server.host"),
+        ({"config": {"bind": {"enabled": True}}}, "bindBarrier.enabled"),
+        ({"config": {"bind": {"enabled": True}, "mode": "observe"}}, "bindBarrier.enabled"),
+        ({**BARRIER, "config": {"bind": {"enabled": False}}}, "bindBarrier.enabled"),
+        ({**BARRIER, "config": {"bind": {"holdSeconds": 35}}}, "bindBarrier.httpTimeoutSeconds"),
+        ({"config": {"seats": {"recordKeyFile": "/etc/key"}}}, "say it as recordKey"),
+        (
+            {"mode": "deployment", "config": {"leadership": {"labelPod": False}}},
+            "leadership.labelPod is false",
+        ),
     ],
 )
 def test_values_that_cannot_work_are_refused(helm: Helm, values: dict[str, Any], said: str) -> None:
     done = helm.template(values)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+def test_a_value_that_is_taken_out_is_told(helm: Helm) -> None:
+    """Null: without a mode files of three modes were rendered, without replicas there were none."""
+
+    def refused(name: str) -> bool:
+        done = helm.template({}, "--set-json", f"{name}=null")
+        assert (
+            done.returncode == 0 or f"missing property '{name.rpartition('.')[2]}'" in done.stderr
+        )
+        return done.returncode != 0
+
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert {name for name in values if not refused(name)} == {
+        *("imagePullSecrets", "resources", "nodeSelector", "tolerations", "podLabels"),
+    }
+    assert refused("scheduler.httpTimeoutSeconds")
+    assert refused("monitoring.rules.enabled")
 
 
 def test_the_schema_of_config_is_the_programs() -> None:

@@ -215,6 +215,27 @@ def test_file_that_is_no_report_is_named(
     assert str(saved) in error
 
 
+@pytest.mark.parametrize("number", [1e300, -1e300, 253_402_300_800, -(10**18), 10**29])
+@pytest.mark.parametrize("place", ["written", "since", "start", "told", "counted"])
+def test_numbers_that_nothing_can_be(
+    place: str, number: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No date, no bar: they were tracebacks, and kept an observer from showing its page."""
+    week: dict[str, object] = {"start": MONDAY}
+    document: dict[str, object] = {"format": 1, "written": NOW, "weeks": [week]}
+    if place == "told":
+        document["open"] = [{"gang": "g", "since": number}]
+    elif place == "counted":
+        # A count may be greater than a moment: up to where its sums are still exact.
+        week["days"] = [{"would_evict_pods": int(number) * 10**9}] * 7
+    else:
+        (week if place == "start" else document)[place] = number
+    saved = tmp_path / "x.json"
+    saved.write_text(json.dumps(document))
+    assert main(["report", "--from", str(saved)]) == 2
+    assert "x.json: is no report of observe mode" in capsys.readouterr().err
+
+
 def test_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--from", str(tmp_path / "none")]) == 2
     assert "No such file" in capsys.readouterr().err

@@ -11,7 +11,7 @@
 {{- define "extender.config.text" -}}
 {{- if eq .Values.mode "second-scheduler" -}}
 # Plan only for gangs whose scheduler asks us; another scheduler would give their seats away.
-schedulerNames: [{{ .Values.scheduler.name }}]
+schedulerNames: [{{ include "yaml.text" .Values.scheduler.name }}]
 server:
   # The verbs: only kube-scheduler, which is in the same pod, calls.
   host: 127.0.0.1
@@ -48,7 +48,7 @@ plan:
   # Must end before httpTimeout in kube-scheduler's configuration.
   seconds: 3
   pdbPolicy: respect
-  protectedNamespaces: [kube-system, {{ .Release.Namespace }}]
+  protectedNamespaces: [kube-system, {{ include "yaml.text" .Release.Namespace }}]
 {{- if .Values.bindBarrier.enabled }}
 bind:
   # A member's binding is held until those of all members of its plan have come. The right to
@@ -61,11 +61,11 @@ bind:
 {{- if eq .Values.mode "static-pod" }}
 seats:
   # Without a service account there is no namespace of our own; the Role grants this one.
-  recordNamespace: {{ .Release.Namespace }}
+  recordNamespace: {{ include "yaml.text" .Release.Namespace }}
   # Signs plan records. Needed where others may write ConfigMaps in that namespace: the same file on
   # each control plane node, readable for group 65532 alone (openssl rand -hex 32 makes one).
   {{- if .Values.staticPod.recordKeyFile }}
-  recordKeyFile: {{ .Values.staticPod.recordKeyFile }}
+  recordKeyFile: {{ include "yaml.text" .Values.staticPod.recordKeyFile }}
   {{- else }}
   # recordKeyFile: /etc/podgroup-extender/records.key
   {{- end }}
@@ -81,7 +81,7 @@ seats:
 {{- end }}
 {{- with .Values.grpc.listen }}
 grpc:
-  listen: {{ . }}
+  listen: {{ include "yaml.text" . }}
 {{- end }}
 {{- if include "extender.observes" . }}
 observe:
@@ -113,10 +113,10 @@ kind: KubeSchedulerConfiguration
 leaderElection:
   leaderElect: true
   resourceName: podgroup-scheduler
-  resourceNamespace: {{ .Release.Namespace }}
+  resourceNamespace: {{ include "yaml.text" .Release.Namespace }}
 {{- include "scheduler.sampling" . }}
 profiles:
-  - schedulerName: {{ .Values.scheduler.name }}
+  - schedulerName: {{ include "yaml.text" .Values.scheduler.name }}
 {{- else -}}
 {{- if eq .Values.mode "deployment" -}}
 # For a kube-scheduler that calls the extender over its Service. Two entries for one extender: while
@@ -182,7 +182,7 @@ extenders:
     # Only pods that ask for these; left out: every pod is bound by the extender.
     managedResources:
       {{- range . }}
-      - name: {{ . }}
+      - name: {{ include "yaml.text" . }}
         ignoredByScheduler: false
       {{- end }}
     {{- end }}

@@ -13,7 +13,7 @@
 
 {{- define "grpc.mount" -}}
 {{- if include "grpc.own" . -}}
-- {name: grpc, mountPath: {{ include "grpc.directory" . }}}
+- {name: grpc, mountPath: {{ include "yaml.text" (include "grpc.directory" .) }}}
 {{- end -}}
 {{- end }}
 
@@ -27,7 +27,7 @@
 {{/* For the kube-scheduler in the same pod, whose plugin calls (docs/plugin.md). */}}
 {{- define "grpc.shared" -}}
 {{- with include "grpc.directory" . -}}
-- {name: {{ include "grpc.own" $ | empty | ternary "tmp" "grpc" }}, mountPath: {{ . }}}
+- {name: {{ include "grpc.own" $ | empty | ternary "tmp" "grpc" }}, mountPath: {{ include "yaml.text" . }}}
 {{- end -}}
 {{- end }}
 

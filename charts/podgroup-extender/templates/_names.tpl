@@ -1,5 +1,10 @@
 {{/* Names are fixed: two extenders that govern the same gangs would promise the same room twice. */}}
 
+{{/* A text as YAML, also within brackets: quoted where it would be read as something else. */}}
+{{- define "yaml.text" -}}
+{{ if or (ne (toYaml .) .) (regexMatch "^[:?]|[][{},#]" .) }}{{ toJson . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
 {{- define "extender.labels" -}}
 {app.kubernetes.io/name: podgroup-extender, app.kubernetes.io/component: {{ include "extender.component" . }}}
 {{- end }}
@@ -48,16 +53,20 @@
 {{ ternary 1 (int .Values.replicas) (eq (include "extender.observes" .) "true") }}
 {{- end }}
 
-{{/* Where kube-scheduler finds the extender of mode deployment. */}}
+{{/* Where kube-scheduler finds the extender of mode deployment, as a URL has it. */}}
 {{- define "extender.address" -}}
 {{- $service := lookup "v1" "Service" .Release.Namespace "podgroup-extender" | default dict -}}
 {{- $found := dig "spec" "clusterIP" "CLUSTER_IP" $service -}}
-{{ .Values.service.address | default .Values.service.clusterIP | default $found }}
+{{- $address := .Values.service.address | default .Values.service.clusterIP | default $found -}}
+{{ if regexMatch "^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*$" $address }}[{{ $address }}]{{ else }}{{ $address }}{{ end }}
 {{- end }}
 
 {{/* What no schema can say. */}}
 {{- define "extender.validate" -}}
 {{- $config := include "extender.config" . | fromYaml -}}
+{{- with $config.Error }}
+{{- fail (printf "the configuration is no YAML: %s" .) }}
+{{- end }}
 {{- if and (eq .Values.mode "deployment") .Values.bindBarrier.enabled }}
 {{- fail "bindBarrier.enabled: mode deployment has no entry for it; kube-scheduler would bind past the extender while it is away" }}
 {{- end }}
@@ -79,6 +88,21 @@
 {{- else if not (dig "leadership" "enabled" false $config) }}
 {{- fail "config.leadership.enabled is false: with several replicas, or during a roll-out, two extenders would promise the same room" }}
 {{- end }}
+{{- if ne (dig "bind" "enabled" false $config) .Values.bindBarrier.enabled }}
+{{- fail "config.bind.enabled: say it as bindBarrier.enabled, by which kube-scheduler's entry and the right to bind go" }}
+{{- end }}
+{{- if and .Values.bindBarrier.enabled (le (float64 .Values.bindBarrier.httpTimeoutSeconds) (addf (dig "bind" "holdSeconds" 25 $config) (dig "bind" "postSeconds" 10 $config))) }}
+{{- fail "bindBarrier.httpTimeoutSeconds must be above bind.holdSeconds and bind.postSeconds together: kube-scheduler would give up a binding that is held" }}
+{{- end }}
+{{- if dig "seats" "recordKeyFile" "" .Values.config }}
+{{- fail "config.seats.recordKeyFile: say it as recordKey, by which the Secret is mounted, or of a static pod as staticPod.recordKeyFile" }}
+{{- end }}
+{{- if not (regexMatch "^(/var/lib/podgroup-extender/[^/]+)?$" (dig "observe" "file" "" $config)) }}
+{{- fail "config.observe.file: the root is read-only; a file in /var/lib/podgroup-extender has a volume" }}
+{{- end }}
+{{- if and (eq .Values.mode "deployment") (not (include "extender.observes" .)) (not (dig "leadership" "labelPod" false $config)) }}
+{{- fail "config.leadership.labelPod is false: the Service leads to the pod with the leader's label, and there would be none" }}
+{{- end }}
 {{- if ne (int (dig "server" "port" 8888 $config)) 8888 }}
 {{- fail "config.server.port: kube-scheduler's configuration, probes and policies of this chart say 8888" }}
 {{- end }}
@@ -86,7 +110,7 @@
 {{- fail "config.server.healthPort: probes, policies and the PodMonitor of this chart say 8889" }}
 {{- end }}
 {{- if ne .Values.mode "deployment" }}
-{{- if not (regexMatch "^(127\\.|localhost$|::1$)" (dig "server" "host" "127.0.0.1" $config)) }}
+{{- if not (regexMatch "^(127(\\.[0-9]+){3}|localhost|::1)$" (dig "server" "host" "127.0.0.1" $config)) }}
 {{- fail "config.server.host: in this mode only the kube-scheduler beside it calls, over loopback; others are not to reach the verbs" }}
 {{- end }}
 {{- if and .Values.grpc.listen (not (include "grpc.private" .)) }}

@@ -92,14 +92,14 @@ securityContext:
   configMap: {name: podgroup-extender-config}
 {{- if eq .Values.mode "deployment" }}
 - name: tls
-  secret: {secretName: {{ .Values.tls.secretName }}}
+  secret: {secretName: {{ include "yaml.text" .Values.tls.secretName }}}
 {{- else }}
 - name: scheduler-config
   configMap: {name: podgroup-scheduler-config}
 {{- end }}
 # The key that signs plan records: seats.recordKeyFile in the extender's configuration.
 - name: record-key
-  secret: {secretName: {{ include "extender.recordSecret" . }}, optional: {{ include "extender.signs" . | empty }}}
+  secret: {secretName: {{ include "yaml.text" (include "extender.recordSecret" .) }}, optional: {{ include "extender.signs" . | empty }}}
 - name: tmp
   emptyDir: {medium: Memory, sizeLimit: 16Mi}
 {{- if include "extender.observes" . }}
@@ -136,7 +136,7 @@ egress:
     {{- with .Values.networkPolicy.apiServerCIDRs }}
     to:
       {{- range . }}
-      - ipBlock: {cidr: {{ . }}}
+      - ipBlock: {cidr: {{ include "yaml.text" . }}}
       {{- end }}
     {{- end }}
   {{- if .Values.networkPolicy.dns }}

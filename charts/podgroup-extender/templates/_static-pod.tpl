@@ -30,13 +30,13 @@ metadata:
   {{- end }}
 spec:
   hostNetwork: true
-  priorityClassName: {{ include "pod.priority" . }}
+  priorityClassName: {{ include "yaml.text" (include "pod.priority" .) }}
   securityContext:
     seccompProfile: {type: RuntimeDefault}
   initContainers:
     - name: extender
       restartPolicy: Always
-      image: {{ include "extender.image" . }}
+      image: {{ include "yaml.text" (include "extender.image" .) }}
       args:
         - serve
         - --config=/etc/podgroup-extender/extender-config.yaml
@@ -73,7 +73,7 @@ spec:
         {{- end }}
   containers:
     - name: kube-scheduler
-      image: {{ include "scheduler.image" . }}
+      image: {{ include "yaml.text" (include "scheduler.image" .) }}
       command:
         - kube-scheduler
         - --authentication-kubeconfig=/etc/kubernetes/scheduler.conf
