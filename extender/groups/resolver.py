@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
+from extender.groups.makers import of_one_before
 from extender.groups.markers import all_keys, explicit_keys
 from extender.groups.newcomers import ran_before
 from extender.groups.patience import patience_of
@@ -98,15 +99,18 @@ class Resolver:
                 min_count=max(1, len(members)),
                 problems=(f"dialect {key.dialect!r} is not enabled",),
             )
-        said = dialect.declare(key, members, snapshot)
+        before = of_one_before(key, members, snapshot)
+        present = tuple(pod for pod in members if pod.uid not in before) if before else members
+        said = dialect.declare(key, present, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
-        staying = sum(not pod.deleting for pod in members)
-        topology = topology_of(said.topology_key, members)
-        patience, patience_notes = patience_of(dialect.name, members, self._settings)
+        staying = sum(not pod.deleting for pod in present)
+        topology = topology_of(said.topology_key, present)
+        patience, patience_notes = patience_of(dialect.name, present, self._settings)
         return Gang(
             key=key,
             members=members,
+            before=before,
             # Terminating pods are on their way out and their successors may exist
             # already: counting both would make a quorum nobody can reach.
             min_count=max(1, staying if said.min_count is None else said.min_count),
@@ -133,7 +137,11 @@ class Resolver:
                 + self._membership_problems(key, members, snapshot)
             ),
             unplanned=said.unplanned,
-            notes=said.notes + priority_notes + topology.notes + patience_notes,
+            notes=said.notes
+            + priority_notes
+            + topology.notes
+            + patience_notes
+            + _told_before(len(before)),
         )
 
     def resolve_all(self, snapshot: Snapshot) -> list[Gang]:
@@ -183,6 +191,13 @@ class Resolver:
                     f"some of its pods name it as {first}, others as {second}"
                 )
         return tuple(problems)
+
+
+def _told_before(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    those = counted(count, "pod", "is", "are")
+    return (f"{those} left of an owner that was deleted and made anew: no part of the quorum",)
 
 
 def _named(pod: Pod, keys: Iterable[Callable[[Pod], GangKey | None]]) -> list[GangKey]:

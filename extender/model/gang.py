@@ -43,6 +43,9 @@ class Gang(Struct, frozen=True, dict=True):
     """Non-finished pods, by (created, uid). Terminating ones included."""
     min_count: int
     """Quorum; with size_known False the number of non-finished members."""
+    before: frozenset[str] = frozenset()
+    """Uids of members that are no part of the quorum and want no seat: an owner of the same name
+    made them, which was deleted before the present one was made."""
     parts: tuple[GangPart, ...] = ()
     """Parts that need a number of members of their own, within the quorum or beside it."""
     budget: OwnerBudget | None = None
@@ -83,9 +86,18 @@ class Gang(Struct, frozen=True, dict=True):
         return tuple(p for p in self.members if p.node and not p.deleting)
 
     @cached_property
+    def seated(self) -> tuple[Pod, ...]:
+        """Those of them that count for its quorum."""
+        return tuple(p for p in self.bound if p.uid not in self.before)
+
+    @cached_property
     def pending(self) -> tuple[Pod, ...]:
         """Members that still want a seat."""
-        return tuple(p for p in self.members if not p.node and not p.deleting and not p.gated)
+        return tuple(
+            p
+            for p in self.members
+            if not p.node and not p.deleting and not p.gated and p.uid not in self.before
+        )
 
     @property
     def in_order(self) -> bool:
@@ -95,31 +107,31 @@ class Gang(Struct, frozen=True, dict=True):
     @cached_property
     def lacks(self) -> tuple[int, ...]:
         """How many seats each of its parts still lacks, as in ``parts``."""
-        bound = {pod.uid for pod in self.bound} if self.parts else set()
+        bound = {pod.uid for pod in self.seated} if self.parts else set()
         return tuple(part.lacks(bound) for part in self.parts)
 
     @property
     def missing(self) -> int:
         """How many seats the quorum still lacks, that of each part included."""
-        return max(0, self.min_count - len(self.bound), sum(self.lacks))
+        return max(0, self.min_count - len(self.seated), sum(self.lacks))
 
     @property
     def surplus(self) -> int:
         """How many members, whichever they are, its quorum can lose; below 0: what it lacks."""
-        bound = {pod.uid for pod in self.bound}
+        bound = {pod.uid for pod in self.seated}
         parts = (len(part.uids & bound) - part.least for part in self.parts)
         return min((len(bound) - self.min_count, *parts))
 
     @property
     def complete(self) -> bool:
         """Whether enough ungated members exist to reach the quorum, that of each part included."""
-        enough = len(self.bound) + len(self.pending) >= self.min_count
+        enough = len(self.seated) + len(self.pending) >= self.min_count
         return enough and not self.short_parts
 
     @cached_property
     def short_parts(self) -> tuple[tuple[GangPart, int], ...]:
         """Parts of which too few ungated members exist, and how many of each do."""
-        there = {p.uid for p in (*self.bound, *self.pending)} if self.parts else set()
+        there = {p.uid for p in (*self.seated, *self.pending)} if self.parts else set()
         return tuple((p, len(p.uids & there)) for p in self.parts if p.lacks(there))
 
     def runs_with(self, uids: AbstractSet[str]) -> bool:

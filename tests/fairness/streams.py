@@ -17,6 +17,7 @@ from extender.gang.act.book import Book
 from extender.gang.act.bookings import Bookings
 from extender.gang.act.clocks import Clocks
 from extender.gang.plan.assemble import assemble
+from extender.gang.plan.ends import EXPECTED
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
@@ -65,7 +66,13 @@ class Outcome(Struct):
 class Stream:
     """Its cluster, clock and arrivals."""
 
-    def __init__(self, seed: int, *, booking: bool = True) -> None:
+    def __init__(
+        self, seed: int, *, booking: bool = True, own: str = "default", lie: bool = False
+    ) -> None:
+        """``own``: the big gang's namespace; all others are in "default". ``lie``: those without a
+        limit say anything about their ends, again and again."""
+        self._own = own
+        self._lie = lie
         self._random = random.Random(seed)
         self.outcome = Outcome(seed)
         self.now = 0
@@ -112,6 +119,9 @@ class Stream:
             generation=self._generation,
         )
 
+    def _key(self, name: str) -> GangKey:
+        return GangKey("pod-group", self._own if name == BIG else "default", name)
+
     def _gang(self, key: GangKey) -> Gang:
         return self._resolver.resolve(key, self._state)
 
@@ -146,6 +156,7 @@ class Stream:
         limit = run if self._random.random() < 0.5 and gang != BIG else 0
         self._pods[made.uid] = replace(
             made,
+            namespace=self._own if gang == BIG else made.namespace,
             created=NOW + self.now,
             limit=limit,
             grace=0,
@@ -168,7 +179,7 @@ class Stream:
         if self.now == ARRIVES:
             whole = self._each * len(self._nodes)
             wanted = chance.randint(max(2, whole // 2), whole)
-            self._groups.append(group(BIG, wanted))
+            self._groups.append(group(BIG, wanted, namespace=self._own))
             for _ in range(wanted):
                 self._make(1, LONGEST, BIG)
 
@@ -188,6 +199,14 @@ class Stream:
         if self.outcome.booked_at is not None and self.outcome.waited is None:
             self.outcome.passed += 1
 
+    def _lies(self) -> None:
+        """Whoever has no limit says that it ends in a while, which is not so."""
+        for uid in [uid for uid in self._ends if not self._pods[uid].limit]:
+            if self._random.random() < 0.1:
+                ran = self.now + NOW - self._pods[uid].started
+                told = {EXPECTED: str(int(ran) + self._random.choice((1, 5, 20, 5000)))}
+                self._pods[uid] = replace(self._pods[uid], annotations=told)
+
     def _singles(self) -> None:
         for each in [one for one in self._pods.values() if not one.node and not one.pod_group]:
             for name in self._state.nodes:
@@ -199,7 +218,7 @@ class Stream:
     def _gangs(self) -> None:
         names = [made.name for made in self._groups]
         for name in sorted(names, key=lambda name: name == BIG):
-            key = GangKey("pod-group", "default", name)
+            key = self._key(name)
             gang = self._gang(key)
             if not gang.pending or not gang.missing:
                 continue
@@ -221,6 +240,8 @@ class Stream:
         while self.outcome.waited is None and self.now < LAST:
             self._endings()
             self._arrivals()
+            if self._lie:
+                self._lies()
             self._state = self._look()
             self._singles()
             self._gangs()
@@ -232,18 +253,18 @@ class Stream:
 
     def _order(self) -> None:
         """Who is booked while the big gang is due is older than it."""
-        big = GangKey("pod-group", "default", BIG)
+        big = self._key(BIG)
         if self.now < ARRIVES + PATIENCE or self._bookings.get(big) or self.outcome.waited:
             return
         for made in self._groups:
-            key = GangKey("pod-group", "default", made.name)
+            key = self._key(made.name)
             if self._bookings.get(key) is not None:
                 self.outcome.older.add(made.name)
                 if self._gang(key).members[0].created > NOW + ARRIVES:
                     self.outcome.wrong += (f"{self.now}: the younger {made.name} is booked",)
 
     def _measure(self) -> None:
-        if self._bookings.get(GangKey("pod-group", "default", BIG)) is None:
+        if self._bookings.get(self._key(BIG)) is None:
             return
         outcome = self.outcome
         outcome.booked_at = self.now if outcome.booked_at is None else outcome.booked_at

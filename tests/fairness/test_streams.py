@@ -15,6 +15,13 @@ async def test_the_big_gang_has_its_turn(first: int) -> None:
         assert not outcome.late, outcome
 
 
+async def test_it_has_its_turn_among_others_who_lie_about_their_ends() -> None:
+    for seed in range(12):
+        outcome = await Stream(seed, own="mine", lie=True).play()
+        assert not outcome.wrong, outcome
+        assert not outcome.late, outcome
+
+
 async def test_without_booked_starts_it_waits_beyond_the_bound() -> None:
     outcomes = [await Stream(seed, booking=False).play() for seed in range(8)]
     assert any(outcome.late for outcome in outcomes)

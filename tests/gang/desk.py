@@ -29,6 +29,8 @@ class Desk:
         self.pods = list(pods)
         self.groups: list[GroupObject] = []
         self.seconds = 0.0
+        self.clock = 0.0
+        """By how much the wall clock was set."""
         self.asked: list[GangKey] = []
         self.failed: list[str] = []
         self.beats = 0
@@ -59,7 +61,7 @@ class Desk:
         self.bookings = Bookings(
             FairnessSettings(booking=True, **wanted),  # type: ignore[arg-type]
             self.book,
-            Clocks(monotonic=lambda: self.seconds, wall=lambda: NOW + self.seconds),
+            Clocks(monotonic=lambda: self.seconds, wall=lambda: NOW + self.seconds + self.clock),
             self.read,
             self.resolve,
             lambda key: Refusal(gang=key, code=self.code, message="it fits nowhere"),
@@ -84,7 +86,7 @@ class Desk:
             self.pods,
             self.groups,
             generation=self._generation,
-            now=NOW + self.seconds,
+            now=NOW + self.seconds + self.clock,
         )
         return self.state
 

@@ -1,7 +1,8 @@
 """For how long a booked gang keeps its place, and what it loses its turn for.
 
 A booking keeps others off room that stands idle, so it has to come to its start. It loses its turn
-when the start it was told has passed too often, when it waits for what its own namespace could end
+when the start it was told has passed too often though a kubelet should have ended who is still
+there, or its own namespace could, when it waits for what its own namespace could end
 itself, when it has had its place for as long as anything is known in advance, and when it gives its
 place up by its own doing after a while. See booking_line.py for what that means.
 """
@@ -14,6 +15,7 @@ from math import inf
 from msgspec import Struct
 
 from extender.gang.act.booking_line import BookingLine
+from extender.gang.act.clocks import Clocks
 from extender.gang.plan.booking import SLACK_SECONDS, Booking
 from extender.gang.plan.ends import End
 from extender.model.fairness import FairnessSettings
@@ -22,58 +24,68 @@ from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
 MOST_SLIPS = 3
-"""A booking whose start has passed so often loses its turn."""
+"""A booking whose start has passed so often loses its turn, by the fault of its own namespace or of
+kubelets. What others expect of their pods and does not come true costs nobody a turn: they have the
+room meanwhile."""
 
 
 class _Tenure(Struct, frozen=True):
     since: float
-    """Wall clock: when it was booked, or has lost its turn last."""
+    """Monotonic: when it was booked, or has lost its turn last."""
     slips: int = 0
     """How often the start that was told has passed."""
 
 
 class Tenures:
-    """Of all bookings that there are. ``wall`` gives seconds."""
+    """Of all bookings that there are. Starts are wall clock times, tenures are not."""
 
     def __init__(
         self,
         settings: FairnessSettings,
         line: BookingLine,
-        wall: Callable[[], float],
+        clocks: Clocks,
         end: Callable[[Pod], End | None],
     ) -> None:
         self._horizon = settings.horizon_seconds
         self._patience = settings.patience_seconds
         self._line = line
-        self._wall = wall
+        self._clocks = clocks
         self._end = end
         self._kept: dict[GangKey, _Tenure] = {}
 
-    def entered(self, booking: Booking, before: Booking | None) -> None:
+    def entered(self, booking: Booking, before: Booking | None, snapshot: Snapshot) -> None:
         """A booking is made, in place of the one that the gang had ``before``."""
-        key, now = booking.gang, self._wall()
+        key, now = booking.gang, self._clocks.monotonic()
         if before is None:
             self._kept[key] = _Tenure(now)
             self._line.booked(key)
-        elif self.passed(before):
+        elif self.passed(before) and any(self._slips(before, snapshot)):
             tenure = self._kept[key]
             self._kept[key] = _Tenure(tenure.since, tenure.slips + 1)
 
     def left(self, key: GangKey, why_own: str) -> None:
         """A booking is over; ``why_own``: by the gang's own doing, and without a start."""
         tenure = self._kept.pop(key)
-        had = self._wall() - tenure.since
+        had = self._clocks.monotonic() - tenure.since
         if why_own and had >= self._patience:
             self._line.lose(key, had, why_own, within=True)
         self._line.served(key.namespace)
 
     def passed(self, booking: Booking) -> bool:
         """Whether the start that was told has passed."""
-        return booking.start is not None and self._wall() > booking.start + SLACK_SECONDS
+        return booking.start is not None and self._clocks.wall() > booking.start + SLACK_SECONDS
+
+    def _slips(self, booking: Booking, snapshot: Snapshot) -> Iterator[Pod]:
+        """Yield those because of whom a start that has passed counts against the gang."""
+        for pod in still_there(booking, snapshot):
+            end = self._end(pod)
+            sure = end is not None and end.by is not None
+            if sure or pod.namespace == booking.gang.namespace:
+                yield pod
 
     def lost(self, booking: Booking, snapshot: Snapshot) -> str:
         """Return why the gang loses its turn now, "" when it does not."""
-        key, now = booking.gang, self._wall()
+        key, now = booking.gang, self._clocks.monotonic()
         if self._line.rank(key)[0]:
             return ""  # it has lost it already
         tenure = self._kept[key]
@@ -92,7 +104,8 @@ class Tenures:
             return f"it has had its place for fairness.horizonSeconds ({self._horizon:g})", True
         if tenure.slips >= MOST_SLIPS:
             return f"the start that it was told has passed {counted(tenure.slips, 'time')}", True
-        if had >= self._patience and now > (-inf if told is None else told):
+        wall = self._clocks.wall()
+        if had >= self._patience and wall > (-inf if told is None else told):
             for pod in still_there(booking, snapshot):
                 end = self._end(pod)
                 if pod.namespace == booking.gang.namespace and (end is None or end.by is None):

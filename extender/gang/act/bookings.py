@@ -97,12 +97,12 @@ class Bookings:
         self._failed = failed
         self._acts_for = acts_for
         self._booked = BookedClaims(book, snapshot, self._end, clocks.monotonic)
-        self._line = BookingLine(clocks.wall, settings.patience_seconds, settings.horizon_seconds)
+        self._line = BookingLine(clocks, settings.patience_seconds, settings.horizon_seconds)
         self._places = Places(settings, self._booked, self._line, snapshot)
         self._earliest = BookingSearch(
             book, self._booked, self._places.makes_way, snapshot, self._end, search, beat
         ).earliest
-        self._tenures = Tenures(settings, self._line, clocks.wall, self._end)
+        self._tenures = Tenures(settings, self._line, clocks, self._end)
         self._pace = BookingPace(clocks.monotonic)
         self._no_turn: dict[GangKey, str] = {}
         """Who is due and has no turn, and why."""
@@ -144,6 +144,7 @@ class Bookings:
         if old is None or not old.node or (new is not None and not new.finished):
             return
         self._pace.pod_ended()
+        self.run_times.gone(old)
         if not old.deleting and not old.disrupted:
             self.run_times.ended(old, self._clocks.wall())
         self._booked.pod_left(old.node)
@@ -264,7 +265,9 @@ class Bookings:
         if self._book.get(booking.gang) is not None:
             return ""
         gang = waiting.get(booking.gang) or self._resolve(booking.gang)
-        if not (gang.missing and gang.complete) or gang.problems:
+        if not gang.missing and not gang.problems:
+            return ""  # it has started: its plan was made and over since the last round
+        if not gang.complete or gang.problems:
             return "it does not wait for room any more"
         if not booking.seats.keys() <= {pod.uid for pod in gang.pending}:
             return "its members are others"
@@ -275,6 +278,8 @@ class Bookings:
         key = booking.gang
         if self._book.get(key) is not None:
             return "it has a plan"
+        if not self._resolve(key).missing:
+            return "it has started"
         refusal = self._refused(key)
         if refusal is not None and refusal.code in ENDED_BY:
             return f"it does not wait for room any more: {refusal.message}"
@@ -304,15 +309,21 @@ class Bookings:
         """Return why the start has to be worked out again."""
         if booking.priority != gang.preemptor_priority:
             return "its priority is another one"
+        if len(booking.seats) != min(gang.missing, len(gang.pending)):
+            return "it wants another number of seats"
         snapshot = self._snapshot()
-        if self._tenures.passed(booking) and any(still_there(booking, snapshot)):
-            return "pods that it waits for have not ended when they should have"
+        if self._tenures.passed(booking):
+            late = list(still_there(booking, snapshot))
+            for pod in late:
+                self.run_times.late(pod)
+            if late:
+                return "pods that it waits for have not ended when they should have"
         seen = (snapshot.nodes, snapshot.bound, self._book.version, self._booked.version)
         known = self._sound.get(booking.gang, (None, None, 0, 0))
         if known[0] is seen[0] and known[1] is seen[1] and known[2:] == seen[2:]:
             return ""
         taken = self._booked.taken(booking, self._places.makes_way)
-        why = pure.problem(booking, snapshot, taken, self._end)
+        why = pure.problem(booking, gang, snapshot, taken, self._end)
         if not why:
             self._sound[booking.gang] = seen
         return why
@@ -343,7 +354,7 @@ class Bookings:
 
     def _enter(self, booking: Booking, before: Booking | None) -> None:
         key = booking.gang
-        self._tenures.entered(booking, before)
+        self._tenures.entered(booking, before, self._snapshot())
         if before is not None:
             booking = replace(booking, made=before.made)
         self._booked.put(booking)

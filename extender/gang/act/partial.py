@@ -96,7 +96,7 @@ class PartlyBound:
     def _short(self, flight: Flight, sitting: set[str]) -> bool:
         gang = self._gang_of(flight.key)
         there = {pod.uid for pod in gang.members if not pod.deleting}
-        bound = {pod.uid for pod in gang.bound} | (sitting & there)
+        bound = {pod.uid for pod in gang.seated} | (sitting & there)
         return bool(sitting & there) and not gang.runs_with(bound)
 
     def _tell(self, flight: Flight, why: str) -> None:

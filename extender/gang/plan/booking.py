@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from extender.fit.static import static_mask
 from extender.gang.plan.ends import End, limit_of
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Node, Pod, Requests
+from extender.model.objects import GangKey, Node, Pod, PodShape, Requests
 from extender.model.plan import Hold, LeavingPod, Plan
 from extender.model.snapshot import Snapshot
 
@@ -232,6 +232,7 @@ def add(total: Amounts, requests: Iterable[tuple[str, int]], sign: int) -> None:
 
 def problem(
     booking: Booking,
+    gang: Gang,
     snapshot: Snapshot,
     taken: Mapping[str, Amounts],
     ends: Callable[[Pod], End | None],
@@ -240,10 +241,16 @@ def problem(
 
     ``taken``: what others' seats and bookings take of each node.
     """
+    kinds: dict[str, dict[PodShape, Pod]] = {}
+    for pod in gang.pending:
+        if pod.uid in booking.seats:
+            kinds.setdefault(booking.seats[pod.uid], {}).setdefault(pod.shape, pod)
     for name in sorted(booking.nodes()):
         node = snapshot.nodes.get(name)
         if node is None or node.unschedulable:
             return f"node {name} takes no pods any more"
+        if not all(static_mask(pod, [node])[0] for pod in kinds.get(name, {}).values()):
+            return f"members may not have node {name} any more"
         pods = snapshot.bound.get(name, ())
         gone = {pod.uid for pod in waited_for(booking, pods, ends)}
         left: Amounts = dict(node.allocatable)

@@ -193,10 +193,10 @@ class Build:
     def _domain(self, names: Sequence[str]) -> array[int] | None:
         if not self._keys:
             return None
-        return domain_numbers(self._keys, names, self._snapshot, self._gang.bound)
+        return domain_numbers(self._keys, names, self._snapshot, self._gang.seated)
 
     def _wished(self, names: Sequence[str]) -> array[int]:
-        return domain_numbers(self._wish, names, self._snapshot, self._gang.bound)
+        return domain_numbers(self._wish, names, self._snapshot, self._gang.seated)
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""

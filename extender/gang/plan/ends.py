@@ -4,6 +4,7 @@ Three sources, the earliest of them is likely: the limit that a kubelet enforces
 (spec.activeDeadlineSeconds), what the owner says (annotation expected-run-seconds), and how long
 pods of the same owner, else of the same namespace, have run lately. Only the first is sure, and
 stays so whatever the others say; those are estimates, and one that has passed is none any more.
+Nor is any of a pod that was waited for and did not end: its owner could put it off for ever.
 Nor is anything known beyond a horizon: limits and grace periods are tenants' to choose, and 68
 years of either are as good as none.
 
@@ -47,6 +48,8 @@ class RunTimes:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._late: set[str] = set()
+        """Uids of those that were waited for and did not end when it was likely."""
 
     def ended(self, pod: Pod, now: float) -> None:
         """Note that a pod has come to its end by itself."""
@@ -60,6 +63,19 @@ class RunTimes:
             self._kept[key] = times
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
+
+    def late(self, pod: Pod) -> None:
+        """Note that a pod runs on after the end that it was waited for: estimates of it are none
+        from now on."""
+        self._late.add(pod.uid)
+
+    def gone(self, pod: Pod) -> None:
+        """Forget a pod that runs no more."""
+        self._late.discard(pod.uid)
+
+    def is_late(self, pod: Pod) -> bool:
+        """Return whether estimates of its end count no more."""
+        return pod.uid in self._late
 
     def longest(self, pod: Pod) -> float | None:
         """Return the longest run, in seconds, of the pod's owner lately, else of its namespace."""
@@ -121,7 +137,7 @@ def end_of(pod: Pod, now: float, run_times: RunTimes, horizon: float) -> End | N
             estimates.append(started + longest)
     elif limit is None and expected is None:
         return None
-    likely = [at for at in estimates if now < at <= latest]
+    likely = [at for at in estimates if now < at <= latest and not run_times.is_late(pod)]
     if limit is not None:
         limit = max(limit, now)
         likely.append(limit)

@@ -54,7 +54,7 @@ def jobs_of(gang: Gang) -> list[Job]:
         followers.setdefault(pod.labels.get(FORESEEN, ""), []).append(pod)
     made: dict[tuple[str, str], list[Pod]] = {}
     for pod in gang.members:
-        if not pod.deleting and _key(pod):
+        if not pod.deleting and pod.uid not in gang.before and _key(pod):
             # A LeaderWorkerSet's leader has no such labels, and there is one.
             labels = pod.labels
             of = labels.get(REPLICATED_JOB, "worker"), labels.get(JOB_INDEX, pod.uid)

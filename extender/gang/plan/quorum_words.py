@@ -14,7 +14,7 @@ def members_there(gang: Gang, what: str = "") -> str:
 
     ``what`` they are called, in the singular; "" for no word.
     """
-    there = len(gang.bound) + len(gang.pending)
+    there = len(gang.seated) + len(gang.pending)
     exist = counted(gang.min_count, what, "exists", "exist") if what else f"{gang.min_count} exist"
     told = f"{there} of {exist}"
     short = [

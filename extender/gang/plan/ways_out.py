@@ -47,7 +47,7 @@ def ways_out(
         place = f", all in one {gang.topology_key}" if gang.topology_key else ""
         found.append(_way(f"free room for {short}{place}"))
     fits = gang.min_count - sum(members for _, members in answer.short)
-    if fits > len(gang.bound) and not gang.parts:
+    if fits > len(gang.seated) and not gang.parts:
         found.append(_way(f"a quorum (minCount) of {fits} or less", min_count=fits))
     if built.slow:
         found.append(
