@@ -55,30 +55,12 @@ def owner_size(
         return made_by(members, f"{what} {why}, and so")
     if owner.parts and not any(part.jobs and part.each for part in owner.parts):
         # Its pods are on their way out, or about to be: nobody is to go for one of them.
-        none = f"{what} wants no pods: it is suspended, being deleted, or of size 0"
-        return Declaration(min_count=1, whole_from=1, unplanned=(none,))
+        return _unwanted(f"{what} wants no pods: it is suspended, being deleted, or of size 0")
     here = staying(members)
-    awaited = 0
-    later: list[tuple[Part, int]] = []
     by_jobs = source == "jobset" and _jobs_are_read(owner, snapshot)
-    late = any(part.later for part in owner.parts)
-    begun = {of for pod in here for of in parts_of(pod)} if late else set()
-    followed = _followed(begun)
-    for part in owner.parts:
-        left = _left(part, owner, snapshot) if by_jobs else None
-        count = _plain(part) if left is None else sum(left)
-        name_of = part.name.lower()
-        there = count
-        if part.later and part.index == "rest":
-            there = _begun(part, left, followed.get(name_of, set()))
-        elif part.later and (name_of, part.index) not in begun:
-            there = 0
-        awaited += there
-        if count > there:
-            later.append((part, count - there))
+    awaited, later = _awaited(owner, here, parts_of, snapshot if by_jobs else None)
     if not awaited and not later:
-        ended = f"{what} wants no pods: its Jobs have ended, or are of size 0"
-        return Declaration(min_count=1, whole_from=1, unplanned=(ended,))
+        return _unwanted(f"{what} wants no pods: its Jobs have ended, or are of size 0")
     notes: list[str] = []
     if owner.min_count is not None and 1 <= owner.min_count < awaited:
         notes.append(f"{what} is content with {owner.min_count} of its {counted(awaited, 'pod')}")
@@ -103,6 +85,36 @@ def owner_size(
         ),
         notes=tuple(notes),
     )
+
+
+def _unwanted(why: str) -> Declaration:
+    return Declaration(min_count=1, whole_from=1, unplanned=(why,))
+
+
+def _awaited(
+    owner: GroupObject, here: Iterable[Pod], parts_of: PartsOf, jobs: Snapshot | None
+) -> tuple[int, list[tuple[Part, int]]]:
+    """How many pods are to be there by now, and how many of which parts come once others run.
+
+    ``here``: pods that stay; ``jobs``: where the owner's Jobs are read, None without that.
+    """
+    awaited = 0
+    later: list[tuple[Part, int]] = []
+    late = any(part.later for part in owner.parts)
+    begun = {of for pod in here for of in parts_of(pod)} if late else set()
+    followed = _followed(begun)
+    for part in owner.parts:
+        left = None if jobs is None else _left(part, owner, jobs)
+        there = count = _plain(part) if left is None else sum(left)
+        name = part.name.lower()
+        if part.later and part.index == "rest":
+            there = _begun(part, left, followed.get(name, set()))
+        elif part.later and (name, part.index) not in begun:
+            there = 0
+        awaited += there
+        if count > there:
+            later.append((part, count - there))
+    return awaited, later
 
 
 def _jobs_are_read(owner: GroupObject, snapshot: Snapshot) -> bool:

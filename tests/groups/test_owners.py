@@ -3,62 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from extender.gang.incremental.gangs import Gangs
-from extender.gang.plan.assemble import assemble
-from extender.groups.resolver import Resolver
-from extender.model.decode import decode_documents, decode_pod
+from extender.model.decode import decode_documents
 from extender.model.errors import InvalidInput
-from extender.model.gang import Gang
-from extender.model.objects import GangKey, GroupObject, Pod
-from extender.model.settings import GroupSettings
-from extender.model.snapshot import Snapshot
+from extender.model.objects import GangKey, GroupObject
 from tests.groups import owners, recorded
+from tests.groups.owner_gangs import RESOLVER, made, members, only
 from tests.groups.owners import job, jobset, jobset_pod, read, replicated
 
-RESOLVER = Resolver(GroupSettings())
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-
-
-def made(name: str, meta: dict[str, Any], on: str = "") -> Pod:
-    spec = {"nodeName": on} if on else {}
-    document = {"metadata": {"namespace": "ns", "name": name, "uid": name, **meta}, "spec": spec}
-    return decode_pod(document)
-
-
-def state(
-    pods: Iterable[Pod], groups: Iterable[GroupObject] = (), *read_too: str, generation: int = 1
-) -> Snapshot:
-    return assemble(
-        RESOLVER.member_key,
-        nodes=(),
-        pods=pods,
-        groups=groups,
-        group_sources=read_too,
-        now=0.0,
-        generation=generation,
-    )
-
-
-def only(pods: Iterable[Pod], groups: Iterable[GroupObject] = (), *read_too: str) -> Gang:
-    (gang,) = RESOLVER.resolve_all(state(pods, groups, *read_too))
-    assert not gang.problems
-    return gang
-
-
-def members(count: int, part: str = "w", *, on: bool = False, each: int = 4) -> list[Pod]:
-    return [
-        made(
-            f"{part}-{i}",
-            jobset_pod(i, part, index=i % each, job=i // each),
-            f"n{i}" if on else "",
-        )
-        for i in range(count)
-    ]
 
 
 class TestJobSet:
@@ -397,36 +353,3 @@ class TestOthers:
         (record,) = decode_documents(listed)
         assert isinstance(record, GroupObject)
         assert (record.source, record.parts[0].each) == ("jobset", 4)
-
-
-def test_a_kept_gang_is_forgotten_when_its_owner_changes() -> None:
-    gangs = Gangs(RESOLVER)
-    key = GangKey("jobset", "ns", "g")
-    pods = members(3)
-    set_ = read("jobset", jobset(replicated("w", each=4)))
-    before = state(pods, [set_, read("job", job("g-w-0", 4))])
-    gangs.renew(before)
-    assert gangs[key].min_count == 4
-    after = state(pods, [set_, read("job", job("g-w-0", 4, succeeded=1))], generation=2)
-    after = Snapshot(**{**_fields(after), "members": before.members})
-    gangs.renew(after)
-    assert gangs[key].min_count == 3
-
-
-def test_the_gangs_of_a_leader_worker_set_are_forgotten_when_it_changes() -> None:
-    gangs = Gangs(RESOLVER)
-    key = GangKey("leader-worker-set", "ns", "g-0")
-    spec = {"leaderWorkerTemplate": {"size": 4, "workerTemplate": owners.template()}}
-    source = "leader-worker-set"
-    pods = [recorded.pod(source, 0, 4)]
-    before = state(pods, [read(source, owners.document(source, "g", spec))])
-    gangs.renew(before)
-    assert gangs[key].min_count == 4
-    later = {**spec, "startupPolicy": "LeaderReady"}
-    after = state(pods, [read(source, owners.document(source, "g", later))])
-    gangs.renew(Snapshot(**{**_fields(after), "members": before.members}))
-    assert gangs[key].min_count == 1
-
-
-def _fields(snapshot: Snapshot) -> dict[str, Any]:
-    return {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}

@@ -39,7 +39,10 @@ class Desk:
         self.programs.mkdir()
         (plugin,) = yaml.safe_load(MANIFEST.read_text())["spec"]["platforms"]
         with tarfile.open(fileobj=io.BytesIO(archive())) as packed:
-            packed.extractall(store, filter="data")
+            # The parameter came with Python 3.11.4; the archive is our own.
+            packed.extractall(
+                store, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
+            )
         (self.programs / "kubectl-gang").symlink_to(store / plugin["bin"])
         (self.programs / "kubectl").symlink_to(kubectl)
         program = self.programs / "podgroup-extender"

@@ -1,0 +1,54 @@
+"""Gangs of pods and the objects that make them, as the resolver reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from extender.gang.plan.assemble import assemble
+from extender.groups.resolver import Resolver
+from extender.model.decode import decode_pod
+from extender.model.gang import Gang
+from extender.model.objects import GroupObject, Pod
+from extender.model.settings import GroupSettings
+from extender.model.snapshot import Snapshot
+from tests.groups.owners import jobset_pod
+
+RESOLVER = Resolver(GroupSettings())
+
+
+def made(name: str, meta: dict[str, Any], on: str = "") -> Pod:
+    spec = {"nodeName": on} if on else {}
+    document = {"metadata": {"namespace": "ns", "name": name, "uid": name, **meta}, "spec": spec}
+    return decode_pod(document)
+
+
+def state(
+    pods: Iterable[Pod], groups: Iterable[GroupObject] = (), *read_too: str, generation: int = 1
+) -> Snapshot:
+    return assemble(
+        RESOLVER.member_key,
+        nodes=(),
+        pods=pods,
+        groups=groups,
+        group_sources=read_too,
+        now=0.0,
+        generation=generation,
+    )
+
+
+def only(pods: Iterable[Pod], groups: Iterable[GroupObject] = (), *read_too: str) -> Gang:
+    (gang,) = RESOLVER.resolve_all(state(pods, groups, *read_too))
+    assert not gang.problems
+    return gang
+
+
+def members(count: int, part: str = "w", *, on: bool = False, each: int = 4) -> list[Pod]:
+    return [
+        made(
+            f"{part}-{i}",
+            jobset_pod(i, part, index=i % each, job=i // each),
+            f"n{i}" if on else "",
+        )
+        for i in range(count)
+    ]
