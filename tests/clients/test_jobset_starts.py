@@ -172,3 +172,43 @@ async def test_nobody_goes_for_exclusive_jobs_of_which_one_has_too_small_a_rack(
         _nobody_goes(cluster, low, 2)
 
     await asyncio.to_thread(play)
+
+
+def _of_job(cluster: Cluster, number: int) -> list[Obj]:
+    """The pods of one Job of the urgent JobSet that run."""
+    return [
+        pod
+        for pod in running(cluster, "urgent")
+        if pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == f"urgent-w-{number}"
+    ]
+
+
+async def test_an_exclusive_job_that_lost_its_pods_gets_a_rack_and_the_other_runs_on(
+    jobsets: JobSetController, informed: ExtenderProcess, cluster: Cluster
+) -> None:
+    """Its first pod comes alone again, and the webhook lets the others follow; low ones want the
+    room as well."""
+
+    def play() -> None:
+        wait = cluster.client.wait_for
+        _racks(cluster, n0="a", n1="a", n2="b", n3="b")
+        cluster.client.create(_exclusive(2))
+        wait(lambda: len(running(cluster, "urgent")) == 4, SECONDS, "all of urgent runs")
+        stays, lost = uids(_of_job(cluster, 0)), uids(_of_job(cluster, 1))
+        cluster.client.create(jobset("low", replicated("w", 1, 2, "low")))
+        wait(lambda: len(pods_of(cluster, "low")) == 2, SECONDS, "low waits")
+        for pod in _of_job(cluster, 1):
+            cluster.client.delete("Pod", pod["metadata"]["name"], grace=0)
+
+        def anew() -> bool:
+            now = uids(_of_job(cluster, 1))
+            return len(now) == 2 and not now & lost
+
+        wait(anew, SECONDS, "its pods are made anew and run")
+        assert uids(_of_job(cluster, 0)) == stays
+        racks = _pods_by_rack(cluster)
+        assert racks.keys() == {"a", "b"}
+        assert all(len(jobs) == 2 and len(set(jobs)) == 1 for jobs in racks.values())
+
+    await asyncio.to_thread(play)
+    informed.check()
