@@ -18,8 +18,8 @@ from extender.model.objects import GroupObject, Pod
 from tests.groups import owners, recorded
 from tests.groups.build import pod
 from tests.groups.composites import composite, pod_group
+from tests.groups.owner_gangs import RESOLVER, made, state
 from tests.groups.owners import jobset, jobset_pod, read, replicated
-from tests.groups.test_owners import RESOLVER, made, state
 
 POD_STEPS = 400
 """For each pod of a gang: that of 2,000 takes a few milliseconds."""

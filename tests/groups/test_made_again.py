@@ -12,8 +12,8 @@ from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
 from tests.groups import owners, recorded
+from tests.groups.owner_gangs import made, state
 from tests.groups.owners import jobset, read, replicated
-from tests.groups.test_owners import made, state
 
 RESOLVER = Resolver(GroupSettings())
 UID = "jobset.sigs.k8s.io/jobset-uid"

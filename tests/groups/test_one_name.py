@@ -7,8 +7,8 @@ from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
 from tests.groups import recorded
+from tests.groups.owner_gangs import made, state
 from tests.groups.owners import document, read, template
-from tests.groups.test_owners import made, state
 
 RESOLVER = Resolver(GroupSettings())
 

@@ -8,7 +8,7 @@ import pytest
 
 from extender.groups.resolver import Resolver
 from extender.model.settings import GroupSettings
-from tests.groups.test_owners import made
+from tests.groups.owner_gangs import made
 
 RESOLVER = Resolver(GroupSettings())
 REPLICAS: dict[str, dict[str, str]] = {

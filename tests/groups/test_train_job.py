@@ -15,8 +15,8 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.settings import GroupSettings
+from tests.groups.owner_gangs import made, state
 from tests.groups.owners import job, jobset, jobset_pod, read, replicated, train_job
-from tests.groups.test_owners import made, state
 
 RESOLVER = Resolver(GroupSettings())
 COMPLETE = [

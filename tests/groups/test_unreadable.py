@@ -19,8 +19,8 @@ from extender.model.settings import GroupSettings, Settings
 from extender.model.snapshot import Snapshot
 from tests.groups import owners, recorded
 from tests.groups.build import pod
+from tests.groups.owner_gangs import made
 from tests.groups.owners import jobset, jobset_pod, replicated
-from tests.groups.test_owners import made
 
 RESOLVER = Resolver(GroupSettings())
 PLUGINS = {"scheduling.x-k8s.io/pod-group": "g-0"}

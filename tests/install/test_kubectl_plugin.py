@@ -40,9 +40,10 @@ class Desk:
         (plugin,) = yaml.safe_load(MANIFEST.read_text())["spec"]["platforms"]
         with tarfile.open(fileobj=io.BytesIO(archive())) as packed:
             # The parameter came with Python 3.11.4; the archive is our own.
-            packed.extractall(
-                store, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {})
-            )
+            if hasattr(tarfile, "data_filter"):
+                packed.extractall(store, filter="data")
+            else:
+                packed.extractall(store)
         (self.programs / "kubectl-gang").symlink_to(store / plugin["bin"])
         (self.programs / "kubectl").symlink_to(kubectl)
         program = self.programs / "podgroup-extender"
