@@ -47,6 +47,7 @@ from extender.cli.written_rules import written_findings
 from extender.model.errors import InvalidInput
 from extender.model.mode import OBSERVE
 from extender.model.settings import Settings
+from extender.model.texts import counted
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -111,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
             print(render(finding))
         for missing in unchecked:
             print(f"not checked: {missing}")
-        print(", ".join(f"{count} {severity}s" for severity, count in counts.items()))
+        print(", ".join(counted(count, severity) for severity, count in counts.items()))
     return NO if counts["error"] else OK
 
 

@@ -61,7 +61,7 @@ def test_errors_are_one_and_come_first(tmp_path: Path, capsys: pytest.CaptureFix
     assert lines[1].startswith("        why:    whenever a call fails")
     assert lines[2].startswith("        repair: write ignorable: false")
     assert lines[3].startswith(f"warning {path}: extenders[0].weight: is 1 without a")
-    assert lines[-1] == "1 errors, 1 warnings, 0 hints"
+    assert lines[-1] == "1 error, 1 warning, 0 hints"
 
 
 def test_json_has_the_same_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,13 @@
 {{- if and (eq .Values.mode "deployment") (not (include "extender.observes" .)) (not (dig "leadership" "labelPod" false $config)) }}
 {{- fail "config.leadership.labelPod is false: the Service leads to the pod with the leader's label, and there would be none" }}
 {{- end }}
+{{- $there := .Release.Namespace }}
+{{- range list (list "leadership" "namespace" "the Lease") (list "seats" "recordNamespace" "plan records") (list "status" "namespace" "the status") }}
+{{- $named := dig (first .) (index . 1) "" $config }}
+{{- if and $named (ne $named $there) }}
+{{- fail (printf "config.%s.%s is %s: this chart grants the rights for %s in the release's own namespace, %s" (first .) (index . 1) $named (last .) $there) }}
+{{- end }}
+{{- end }}
 {{- if ne (int (dig "server" "port" 8888 $config)) 8888 }}
 {{- fail "config.server.port: kube-scheduler's configuration, probes and policies of this chart say 8888" }}
 {{- end }}
