@@ -107,6 +107,53 @@ def test_the_compiler_is_asked_once_for_the_same_core(
     assert compiled == ["checked"]
 
 
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The commands with a cache and a compiler of the test's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(built_core, "compiler_version", lambda: "g++ 12")
+
+
+@pytest.mark.usefixtures("commands")
+def test_a_checkout_takes_the_shipped_build_of_another(tree: Path, tmp_path: Path) -> None:
+    assert built_core.main(["take"], tree) == 1
+    (tree / "extender/search/core/cover.cpython-311.so").write_bytes(b"compiled")
+    assert built_core.main(["keep"], tree) == 0
+    clone = sources(tmp_path / "clone")
+    loaded = clone / "extender/search/core/cover.cpython-311.so"
+    loaded.write_bytes(b"old")
+    with loaded.open("rb") as process:
+        assert built_core.main(["take"], clone) == 0
+        assert process.read() == b"old"
+    assert loaded.read_bytes() == b"compiled"
+    assert not list(clone.rglob("*.new"))
+    (clone / "extender/search/core/cover.pyx").write_text("something else")
+    assert built_core.main(["take"], clone) == 1
+
+
+@pytest.mark.usefixtures("commands")
+def test_nothing_is_kept_of_a_build_that_lacks_a_module(tree: Path) -> None:
+    (tree / "extender/search/core/cover.cpython-311.so").write_bytes(b"compiled")
+    (tree / "extender/search/core/mckp.pyx").write_text("not compiled")
+    assert built_core.main(["keep"], tree) == 1
+    assert built_core.main(["take"], tree) == 1
+
+
+def test_without_a_compiler_nothing_is_taken_or_kept(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", str(tmp_path / "nothing"))
+    (tree / "extender/search/core/cover.cpython-311.so").write_bytes(b"compiled")
+    assert [built_core.main([word], tree) for word in ("keep", "take")] == [1, 1]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_anything_else_is_told_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    assert built_core.main(["give"]) == 2
+    assert "take|keep" in capsys.readouterr().err
+
+
 class _Done:
     returncode = 0
 
