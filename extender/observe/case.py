@@ -33,6 +33,8 @@ class Case(Struct):
     """Members as they first waited, by uid, while ``before`` is kept."""
     seated: set[str] = field(default_factory=set)
     """Uids of members on nodes, kept by events: a quorum may last for less than a tick."""
+    size_known: bool = True
+    """As it was looked at last: what states the size may be seen after the pods."""
     parts: tuple[GangPart, ...] = ()
     """Of the gang as it was looked at last."""
     whole_since: float = 0.0

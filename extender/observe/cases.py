@@ -120,7 +120,7 @@ class Cases:
             case.seated.discard(pod.uid)
         elif pod.node and pod.uid not in case.seated:
             case.seated.add(pod.uid)
-            enough = len(case.seated) >= case.told.quorum
+            enough = case.size_known and len(case.seated) >= case.told.quorum
             short = any(part.lacks(case.seated) for part in case.parts)
             if enough and not short and not case.whole_since:
                 case.whole_since = self._clocks.monotonic()
@@ -144,6 +144,7 @@ class Cases:
             before=snapshot if fresh and kept < MOST_BEFORE else None,
             told=Told(gang=str(key), since=wall, quorum=gang.min_count),
             seated={pod.uid for pod in gang.bound},
+            size_known=gang.size_known,
             parts=gang.parts,
             looked=self._clocks.monotonic(),
         )
@@ -244,10 +245,10 @@ class Cases:
         passed, case.looked = now - case.looked, now
         told, bound = case.told, len(gang.bound)
         told.quorum = max(told.quorum, gang.min_count)
-        case.parts = gang.parts
+        case.size_known, case.parts = gang.size_known, gang.parts
         told.priority = gang.preemptor_priority if gang.members else told.priority
         told.most_bound = max(told.most_bound, bound)
-        if not gang.missing:
+        if not gang.missing and not gang.problems:
             case.whole_since = case.whole_since or now
         if case.whole_since:
             # Who went for it shows a moment later, and so may what we would have done. It may have
