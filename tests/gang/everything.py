@@ -171,7 +171,7 @@ def everything(
         caps=tuple(
             Cap(
                 cap.classes,
-                domain_numbers((cap.topology_key,), names, state, ())
+                domain_numbers((cap.topology_key,), names, state)
                 if cap.topology_key
                 else array("i", range(len(names))),
                 cap.limit,
@@ -179,7 +179,7 @@ def everything(
             for cap in rules.caps
         ),
         spreads=tuple(_spread(rule, names, view, set(unit_of)) for rule in rules.spreads),
-        domain=domain_numbers(keys, names, state, gang.bound) if keys else None,
+        domain=domain_numbers(keys, names, state, gang.bound, gang.topology_key) if keys else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
@@ -30,6 +31,7 @@ from tests.groups.owners import template as owners_template
 SETTINGS = Settings()
 RESOLVER = Resolver(SETTINGS.groups)
 KEY = GangKey("jobset", "default", "high")
+JOB_KEY = "jobset.sigs.k8s.io/job-key"
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
 
@@ -176,3 +178,62 @@ def test_a_job_made_anew_finds_a_rack_beside_one_that_runs() -> None:
     assert isinstance(answer, Plan), answer
     assert len(answer.victims) == 2
     assert {seat.node for seat in answer.seats} <= {"n2", "n3"}
+
+
+def job_pod(job: int, index: int, *, key: str, on: str = "") -> Pod:
+    """As JobSet's webhook makes it: near its own Job, and away from every other one's pods."""
+    meta = jobset_pod(job, "w", "high", index=index, job=job)
+    meta["annotations"] |= EXCLUSIVE
+    meta["labels"][JOB_KEY] = key
+    if index:
+        return pod(f"high-w-{job}-{index}", priority=100, on=on, **meta)
+    own = LabelSelector((Requirement(JOB_KEY, "In", (key,)),))
+    others = LabelSelector(
+        (Requirement(JOB_KEY, "Exists", ()), Requirement(JOB_KEY, "NotIn", (key,)))
+    )
+    shape = PodShape(
+        affinity=(PodAffinityTerm("rack", own, ("default",)),),
+        anti_affinity=(PodAffinityTerm("rack", others, ("default",)),),
+    )
+    return pod(f"high-w-{job}-{index}", priority=100, on=on, shape=shape, **meta)
+
+
+@pytest.mark.parametrize("low_key", ["low", ""])
+def test_where_a_job_is_does_not_say_where_another_one_must_be(low_key: str) -> None:
+    """One Job runs; the other one's first pod wants to be near its own followers alone.
+
+    Refused before ("no node lies in any topology domain"): the rack of the members that run was
+    required of it.
+    """
+    nodes = racks(n0="a", n1="a", n2="b", n3="b")
+    there = low(nodes[2:])
+    if low_key:
+        there = [replace(each, labels={**each.labels, JOB_KEY: low_key}) for each in there]
+    run = [job_pod(0, i, key="k0", on=f"n{i}") for i in range(2)]
+    pods = [*there, *run, job_pod(1, 0, key="k1")]
+    answer = asked(snapshot(nodes, pods, [group("low", 2), owner(2, 2)]))
+    assert isinstance(answer, Plan), answer
+    assert evicted(answer) == {"low-0", "low-1"}
+    assert {seat.node for seat in answer.seats} <= {"n2", "n3"}
+
+
+@pytest.mark.parametrize("value", ["a", "b"])
+def test_the_rack_of_the_gang_is_that_of_its_members_beside_their_own_rules(
+    value: str,
+) -> None:
+    """A key that the whole gang shares holds for who is near his like by another key."""
+    labels = ({"rack": "a", "zone": "z"}, {"rack": value, "zone": "z"})
+    nodes = [node(f"n{i}", labels=each) for i, each in enumerate(labels)]
+    like = LabelSelector((Requirement("part", "In", ("two",)),))
+    shape = PodShape(affinity=(PodAffinityTerm("zone", like, ("default",)),))
+    said = {"podgroup-extender.io/required-topology": "rack"}
+    pods = [
+        pod("one", priority=100, group="high", on="n0", annotations=said),
+        pod(
+            "two", priority=100, group="high", labels={"part": "two"}, shape=shape, annotations=said
+        ),
+    ]
+    state = snapshot(nodes, pods, [group("high", 2)])
+    key = GangKey("pod-group", "default", "high")
+    answer = Planner(SETTINGS, RESOLVER).plan(GangQuestion(RESOLVER.resolve(key, state), state))
+    assert isinstance(answer, Plan) is (value == "a")

@@ -193,10 +193,12 @@ class Build:
     def _domain(self, names: Sequence[str]) -> array[int] | None:
         if not self._keys:
             return None
-        return domain_numbers(self._keys, names, self._snapshot, self._gang.seated)
+        gang = self._gang
+        return domain_numbers(self._keys, names, self._snapshot, gang.seated, gang.topology_key)
 
     def _wished(self, names: Sequence[str]) -> array[int]:
-        return domain_numbers(self._wish, names, self._snapshot, self._gang.seated)
+        key = self._gang.preferred_topology_key if self._wish else ""
+        return domain_numbers(self._wish, names, self._snapshot, self._gang.seated, key)
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""

@@ -44,11 +44,17 @@ def preference_lost(gang: Gang, snapshot: Snapshot) -> bool:
 
 
 def domain_numbers(
-    keys: tuple[str, ...], names: Sequence[str], snapshot: Snapshot, bound: Iterable[Pod]
+    keys: tuple[str, ...],
+    names: Sequence[str],
+    snapshot: Snapshot,
+    bound: Iterable[Pod] = (),
+    shared: str = "",
 ) -> array[int]:
     """Number the domains of the nodes, by their values of ``keys``; -1 where a key is missing.
 
-    Members in ``bound`` have chosen the domain already: all others become -1.
+    Members in ``bound`` have chosen their value of ``shared``, one of the keys, for everybody:
+    nodes with another one become -1. Of the other keys they have not: by ``domain_keys`` nobody yet
+    is what the waiting members require to be near.
     """
 
     def value(name: str) -> tuple[str, ...] | None:
@@ -57,15 +63,16 @@ def domain_numbers(
         return found if len(found) == len(keys) else None
 
     values = [value(name) for name in names]
-    taken = {value(pod.node) for pod in bound if pod.node in snapshot.nodes}
     order = {v: i for i, v in enumerate(sorted({v for v in values if v is not None}))}
-    return array(
-        "i", (order[v] if v is not None and (not taken or v in taken) else -1 for v in values)
-    )
+    there = [snapshot.nodes[pod.node] for pod in bound if pod.node in snapshot.nodes]
+    if not shared or not there:
+        return array("i", (-1 if v is None else order[v] for v in values))
+    at, taken = keys.index(shared), {node.labels.get(shared) for node in there}
+    return array("i", (-1 if v is None or v[at] not in taken else order[v] for v in values))
 
 
 def cap_domains(cap: MemberCap, names: Sequence[str], snapshot: Snapshot) -> array[int]:
     """Number the domains in which the cap counts; -1 where it does not."""
     if cap.topology_key == EACH_NODE:
         return array("i", range(len(names)))
-    return domain_numbers((cap.topology_key,), names, snapshot, ())
+    return domain_numbers((cap.topology_key,), names, snapshot)
