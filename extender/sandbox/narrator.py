@@ -7,13 +7,14 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, TextIO
 
-from extender.model.quantity import format_resource, parse_quantity
+from extender.model.quantity import format_resource, parse_resource
 from extender.model.texts import counted
 from extender.sandbox.hooks import Hooks
 from extender.sandbox.pod_recorder import PodEvent, PodRecorder, Seen
-from extender.sandbox.scenario import Create, Scenario, ScenarioStep
+from extender.sandbox.scenario import Create, EqualPods, Nodes, Scenario, ScenarioStep
 from extender.sandbox.scenario_expectations import decisions_about
 
 Obj = dict[str, Any]
@@ -41,7 +42,10 @@ class Narrator:
         self._say(f"{self._scenario.name}", _BOLD)
         for line in textwrap.wrap(" ".join(self._scenario.about.split()), _WIDTH):
             self._say(f"  {line}")
-        rooms = ", ".join(f"{counted(g.count, 'node')} x {g.cpu} CPU" for g in self._scenario.nodes)
+        rooms = ", ".join(
+            f"{counted(group.count, 'node')} x {_amounts(group.cpu, group.resources)}"
+            for group in self._scenario.nodes
+        )
         self._say(f"\n  Cluster: {rooms}\n")
 
     def step(self, step: ScenarioStep) -> None:
@@ -128,17 +132,20 @@ class Narrator:
                 on.setdefault(pod.node, []).append(pod)
         rows = [(name, group) for group in self._scenario.nodes for name in group.names]
         width = max(len(name) for name, _ in rows)
-        lines = []
+        shown = []
         for name, group in rows[: 4 * _MAX_NODES]:
             pods = sorted(on.get(name, ()), key=lambda p: (-p.priority, p.name))
-            used, total = sum(p.cpu for p in pods), parse_quantity(str(group.cpu), 1000)
             names = ", ".join(f"{p.name}{' (leaving)' if p.deleting else ''}" for p in pods)
-            amount = f"{used / 1000:g}/{format_resource('cpu', total)}"
-            lines.append(f"    {name:<{width}} [{_bar(pods, total)}] {amount:<9} {names or '-'}")
+            shown.append((name, _bar(pods, group), _used(pods, group), names or "-"))
+        widest = max(len(used) for _, _, used, _ in shown)
+        lines = [
+            f"    {name:<{width}} [{bar}] {used:<{widest}}  {names}"
+            for name, bar, used, names in shown
+        ]
         waiting = Counter(p.actor for p in recorder.pods.values() if p.alive and not p.node)
         if waiting:
-            shown = ", ".join(f"{count} of {actor}" for actor, count in sorted(waiting.items()))
-            lines.append(f"    waiting: {shown}")
+            those = ", ".join(f"{count} of {actor}" for actor, count in sorted(waiting.items()))
+            lines.append(f"    waiting: {those}")
         picture = "\n".join(lines)
         if picture != self._shown:
             self._say(f"{picture}\n")
@@ -161,13 +168,30 @@ def _by_actor(events: list[PodEvent], what: str) -> dict[str, list[PodEvent]]:
     return found
 
 
-def _bar(pods: list[Seen], total: int) -> str:
+def _bar(pods: list[Seen], group: Nodes) -> str:
     """One letter a CPU: the first letter of whose it is, lower case while it leaves."""
+    total = parse_resource("cpu", group.cpu)
     cells: list[str] = []
     for pod in pods:
         letter = (pod.actor or pod.name)[0]
         cells += [letter.lower() if pod.deleting else letter.upper()] * round(pod.cpu / 1000)
     return "".join(cells).ljust(round(total / 1000), ".")
+
+
+def _used(pods: list[Seen], group: Nodes) -> str:
+    """What is asked for of what one of these nodes has: CPU, then each extended resource."""
+    told = [
+        f"{sum(p.cpu for p in pods) / 1000:g}/"
+        f"{format_resource('cpu', parse_resource('cpu', group.cpu))}"
+    ]
+    for name, amount in group.resources.items():
+        asked = sum(p.devices.get(name, 0) for p in pods)
+        told.append(f"{asked}/{format_resource(name, parse_resource(name, amount))}")
+    return ", ".join(told)
+
+
+def _amounts(cpu: str | int, devices: Mapping[str, str | int]) -> str:
+    return " and ".join([f"{cpu} CPU", *(f"{amount} {name}" for name, amount in devices.items())])
 
 
 def _sentence(step: ScenarioStep, scenario: Scenario) -> str:
@@ -216,16 +240,20 @@ def _names(value: object) -> list[str]:
 def _arrival(create: Create, scenario: Scenario) -> str:
     priority = scenario.priority_classes.get(create.priority_class, 0)
     copies = f"{create.copies} x " if create.copies else ""
+    each = _amounts(create.cpu, create.resources)
     if create.pod:
-        return f"{copies}pod {create.pod} arrives: {create.cpu} CPU, priority {priority}"
+        return f"{copies}pod {create.pod} arrives: {each}, priority {priority}"
     if create.jobset is not None:
         jobs, pods = counted(create.jobset.jobs, "job"), counted(create.jobset.completions, "pod")
-        shape = f"{jobs} x {pods} of {create.cpu} CPU"
+        shape = f"{jobs} x {pods} of {each}"
     else:
-        shape = " + ".join(
-            f"{c.count} x {create.cpu if c.cpu is None else c.cpu} CPU" for c in create.classes
-        )
+        shape = " + ".join(f"{c.count} x {_of_class(c, create)}" for c in create.classes)
     return (
         f"{copies}gang {create.gang} arrives: {shape}, minCount {create.quorum}, "
         f"priority {priority}"
     )
+
+
+def _of_class(one: EqualPods, create: Create) -> str:
+    cpu = create.cpu if one.cpu is None else one.cpu
+    return _amounts(cpu, create.resources if one.resources is None else one.resources)

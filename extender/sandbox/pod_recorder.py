@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from extender.kube.api_errors import ApiError
 from extender.kube.client import KubeClient
-from extender.model.quantity import parse_quantity
+from extender.model.quantity import parse_resource
 from extender.sandbox.scenario_objects import ACTOR
 
 Obj = dict[str, Any]
@@ -35,6 +35,8 @@ class Seen(Struct):
     priority: int
     cpu: int
     """Milli-cores it asks for."""
+    devices: dict[str, int]
+    """Extended resources that it asks for, such as nvidia.com/gpu."""
     node: str = ""
     phase: str = "Pending"
     deleting: bool = False
@@ -173,7 +175,8 @@ class PodRecorder:
                 meta["name"],
                 labels.get(ACTOR, ""),
                 spec.get("priority") or 0,
-                _cpu(spec["containers"]),
+                _asked(spec["containers"], "cpu"),
+                _devices(spec["containers"]),
             )
             self.pods[pod.uid] = pod
             self._tell("made", pod)
@@ -221,9 +224,15 @@ class PodRecorder:
             listener(event)
 
 
-def _cpu(containers: Iterable[Obj]) -> int:
-    total = 0
-    for container in containers:
-        requests = (container.get("resources") or {}).get("requests") or {}
-        total += parse_quantity(str(requests.get("cpu", "0")), 1000)
-    return total
+def _asked(containers: Iterable[Obj], resource: str) -> int:
+    return sum(parse_resource(resource, _requests(one).get(resource, 0)) for one in containers)
+
+
+def _devices(containers: list[Obj]) -> dict[str, int]:
+    # Only an extended resource has a domain in its name.
+    names = {name for one in containers for name in _requests(one) if "/" in name}
+    return {name: _asked(containers, name) for name in sorted(names)}
+
+
+def _requests(container: Obj) -> dict[str, str]:
+    return (container.get("resources") or {}).get("requests") or {}

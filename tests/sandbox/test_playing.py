@@ -291,3 +291,23 @@ async def test_the_story_shows_plan_and_victims() -> None:
     assert story.count("1 seat, 1 pod to evict, optimal") == 1
     assert "low-0 goes: its room is needed" in story
     assert "n0 [" in story
+
+
+async def test_the_story_shows_devices() -> None:
+    """Where GPUs are short and CPU is not, a story of CPU alone would not say why anybody waits."""
+    head = """
+name: x
+about: y
+nodes: [{count: 1, cpu: 4, resources: {nvidia.com/gpu: 8}}, {name: m, count: 1, cpu: 2}]
+priorityClasses: {low: 1}
+"""
+    gang = "{gang: g, cpu: 1, resources: {nvidia.com/gpu: 3}, nodes: [n0, n0], "
+    gang += "pods: [{count: 1}, {name: big, count: 1, resources: {nvidia.com/gpu: 4}}]}"
+    pod = "{pod: one, cpu: 1, resources: {nvidia.com/gpu: 5}}"
+    steps = f"steps:\n  - create: {gang}\n  - create: {pod}\n  - waitPending: one\n"
+    _, story, _ = await play(parse(head + steps))
+    assert "Cluster: 1 node x 4 CPU and 8 nvidia.com/gpu, 1 node x 2 CPU\n" in story
+    assert "1 x 1 CPU and 3 nvidia.com/gpu + 1 x 1 CPU and 4 nvidia.com/gpu, minCount" in story
+    assert "pod one arrives: 1 CPU and 5 nvidia.com/gpu, priority 0" in story
+    assert "n0 [GG..] 2/4 CPU, 7/8 nvidia.com/gpu  g-0, g-big-1" in story
+    assert "m0 [..] 0/2 CPU                      -" in story
