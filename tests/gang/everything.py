@@ -17,7 +17,7 @@ from extender.fit.view import ClusterView
 from extender.gang.incremental.classes import classes_of
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
 from extender.gang.incremental.victims import disrupted_work, leaves_in_time, lingers
-from extender.gang.plan.topology_domains import domain_keys, domain_numbers
+from extender.gang.plan.topology_domains import domain_keys, domain_numbers, required_domains
 from extender.groups.resolver import Resolver
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, Pod
@@ -179,7 +179,7 @@ def everything(
             for cap in rules.caps
         ),
         spreads=tuple(_spread(rule, names, view, set(unit_of)) for rule in rules.spreads),
-        domain=domain_numbers(keys, names, state, gang.bound, gang.topology_key) if keys else None,
+        domain=required_domains(keys, names, state, gang) if keys else None,
     )
 
 

@@ -33,8 +33,9 @@ from extender.gang.plan.sure_seats import SureSeats, inside_of_all
 from extender.gang.plan.topology_domains import (
     cap_domains,
     domain_keys,
-    domain_numbers,
+    preferred_domains,
     preferred_keys,
+    required_domains,
 )
 from extender.gang.plan.units import Units, units_of, ways, within, without
 from extender.model.cost_order import order_of, spares_by_priority
@@ -193,12 +194,10 @@ class Build:
     def _domain(self, names: Sequence[str]) -> array[int] | None:
         if not self._keys:
             return None
-        gang = self._gang
-        return domain_numbers(self._keys, names, self._snapshot, gang.seated, gang.topology_key)
+        return required_domains(self._keys, names, self._snapshot, self._gang)
 
     def _wished(self, names: Sequence[str]) -> array[int]:
-        key = self._gang.preferred_topology_key if self._wish else ""
-        return domain_numbers(self._wish, names, self._snapshot, self._gang.seated, key)
+        return preferred_domains(self._wish, names, self._snapshot, self._gang)
 
     def emptied(self) -> Built:
         """Return the problem with everybody gone who may go: no answer here, no answer at all."""

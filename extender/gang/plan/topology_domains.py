@@ -43,6 +43,20 @@ def preference_lost(gang: Gang, snapshot: Snapshot) -> bool:
     return len(values) > 1 or None in values
 
 
+def required_domains(
+    keys: tuple[str, ...], names: Sequence[str], snapshot: Snapshot, gang: Gang
+) -> array[int]:
+    """Number the domains of which the waiting members need one: ``keys`` as by domain_keys."""
+    return domain_numbers(keys, names, snapshot, gang.seated, gang.topology_key)
+
+
+def preferred_domains(
+    keys: tuple[str, ...], names: Sequence[str], snapshot: Snapshot, gang: Gang
+) -> array[int]:
+    """Number the domains of which they wish for one: ``keys`` as by preferred_keys."""
+    return domain_numbers(keys, names, snapshot, gang.seated, keys[0])
+
+
 def domain_numbers(
     keys: tuple[str, ...],
     names: Sequence[str],
