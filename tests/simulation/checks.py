@@ -292,6 +292,8 @@ class Checks(Listener):
             self.broken("blind", f"{name} is evicted, and {request.age:.1f} s were not shown")
         if self.hands_off and not self._records():
             self.broken("unrecorded", f"{name} is evicted and no plan record exists")
+        if self._owed(uid, pod.priority, doubtful=sure):
+            return  # docs/actuation.md: it goes with its unit, whatever has become of the plan
         evicting = self._evicting()
         for plan in plans:
             if id(plan) not in evicting:
