@@ -151,7 +151,7 @@ class ExplainCalls:
         answer.state = State.STATE_UNDECIDED
         answer.reasons.extend(gang.problems)
         answer.reasons.append(
-            f"{members_there(gang, 'member')}, {len(gang.bound)} of them on nodes; "
+            f"{members_there(gang, 'member')}, {len(gang.seated)} of them on nodes; "
             "nothing was decided lately"
         )
 

@@ -86,6 +86,13 @@ class Gang(Struct, frozen=True, dict=True):
         return tuple(p for p in self.members if p.node and not p.deleting)
 
     @cached_property
+    def present(self) -> tuple[Pod, ...]:
+        """Members of the present owner: what the gang waits for and since when is theirs alone."""
+        if not self.before:
+            return self.members
+        return tuple(p for p in self.members if p.uid not in self.before)
+
+    @cached_property
     def seated(self) -> tuple[Pod, ...]:
         """Those of them that count for its quorum."""
         return tuple(p for p in self.bound if p.uid not in self.before)

@@ -33,6 +33,8 @@ class Case(Struct):
     """Members as they first waited, by uid, while ``before`` is kept."""
     seated: set[str] = field(default_factory=set)
     """Uids of members on nodes, kept by events: a quorum may last for less than a tick."""
+    of_one_before: frozenset[str] = frozenset()
+    """Uids of members that are no part of the quorum, as it was looked at last (Gang.before)."""
     size_known: bool = True
     """As it was looked at last: what states the size may be seen after the pods."""
     parts: tuple[GangPart, ...] = ()

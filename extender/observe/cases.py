@@ -118,7 +118,7 @@ class Cases:
     def _seated(self, case: Case, pod: Pod, *, gone: bool) -> None:
         if gone:
             case.seated.discard(pod.uid)
-        elif pod.node and pod.uid not in case.seated:
+        elif pod.node and pod.uid not in case.seated and pod.uid not in case.of_one_before:
             case.seated.add(pod.uid)
             enough = case.size_known and len(case.seated) >= case.told.quorum
             short = any(part.lacks(case.seated) for part in case.parts)
@@ -143,7 +143,8 @@ class Cases:
             since=wall,
             before=snapshot if fresh and kept < MOST_BEFORE else None,
             told=Told(gang=str(key), since=wall, quorum=gang.min_count),
-            seated={pod.uid for pod in gang.bound},
+            seated={pod.uid for pod in gang.seated},
+            of_one_before=gang.before,
             size_known=gang.size_known,
             parts=gang.parts,
             looked=self._clocks.monotonic(),
@@ -243,9 +244,11 @@ class Cases:
 
     def _look(self, case: Case, gang: Gang, snapshot: Snapshot, now: float) -> None:
         passed, case.looked = now - case.looked, now
-        told, bound = case.told, len(gang.bound)
+        told, bound = case.told, len(gang.seated)
         told.quorum = max(told.quorum, gang.min_count)
         case.size_known, case.parts = gang.size_known, gang.parts
+        case.of_one_before = gang.before
+        case.seated -= gang.before
         told.priority = gang.preemptor_priority if gang.members else told.priority
         told.most_bound = max(told.most_bound, bound)
         if not gang.missing and not gang.problems:

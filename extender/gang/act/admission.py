@@ -105,7 +105,7 @@ class Admission:
 
     def turn_of(self, gang: Gang) -> Turn:
         """Return the gang's place among those that wait."""
-        since = min((pod.created for pod in gang.members), default=0.0)
+        since = min((pod.created for pod in gang.present), default=0.0)
         return Turn(gang.key.namespace, gang.preemptor_priority, since, str(gang.key))
 
     def order(self, turns: list[Turn]) -> list[Turn]:

@@ -70,4 +70,4 @@ def ready(keys: Iterable[GangKey], gangs: Resolves, snapshot: Snapshot, apart: A
 
 def urgency_of(gang: Gang) -> Urgency:
     """Return by what gangs are sorted."""
-    return (-gang.preemptor_priority, min(pod.created for pod in gang.members), gang.key)
+    return (-gang.preemptor_priority, min(pod.created for pod in gang.present), gang.key)

@@ -125,8 +125,8 @@ class Waiting:
             )
         if gang.size_known or gang.problems:
             return None
-        staying = sum(not pod.deleting for pod in gang.members)
-        leaving = sum(self._leaves_in_time(pod, wall) for pod in gang.members if pod.deleting)
+        staying = sum(not pod.deleting for pod in gang.present)
+        leaving = sum(self._leaves_in_time(pod, wall) for pod in gang.present if pod.deleting)
         if not leaving:
             self._sizes[gang.key] = staying
         elif staying < self._sizes.get(gang.key, staying + leaving):
@@ -144,7 +144,7 @@ class Waiting:
             gang=gang.key,
             code=Code.SETTLING,
             message=f"its size is stated nowhere: "
-            f"{counted(len(gang.members), 'member', 'exists', 'exist')}, and "
+            f"{counted(len(gang.present), 'member', 'exists', 'exist')}, and "
             f"{self._settle_seconds:g} s without a new one are waited for",
         )
 

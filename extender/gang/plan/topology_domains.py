@@ -38,7 +38,9 @@ def preference_lost(gang: Gang, snapshot: Snapshot) -> bool:
     """Whether members on nodes already lie in no, or in more than one, preferred domain."""
     key = gang.preferred_topology_key
     values = {
-        snapshot.nodes[pod.node].labels.get(key) for pod in gang.bound if pod.node in snapshot.nodes
+        snapshot.nodes[pod.node].labels.get(key)
+        for pod in gang.seated
+        if pod.node in snapshot.nodes
     }
     return len(values) > 1 or None in values
 

@@ -74,7 +74,8 @@ def described(gang: Gang) -> dict[str, object]:
         "minCount": gang.min_count,
         "sizeKnown": gang.size_known,
         "members": len(gang.members),
-        "bound": len(gang.bound),
+        "before": len(gang.before),
+        "bound": len(gang.seated),
         "pending": len(gang.pending),
         "missing": gang.missing,
         "complete": gang.complete,
@@ -145,7 +146,7 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
         state = GangState.INCOMPLETE
         told = f"{bound + pending} of {counted(least, 'member', 'exists', 'exist')}"
         why = gang.get("exist", told)
-        if others := gang["members"] - bound - pending:
+        if others := gang["members"] - gang.get("before", 0) - bound - pending:
             why += f", {others} more terminate or are gated"
     elif decision is not None and refuses(decision, gang):
         state, why = GangState.REFUSED, f"{decision['code']}: {decision['message']}"
