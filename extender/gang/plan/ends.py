@@ -28,7 +28,8 @@ OVERDUE_SECONDS = 30.0
 REMEMBERED = 16
 """Run times kept of one owner or namespace; the longest of them counts."""
 MOST_KEPT = 10_000
-"""Owners and namespaces of which run times are kept; names are a tenant's to make up."""
+"""Owners and namespaces of which run times are kept, and pods that are late; names are a tenant's
+to make up."""
 
 
 class End(Struct, frozen=True):
@@ -48,8 +49,9 @@ class RunTimes:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
-        self._late: set[str] = set()
-        """Uids of those that were waited for and did not end when it was likely."""
+        self._late: OrderedDict[str, None] = OrderedDict()
+        """Uids of those that were waited for and did not end when it was likely. Who was seen in a
+        cluster of a moment ago may be gone by now, and nobody says so again."""
 
     def ended(self, pod: Pod, now: float) -> None:
         """Note that a pod has come to its end by itself."""
@@ -67,11 +69,14 @@ class RunTimes:
     def late(self, pod: Pod) -> None:
         """Note that a pod runs on after the end that it was waited for: estimates of it are none
         from now on."""
-        self._late.add(pod.uid)
+        self._late[pod.uid] = None
+        self._late.move_to_end(pod.uid)
+        if len(self._late) > MOST_KEPT:
+            self._late.popitem(last=False)
 
     def gone(self, pod: Pod) -> None:
         """Forget a pod that runs no more."""
-        self._late.discard(pod.uid)
+        self._late.pop(pod.uid, None)
 
     def is_late(self, pod: Pod) -> bool:
         """Return whether estimates of its end count no more."""
