@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Clocks(Struct, frozen=True):
-    """``monotonic`` drives deadlines; ``wall`` is only written down."""
+    """``monotonic`` drives what we wait for; ``wall`` is compared with times that objects state."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
