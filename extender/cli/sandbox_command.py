@@ -14,7 +14,7 @@ from extender.cli.exit_statuses import BAD_INPUT, INTERRUPTED, statuses
 from extender.cli.numbers import positive
 from extender.cli.output import error
 from extender.model.errors import InvalidInput
-from extender.sandbox.command import run_sandbox, scenario_names
+from extender.sandbox.command import run_sandbox, scenario_titles
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -33,7 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
         default="jobset",
         help="a YAML file, or the name of a packaged scenario (default: jobset)",
     )
-    parser.add_argument("--list", action="store_true", help="list the packaged scenarios")
+    parser.add_argument(
+        "--list", action="store_true", help="list the packaged scenarios, each with its title"
+    )
     parser.add_argument("--config", type=Path, help="configuration of the extender (YAML)")
     parser.add_argument(
         "--keep", action="store_true", help="leave everything up afterwards, to look at"
@@ -56,7 +58,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play and return the exit status."""
     if args.list:
-        print("\n".join(scenario_names()))
+        titles = scenario_titles()
+        width = max(map(len, titles))
+        print("\n".join(f"{name:<{width}}  {title}" for name, title in titles.items()))
         return 0
     try:
         settings = config.load(args.config)

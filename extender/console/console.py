@@ -116,8 +116,7 @@ class Console:
     async def _made(self, visit: Visit, page: str, *, asks: bool) -> None:
         """Answer with a page, whatever becomes of making it."""
         status, more = 200, []
-        up = "../" * page.count("/")
-        error = partial(_error, up, f"{up}static/console.css?{self._files['console.css'].mark}")
+        error = self._errors(visit)
         kind = HTML
         try:
             if asks:
@@ -180,9 +179,16 @@ class Console:
     async def _file(self, visit: Visit, name: str) -> None:
         found = self._files.get(name)
         if found is None:
-            await self._answer(visit, 404, b"", HTML)
+            made = self._errors(visit)(404, f"no file {name[:100]!r}")
+            await self._answer(visit, 404, made.body, HTML, NOT_KEPT)
             return
         await self._answer(visit, 200, found.body, found.kind, FOR_EVER)
+
+    def _errors(self, visit: Visit) -> Callable[[int, str], Rendering]:
+        # As it was sent: a browser takes %2f for no part of its own, and may not be led above us.
+        sent = visit.scope.get("raw_path") or visit.scope["path"].encode()
+        up = "../" * (sent.count(b"/") - PREFIX.count("/") - 1)
+        return partial(_error, up, f"{up}static/console.css?{self._files['console.css'].mark}")
 
     async def _answer(
         self, visit: Visit, status: int, body: bytes, kind: bytes, *headers: tuple[bytes, bytes]

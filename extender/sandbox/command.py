@@ -38,9 +38,9 @@ class SandboxHooks(ExtenderProcess):
         super().check()
 
 
-def scenario_names() -> list[str]:
-    """Return the names of the packaged scenarios."""
-    return list(packaged())
+def scenario_titles() -> dict[str, str]:
+    """Return the packaged scenarios: the name that ``sandbox`` takes -> the title it tells."""
+    return {name: load(path).name for name, path in packaged().items()}
 
 
 def find(scenario: str | Path | None) -> Scenario:

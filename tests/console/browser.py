@@ -14,6 +14,8 @@ from tests.console.stage import NOW
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
+NARROWEST = {"width": 320, "height": 640}
+"""What WCAG 1.4.10 asks pages to fit: also a desk's screen at four times the size."""
 
 
 class Look(NamedTuple):
@@ -29,6 +31,7 @@ LOOKS = [
     Look("dark", DESK, dark=True),
     Look("phone", PHONE, dark=False),
     Look("phone-dark", PHONE, dark=True),
+    Look("narrowest", NARROWEST, dark=False),
 ]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 """What axe looks for."""

@@ -37,6 +37,7 @@ VIEWS = {
 }
 ERRORS = {
     "no-page": ("nothing/at/all", 404),
+    "no-escaped-page": ("nothing%2fat%2fall", 404),
     "no-gang": ("gang?name=nobody", 404),
     "no-number": ("?page=x", 400),
 }

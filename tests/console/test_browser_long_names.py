@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from extender.gang.tell.decisions import Outcome
-from tests.console.browser import DESK, PHONE, opened, too_wide
+from tests.console.browser import DESK, NARROWEST, PHONE, opened, too_wide
 from tests.console.site import serving
 from tests.console.stage import Stage
 
@@ -42,7 +42,7 @@ def long_names() -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("size", [DESK, PHONE, {"width": 360, "height": 740}], ids=str)
+@pytest.mark.parametrize("size", [DESK, PHONE, {"width": 360, "height": 740}, NARROWEST], ids=str)
 async def test_views_fit(browser: Any, size: dict[str, int]) -> None:
     async with serving(long_names()) as site, opened(browser, size=size) as (page, _):
         for view in VIEWS:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from extender.console.words import OUTCOMES
 from tests.console.reading import Read
@@ -129,6 +130,7 @@ async def test_what_is_not_there(site: Site, web: aiohttp.ClientSession) -> None
     assert "nobody" in (await read(web, site, "gang?name=nobody", 404)).words
     assert "no node" in (await read(web, site, "node?name=nobody", 404)).words
     assert "no page" in (await read(web, site, "nothing", 404)).words
+    assert "no file" in (await read(web, site, "static/nothing", 404)).words
     for number in ("x", "1_0", "%D9%A3", "1e3", "-", "9" * 400):
         assert "whole number" in (await read(web, site, f"?page={number}", 400)).words, number
     await read(web, site, "?q=" + "x" * 700, 400)
@@ -206,6 +208,16 @@ async def test_methods_and_addresses(site: Site, web: aiohttp.ClientSession) -> 
     for page in ("static/../console.py", "static/", "static/layout.html", "templates/gang.html"):
         async with web.get(site.url(page)) as answer:
             assert answer.status == 404
+
+
+async def test_an_error_leads_back_whatever_its_address_escapes(site: Site) -> None:
+    """A browser counts the slashes that were sent; %2f is none."""
+    for sent, up in (("a", "./"), ("a/b", ".././"), ("a%2fb", "./"), ("a%2fb/c", ".././")):
+        address = URL(site.url(sent), encoded=True)
+        async with aiohttp.ClientSession() as web, web.get(address) as answer:
+            text = await answer.text()
+        assert f'href="{up}">All gangs' in text, sent
+        assert f'href="{up.removesuffix("./")}static/console.css' in text, sent
 
 
 async def test_page_that_did_not_change_is_not_sent_again(

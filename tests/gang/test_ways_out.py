@@ -93,6 +93,18 @@ def test_no_priority_is_named_that_nobody_can_have() -> None:
     assert named == [1_000_000_000]
 
 
+def test_each_of_several_priorities_says_when_it_is_the_one() -> None:
+    """The same words for each would leave the reader to guess which to ask for."""
+    firm = [pod(f"firm-{i}", priority=50 * (i + 1), on=f"n{i}") for i in range(3)]
+    state = snapshot(NODES, [*firm, *waiting("large", 4, priority=40)], [group("large", 4)])
+    named = [way for way in refused(state, "large").ways if way.priority is not None]
+    assert [way.priority for way in named] == [51, 101, 151]
+    told = [way.text.split(": ", 1)[1] for way in named]
+    assert "which may be enough" in told[0]
+    assert "if those up to 50 are not enough" in told[1]
+    assert "if those up to 100 are not enough" in told[2]
+
+
 def test_amounts_are_told_as_people_write_them() -> None:
     message = refused(urgent_and_large(), "large").message
     assert "a member asks 3 CPU, the nearest lacks" in message

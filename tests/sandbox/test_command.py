@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from extender.cli.main import main
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
-from extender.sandbox.command import find, run_sandbox, scenario_names
+from extender.sandbox.command import find, run_sandbox, scenario_titles
 
 SHORT = """
 name: short
@@ -43,7 +44,14 @@ def test_a_scenario_nobody_knows_names_those_that_exist() -> None:
     with pytest.raises(InvalidInput, match="known: a-room-for-two"):
         find("no-such-thing")
     assert find(None).name == find("jobset").name
-    assert "jobset" in scenario_names()
+
+
+def test_the_list_gives_each_scenario_its_title(capsys: pytest.CaptureFixture[str]) -> None:
+    titles = scenario_titles()
+    assert titles["jobset"] == find("jobset").name
+    assert main(["sandbox", "--list"]) == 0
+    listed = [line.split("  ", 1) for line in capsys.readouterr().out.splitlines()]
+    assert {name: title.strip() for name, title in listed} == titles
 
 
 async def test_an_extender_that_does_not_start_shows_its_log(tmp_path: Path) -> None:

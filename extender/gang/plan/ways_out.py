@@ -64,14 +64,15 @@ def _priorities(stays: Iterable[str]) -> list[Way]:
     # Above HIGHEST_USER only the system's own classes are, and the API server refuses others.
     found = {least for why in stays if (least := outranking(why)) is not None}
     tiers = sorted(least for least in found if least < HIGHEST_USER)
-    return [
-        _way(
-            f"a priority above {least}: pods that stay up to that priority could go, "
-            "which may be enough",
-            priority=least + 1,
+    ways = []
+    for below, least in zip([None, *tiers], tiers[:MOST_TIERS], strict=False):
+        # Each takes in the ones before: the lowest that is enough is the one to ask for.
+        enough = (
+            "which may be enough" if below is None else f"if those up to {below} are not enough"
         )
-        for least in tiers[:MOST_TIERS]
-    ]
+        text = f"a priority above {least}: pods that stay up to that priority could go, {enough}"
+        ways.append(_way(text, priority=least + 1))
+    return ways
 
 
 def _way(text: str, priority: int | None = None, min_count: int | None = None) -> Way:
