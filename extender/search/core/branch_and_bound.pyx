@@ -357,6 +357,7 @@ cdef class BranchAndBound:
             self.explore_root()
             if self.incumbent.unproved and not self.first_tried:
                 self.offer_first()
+            self.incumbent.close_beaten()
         chosen = None
         if self.incumbent.best.size():
             chosen = [u for u in range(self.space.U) if self.incumbent.best[u]]

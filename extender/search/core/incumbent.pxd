@@ -31,4 +31,5 @@ cdef class Incumbent:
     cdef void set_aside(self) noexcept nogil
     cdef void take_better(self) noexcept nogil
     cdef void leave_open(self, const i64* bound) noexcept nogil
+    cdef void close_beaten(self) noexcept nogil
     cdef void forget_open(self) noexcept nogil

@@ -195,6 +195,12 @@ cdef class Incumbent:
             put(&self.open_bound[0], bound, self.levels.full)
         self.unproved = True
 
+    cdef void close_beaten(self) noexcept nogil:
+        """What was left open counts no more where answers found since are no dearer: left as it
+        is, its bound would be taken for that of all answers."""
+        if self.unproved and self.cuts_off(&self.open_bound[0]):
+            self.unproved = False
+
     cdef void forget_open(self) noexcept nogil:
         """What was left open is looked at after all."""
         self.unproved = False

@@ -128,6 +128,7 @@ cdef class Lexicographic:
                 bound = bound >> self.generation.fraction
                 if bound > floor[0][stage]:
                     floor[0][stage] = bound
+                    self.clear_floor(floor, stage)
             if floor[0][stage] > self.levels.level_most[self.coupling.stage_level[stage]]:
                 return OVER
             if self.beaten(floor, stage):
@@ -179,10 +180,6 @@ cdef class Lexicographic:
                 continue
             if verdict != SOLVED:
                 return verdict
-            if floor[0][t] > before[t]:
-                before[t] = floor[0][t]
-                self.clear_floor(floor, t)
-                self.clear_floor(&before, t)
             if t < last:
                 self.master.hold(t, floor[0][t])
             t += 1
