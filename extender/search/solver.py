@@ -25,10 +25,10 @@ __all__ = ["BACKEND", "backend_for", "open_census", "search", "solve", "solve_le
 
 FEW_NODES, FEW_UNITS, FEW_MEMBERS = 8, 16, 32
 """A problem of so many is small: whatever its rules, it is answered in milliseconds."""
-OWN_SECONDS, OWN_SHARE = 0.3, 0.3
-"""The own search gets so much time before HiGHS is asked; of a deadline below a second a share.
-From a second on it is no share: HiGHS begins with the own search's answer, and a longer search is
-the same one that goes on."""
+OWN_SECONDS, OWN_SHARE = 0.1, 0.3
+"""The own search gets so much time before HiGHS is asked; of a deadline below a third of a second a
+share. From there on it is no share: HiGHS begins with the own search's answer, and a longer search
+is the same one that goes on."""
 ASKS = 3_000
 """So often a small problem's search goes on before its deadline counts."""
 

@@ -42,6 +42,8 @@ OPTIONS: dict[str, object] = {
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.0,
     "mip_feasibility_tolerance": 1e-7,
+    # Like units on like nodes are many, and what is found of them is not worth the time.
+    "mip_detect_symmetry": False,
     # An answer is mostly there, or found by rounding: what remains is the proof.
     "mip_heuristic_run_feasibility_jump": False,
     "mip_heuristic_run_rins": False,
