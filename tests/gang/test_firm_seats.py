@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from extender.gang.act.book import Flight
 from extender.gang.act.flights import ANSWER_SECONDS
 from extender.gang.tell.decisions import Verb
@@ -65,6 +67,29 @@ async def test_a_member_that_asks_again_before_the_seats_open_makes_them_firm_no
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
     assert not flight.binding
     assert rig.coordinator.book.version > before
+
+
+async def test_a_gang_that_grows_while_it_is_seated_keeps_its_seats(rig: Rig) -> None:
+    """Its size is stated nowhere: the plan is for who was there. One more fits nowhere."""
+    ray = {"ray.io/cluster": "grows", "ray.io/node-type": "worker"}
+    for name in ("ray-0", "ray-1"):
+        await rig.pod(name, cls="high", labels=ray)
+    await rig.until(lambda: rig.cache.pod_named("default", "ray-1") is not None, "both are there")
+    async with asyncio.timeout(rig.patience):  # no other comes, and they are planned
+        while not (answer := await rig.filter("ray-0", "n0", "n1")).node_names:
+            await asyncio.sleep(0.05)
+    (node,) = answer.node_names
+    (flight,) = rig.coordinator.book
+    await rig.pod("ray-2", cls="high", labels=ray)
+    await rig.until(lambda: rig.cache.pod_named("default", "ray-2") is not None, "one more")
+    await rig.bind("ray-0", node)
+    await rig.until(lambda: bool(rig.cached("ray-0").node), "the first sits")
+    flight.doubted = True
+    rig.coordinator.flights.tick()
+    other = ({"n0", "n1"} - {node}).pop()
+    assert (await rig.filter("ray-1", "n0", "n1")).node_names == [other]
+    await rig.bind("ray-1", other)
+    await rig.until(lambda: not len(rig.coordinator.book), "both sit")
 
 
 async def test_what_is_held_for_others_is_told_without_their_names(rig: Rig) -> None:

@@ -112,6 +112,15 @@ def test_the_members_of_a_plan_wait_and_are_enough() -> None:
     assert "now lacks 2 members" in member_problem(planned(), gang, one)
 
 
+def test_who_comes_while_members_are_seated_is_no_part_of_a_gang_without_a_stated_size() -> None:
+    gang = high(cluster())
+    one = {"uid-high-0": "n0"}
+    unsized = replace(gang, size_known=False)
+    assert "now lacks 2 members" in member_problem(planned(), unsized, one)
+    assert member_problem(planned(), unsized, one, binding=True) == ""
+    assert "now lacks 2 members" in member_problem(planned(), gang, one, binding=True)
+
+
 def test_a_member_that_has_its_node_needs_no_seat() -> None:
     gang = high(cluster())
     first, second = sorted(gang.members, key=lambda member: member.uid)

@@ -71,7 +71,7 @@ class Comparison:
         if gang is None or flight.seats.keys() - flight.pods.keys():
             return f"members of {flight.key} are gone"
         why = self._check.not_for(flight.key.namespace)
-        why = why or member_problem(flight.plan, gang, flight.seats)
+        why = why or member_problem(flight.plan, gang, flight.seats, binding=flight.binding)
         if why:
             return why
         begun = {unit.name for unit in self._evictions.of_plan(flight.id)}

@@ -63,10 +63,14 @@ def unchanged(plan: Plan, gang: GangKey, before: Snapshot, now: Snapshot) -> boo
     )
 
 
-def member_problem(plan: Plan, gang: Gang, seats: Mapping[str, str]) -> str:
+def member_problem(
+    plan: Plan, gang: Gang, seats: Mapping[str, str], *, binding: bool = False
+) -> str:
     """Return what is wrong with the gang's members, "" when its seats still complete it.
 
-    ``seats`` are the untaken ones, uid -> node.
+    ``seats`` are the untaken ones, uid -> node. ``binding``: a member sits already, or may be on its
+    way. Where a gang's size is stated nowhere one that comes then is no part of what is seated:
+    without its seats the gang would run with fewer still.
     """
     if gang.problems:
         return f"{gang.key} has a problem: {gang.problems[0]}"
@@ -76,7 +80,7 @@ def member_problem(plan: Plan, gang: Gang, seats: Mapping[str, str]) -> str:
     for seat in plan.seats:
         if seat.uid in seats and seat.uid not in waiting:
             return f"member {seat.namespace}/{seat.name} does not wait for a seat any more"
-    if gang.missing > len(seats):
+    if gang.missing > len(seats) and (gang.size_known or not binding):
         return (
             f"{gang.key} now lacks {counted(gang.missing, 'member')} of its quorum, "
             f"and the plan has {counted(len(seats), 'seat')}"
