@@ -25,7 +25,7 @@ from extender.gang.act.waiting import Version, Waiting
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.schedulers import seated_by
+from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
@@ -195,6 +195,7 @@ class Observer:
         snapshot, version = self._source.snapshot(), self._version()
         for case in self.cases:
             if not case.wanted or case.plan is not None:
+                self._tell_unasked(case, version)
                 continue
             if self._waiting.kept(case.key, version) is not None:
                 continue
@@ -208,6 +209,13 @@ class Observer:
             except Exception:  # one bad gang must not keep the others from their turn
                 log.exception("a gang could not be planned", gang=str(case.key))
                 self._waiting.failed(case.key)
+
+    def _tell_unasked(self, case: Case, version: Version) -> None:
+        """Say once why a gang is not planned for whose scheduler is not among ours."""
+        if case.stranger and not case.wanted and case.refusal is None:
+            forget_before(case)
+            why = f"its members wait for {case.stranger}, {NO_ASKER}: schedulerNames has it not"
+            self._refuse(case, Refusal(case.key, Code.INCOMPLETE, why), version, 0.0)
 
     def _version(self) -> Version:
         return (self._source.generation, 0, self._evidence.version())

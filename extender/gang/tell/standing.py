@@ -77,6 +77,7 @@ def described(gang: Gang) -> dict[str, object]:
         "before": len(gang.before),
         "bound": len(gang.seated),
         "pending": len(gang.pending),
+        "gated": len(gang.gated),
         "missing": gang.missing,
         "complete": gang.complete,
         "exist": members_there(gang, "member"),
@@ -146,8 +147,9 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
         state = GangState.INCOMPLETE
         told = f"{bound + pending} of {counted(least, 'member', 'exists', 'exist')}"
         why = gang.get("exist", told)
-        if others := gang["members"] - gang.get("before", 0) - bound - pending:
-            why += f", {others} more terminate or are gated"
+        others = gang["members"] - gang.get("before", 0) - gang.get("gated", 0) - bound - pending
+        if others:
+            why += f", {others} more {'terminates' if others == 1 else 'terminate'}"
     elif decision is not None and refuses(decision, gang):
         state, why = GangState.REFUSED, f"{decision['code']}: {decision['message']}"
     elif decision is not None and decision.get("verb") == Verb.OBSERVE:
