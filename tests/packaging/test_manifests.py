@@ -152,7 +152,7 @@ def test_optional_rights_are_those_that_check_knows() -> None:
 
 @pytest.mark.parametrize("way", ["sidecar.yaml", "deployment.yaml", "observe/deployment.yaml"])
 def test_optional_rights_are_for_whoever_was_installed(way: str) -> None:
-    """In docs/migrate.md the one that observes reads Volcano's PodGroups, before another is there."""
+    """docs/migrate.md: the one that observes reads the sizes of Volcano's gangs."""
     account = pick(way, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
     subjects = pick("rbac-other-groups.yaml", "ClusterRoleBinding")["subjects"]
     assert {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE} in subjects
