@@ -11,9 +11,10 @@ from extender.cli.debug_pods import pods_named
 from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.plan.assemble import dump
 from extender.gang.tell.standing import described
+from extender.model.objects import DEFAULT_SCHEDULER
 from extender.model.settings import Settings
 from extender.observe.file import LedgerFile
-from extender.observe.observer import DEFAULT_SCHEDULER, Observer
+from extender.observe.observer import Observer
 
 MOST_OPEN = 1000
 

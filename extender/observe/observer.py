@@ -38,7 +38,7 @@ from extender.gang.tell.decisions import (
 from extender.groups.resolver import Resolver
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
-from extender.model.objects import Pod
+from extender.model.objects import DEFAULT_SCHEDULER, Pod
 from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -59,7 +59,6 @@ from extender.wire.preempt_json import NodeVictims
 log = structlog.get_logger("observe")
 
 """Who asked, in decisions."""
-DEFAULT_SCHEDULER = "default-scheduler"
 PLANNING, TICK = "planning", "tick"
 LOOPS = (PLANNING, TICK, PLANNER)
 """What has to show life."""
