@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from extender.console.words import OUTCOMES
+from extender.console.words import OUTCOMES, later
 from tests.console.reading import Read
 from tests.console.site import Site
 from tests.console.stage import NOW
@@ -99,16 +99,15 @@ async def test_gang_in_flight(site: Site, web: aiohttp.ClientSession) -> None:
     assert "research/moe-ablation-0 on gpu-b-00: its room on gpu-b-00 is needed" in text
     assert "gangs@1000 gangs broken of priority 1000 1 1 ● least" in text
     assert "No other set of victims costs less at any level." in text
-    assert "with that for 1 seat 1 pod of batch/notebook-0 could stay" in text, (
-        "what is next cheaper"
-    )
+    assert "with that for 1 seat pod batch/notebook-0 could stay" in text, "what is next cheaper"
     assert text.index("first pod created") < text.index("plan made")
+    assert re.search(r"plan made [-0-9: ]+ · after \d+ (s|min|h)", text), "when, and how much later"
     assert "frontier-run-0 seat on gpu-b-00" in text
 
 
 async def test_gang_that_is_refused(site: Site, web: aiohttp.ClientSession) -> None:
     text = (await read(web, site, "gang?name=giant-eval")).words
-    assert "cannot fit even with every allowed victim gone" in text
+    assert "cannot fit: with every evictable pod gone" in text
     assert "21 short" in text
     assert "What would change it" in text
     assert "free room for 21 more of giant-eval-" in text
@@ -229,3 +228,17 @@ async def test_page_that_did_not_change_is_not_sent_again(
         assert (answer.status, await answer.read()) == (304, b"")
     async with web.get(site.url(""), headers={"If-None-Match": tag}) as answer:
         assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-0.4, "after 0 s"),
+        (59.6, "after 1 min"),
+        (75, "after 1 min 15 s"),
+        (3600, "after 1 h"),
+        (90061, "after 1 d 1 h"),
+    ],
+)
+def test_how_much_later_a_moment_was(seconds: float, said: str) -> None:
+    assert later(seconds) == said
