@@ -173,6 +173,20 @@ async def test_no_short_word_is_broken_over_lines(
     assert not {view: words for view, words in found.items() if words}
 
 
+@pytest.mark.parametrize("size", [PHONE, NARROWEST], ids=["phone", "narrowest"])
+async def test_a_plan_that_evicts_nobody_fits(browser: Any, size: dict[str, int]) -> None:
+    """Where nobody goes the costs are one sentence, which took one line however long."""
+    stage = Stage()
+    for index in range(2):
+        stage.node(f"free-{index}", "eu-west-1a")
+    key = stage.gang("lucky", (), size=2)
+    assert not stage.plan(key).victims
+    async with serving(stage) as site, opened(browser, size=size) as (page, _):
+        await page.goto(site.url(f"gang?name={key}"))
+        await page.wait_for_selector("text=Nothing: nobody is evicted")
+        assert await too_wide(page) == []
+
+
 async def test_large_map_has_no_violation_and_tells_nodes(browser: Any, pictures: Path) -> None:
     async with serving(large_cluster()) as site:
         for look in LOOKS:

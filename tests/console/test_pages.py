@@ -8,12 +8,18 @@ from collections import Counter
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 from yarl import URL
 
+from extender.console.timeline import timeline
 from extender.console.words import OUTCOMES, later
+from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
 from tests.console.reading import Read
 from tests.console.site import Site
 from tests.console.stage import NOW
+from tests.gang.world import pod
 
 PAGES = (
     "",
@@ -242,3 +248,25 @@ async def test_page_that_did_not_change_is_not_sent_again(
 )
 def test_how_much_later_a_moment_was(seconds: float, said: str) -> None:
     assert later(seconds) == said
+
+
+def test_members_start_after_the_plan_of_the_same_second() -> None:
+    """The API cuts pods' times to seconds: a life read as if pods had started, then a plan came."""
+    key = GangKey("pod-group", "team", "quick")
+    pods = tuple(
+        replace(pod(f"quick-{i}", group="quick", on="n0"), created=100.0, started=101.0)
+        for i in range(2)
+    )
+    decisions = [
+        Decision(time=at, gang=str(key), verb=Verb.LOOP, outcome=outcome, message="")
+        for at, outcome in ((101.7, Outcome.DONE), (101.4, Outcome.PLAN), (100.2, Outcome.REFUSAL))
+    ]
+    found = timeline(Gang(key, pods, 2), str(key), decisions)
+    assert [moment.kind for moment in found] == [
+        "pods",
+        "refusal",
+        "plan",
+        "done",
+        "bound",
+        "bound",
+    ]
