@@ -52,7 +52,9 @@ class ObserveDebug:
 
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved."""
-        return [described(g) for g in self._observer.resolver.resolve_all(self._source.snapshot())]
+        asking = self._observer.schedulers()
+        found = self._observer.resolver.resolve_all(self._source.snapshot())
+        return [described(gang, asking) for gang in found]
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""

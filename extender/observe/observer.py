@@ -213,7 +213,7 @@ class Observer:
         """Say once why a gang is not planned for whose scheduler is not among ours."""
         if case.stranger and not case.wanted and case.refusal is None:
             forget_before(case)
-            why = f"its members wait for {case.stranger}, {NO_ASKER}: schedulerNames has it not"
+            why = f"its members wait for {case.stranger}, {NO_ASKER}; it is not in schedulerNames"
             self._refuse(case, Refusal(case.key, Code.INCOMPLETE, why), version, 0.0)
 
     def _version(self) -> Version:
@@ -265,10 +265,13 @@ class Observer:
             why = "its search had to be stopped by force"
             return Refusal(gang=gang.key, code=Code.SUSPENDED, message=why)
 
+    def schedulers(self) -> frozenset[str]:
+        """Return the schedulers whose pods are planned for."""
+        names = frozenset(self._settings.scheduler_names)
+        return names or self._evidence.schedulers | {DEFAULT_SCHEDULER}
+
     def _ours(self, gang: Gang) -> Gang:
-        names = self._settings.scheduler_names
-        asking = frozenset(names) or self._evidence.schedulers | {DEFAULT_SCHEDULER}
-        return seated_by(gang, asking)
+        return seated_by(gang, self.schedulers())
 
     def _unseen(self, gang: Gang) -> Refusal | None:
         pod = self._evidence.unseen(gang)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import asdict, replace
 
+from extender.console.capture import Capture
+from extender.console.gang_rows import GangReader
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.schedulers import seated_by
@@ -75,3 +77,37 @@ def test_members_of_another_scheduler_exist_and_are_not_to_be_made() -> None:
     assert "create the members" not in told.next
     (standing,) = standings([described(gang)], [], [])
     assert (standing.state, standing.members) == ("pending", 2), "it is all there"
+
+
+def test_a_gang_that_nobody_asks_for_says_so_before_anything_is_decided() -> None:
+    """With schedulerNames set its members are not looked at, so no decision ever tells."""
+    gang, _ = refused(members(gated=0, waiting=2), 3)
+    gang = replace(gang, min_count=2)
+    asked = described(gang, {"default-scheduler"})
+    elsewhere = described(gang, {"another"})
+    for told, why, follows in (
+        (asked, "nothing is decided yet", "wait for kube-scheduler's next attempt"),
+        (
+            elsewhere,
+            "2 members wait for default-scheduler, which does not ask this extender",
+            "let its pods name a scheduler that asks this extender",
+        ),
+    ):
+        (standing,) = standings([told], [], [])
+        assert (standing.state, standing.why) == ("pending", why)
+        found = story_of_gang(str(gang.key), Facts([told], [], [], []))
+        assert found is not None
+        assert found.next.startswith(follows)
+
+
+def test_pages_say_it_and_notice_when_it_changes() -> None:
+    pods = members(gated=0, waiting=2)
+    state = snapshot([node("n0")], pods, [group("high", 2)])
+    reader = GangReader(RESOLVER)
+    for schedulers, why in (
+        ({"another"}, "2 members wait for default-scheduler, which does not ask this extender"),
+        ({"another", "default-scheduler"}, "nothing is decided yet"),
+    ):
+        capture = Capture(time=NOW, snapshot=state, schedulers=frozenset(schedulers))
+        (row,) = reader.read(capture)
+        assert row.why == why

@@ -25,7 +25,8 @@ NEXT_BY_CODE = {
         "make room (more nodes, or work of lower priority that may be evicted), ask for less, or "
         f"give it a higher PriorityClass; {TRY}"
     ),
-    "conflict": "repair what is named above; until then it is neither planned for nor evicted",
+    "conflict": "repair what is named above; until then nobody is evicted for it, and its pods may "
+    "still be victims",
     "not-needed": "nothing: its quorum has nodes",
     "incomplete": "create the members that are missing: look at its Job or JobSet, at quota and "
     "at admission; nothing is evicted before they exist",
@@ -152,6 +153,8 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         )
     if not gang["startsWhole"]:
         return standing.why, "`kubectl describe pod` says what kube-scheduler waits for"
+    if gang.get("elsewhere"):
+        return standing.why, NEXT_ELSEWHERE
     return standing.why, (
         "wait for kube-scheduler's next attempt; if none comes, compare its pods' schedulerName "
         "with the scheduler that has the extender (`check` compares configurations)"
