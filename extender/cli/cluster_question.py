@@ -26,6 +26,7 @@ from extender.model.cost_order import ORDERS
 from extender.model.errors import InvalidInput
 from extender.model.group_sources import OTHER_GROUPS
 from extender.model.objects import (
+    DEFAULT_SCHEDULER,
     DisruptionBudget,
     GangKey,
     GroupObject,
@@ -190,6 +191,15 @@ def answer(question: ClusterQuestion, key: GangKey, seconds: float | None) -> Pl
             cancel=flag,
         )
     )
+
+
+def strangers(question: ClusterQuestion, key: GangKey) -> list[str]:
+    """Return schedulers that waiting members name, where nothing says which ones ask us."""
+    if question.settings.scheduler_names:
+        return []
+    members = question.snapshot.members.get(key, ())
+    named = {pod.shape.scheduler for pod in members if not pod.node}
+    return sorted(named - {DEFAULT_SCHEDULER})
 
 
 def _without_members(question: ClusterQuestion, key: GangKey) -> Refusal:

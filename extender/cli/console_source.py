@@ -85,6 +85,7 @@ class _EnforcingView:
                 for held in coordinator.admission.suspensions.present()
             },
             problems=tuple(self._replica.not_ready()),
+            schedulers=coordinator.admission.schedulers(),
         )
 
     def question(self) -> tuple[Snapshot, tuple[Hold, ...]]:

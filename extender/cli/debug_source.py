@@ -88,9 +88,9 @@ class DebugView:
 
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved, with problems and notes."""
-        return [
-            described(g) for g in self._coordinator.resolver.resolve_all(self._source.snapshot())
-        ]
+        asking = self._coordinator.admission.schedulers()
+        found = self._coordinator.resolver.resolve_all(self._source.snapshot())
+        return [described(gang, asking) for gang in found]
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""

@@ -11,9 +11,10 @@ from extender.cli.debug_pods import pods_named
 from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.plan.assemble import dump
 from extender.gang.tell.standing import described
+from extender.model.objects import DEFAULT_SCHEDULER
 from extender.model.settings import Settings
 from extender.observe.file import LedgerFile
-from extender.observe.observer import DEFAULT_SCHEDULER, Observer
+from extender.observe.observer import Observer
 
 MOST_OPEN = 1000
 
@@ -51,7 +52,9 @@ class ObserveDebug:
 
     def gangs(self) -> Sequence[object]:
         """Return the gangs as resolved."""
-        return [described(g) for g in self._observer.resolver.resolve_all(self._source.snapshot())]
+        asking = self._observer.schedulers()
+        found = self._observer.resolver.resolve_all(self._source.snapshot())
+        return [described(gang, asking) for gang in found]
 
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""

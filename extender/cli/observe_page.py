@@ -82,6 +82,7 @@ class _ObservingView:
             counted_since=self._days.since,
             replayable=frozenset(decisions.generations()),
             problems=tuple(self._cold()),
+            schedulers=self._observer.schedulers(),
             observed=self._observed(),
         )
 

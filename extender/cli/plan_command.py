@@ -18,6 +18,7 @@ from extender.cli.cluster_question import (
     find_gang,
     of_dump,
     of_records,
+    strangers,
     with_manifest,
 )
 from extender.cli.dump_gaps import ASK, gaps, required
@@ -28,8 +29,10 @@ from extender.cli.plan_text import document, told
 from extender.model.custom_groups import custom_annotations
 from extender.model.errors import InvalidInput
 from extender.model.metadata import keep_annotations
+from extender.model.names import quoted
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import Settings
+from extender.model.texts import some
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -94,6 +97,12 @@ def answer_for(args: argparse.Namespace) -> Plan | Refusal:
     with progress("reading") as update:
         question = load(args.dump, args.manifest, settings, update)
         key = find_gang(args.gang, question)
+        if named := strangers(question, key):
+            note(
+                f"members of {key} name {some([quoted(name) for name in named])} as "
+                "their scheduler: planned as if it asks this extender (schedulerNames in --config "
+                "says who does)"
+            )
         update(f"planning for {key}")
         return answer(question, key, args.seconds)
 

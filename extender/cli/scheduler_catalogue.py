@@ -44,6 +44,13 @@ SCHEDULER_RULES = {
         "loop, but no single pod can preempt any more",
         "leave DefaultPreemption enabled; it asks this extender before it evicts",
     ),
+    "coscheduling": Rule(
+        "warning",
+        "members that wait at its Permit hold room that the API does not show, so a plan may count "
+        "on that room; and it rejects gangs by its own rules",
+        "take Coscheduling out of this profile, and keep its CRD: its PodGroups are read "
+        "(docs/migrate.md)",
+    ),
     "candidate-nodes": Rule(
         "hint",
         "above 100 nodes a preempting pod shows us a random part of the candidates; for a single "

@@ -9,7 +9,7 @@ from extender.cli.catalogue import broken
 from extender.cli.entry_rules import entry_findings
 from extender.cli.findings import Finding, Severity
 from extender.cli.kubescheduler import CommandLine, Configuration, ExtenderEntry, Profile
-from extender.cli.plugin_profile import mentions
+from extender.cli.plugin_profile import called, mentions
 from extender.cli.plugin_rules import neighbour_findings, plugged, plugin_findings
 from extender.cli.release_rules import unknown_gate_findings
 from extender.model.mode import OBSERVE
@@ -18,6 +18,9 @@ from extender.model.texts import counted
 
 GANG_GATES = ("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption")
 """Gates that make kube-scheduler schedule pod groups by itself."""
+
+COSCHEDULING = "Coscheduling"
+"""scheduler-plugins' gang plugin."""
 
 UMBRELLA_GATES = ("AllAlpha", "AllBeta")
 """AllBeta turns GenericWorkload on from 1.37; AllAlpha turned all three on in 1.36."""
@@ -121,6 +124,8 @@ def _profiles(configuration: Configuration, settings: Settings, source: str) -> 
                 problem += f" (profile {profile.scheduler_name})"
             place = source + ": " if own is None else path + "."
             yield broken("percentage-of-nodes", f"{place}percentageOfNodesToScore", problem)
+        if settings.mode != OBSERVE and COSCHEDULING in called(profile, "permit"):
+            yield broken("coscheduling", f"{path}.plugins", f"{COSCHEDULING} is enabled")
         if not mentions(profile):
             yield from _preemption(profile, path)
     names = {profile.scheduler_name for profile in profiles}

@@ -89,6 +89,8 @@ class Capture(Struct, frozen=True, kw_only=True):
     """Gang -> why no plan is made for it, and until when."""
     problems: tuple[str, ...] = ()
     """Why verbs are not answered now."""
+    schedulers: frozenset[str] = frozenset()
+    """Those whose pods are planned for; none where that is not known."""
     observed: Observed | None = None
     """None where the process acts."""
 

@@ -67,6 +67,8 @@ class GangReader:
     def __init__(self, resolver: Resolver) -> None:
         self._gangs = Gangs(resolver)
         self._kept: dict[GangKey, tuple[Gang, Decision | None, GangRow]] = {}
+        self._schedulers: frozenset[str] = frozenset()
+        """With whom what is kept was told."""
 
     def read(self, capture: Capture) -> tuple[GangRow, ...]:
         """Return every gang's row, those that want attention first."""
@@ -84,11 +86,11 @@ class GangReader:
             suspended = capture.suspended.get(str(key), "")
             robber = robbed.get(str(key), "")
             plain = flight is None and not suspended and not robber
-            before = self._kept.get(key)
+            before = self._kept.get(key) if capture.schedulers == self._schedulers else None
             if before is not None and plain and before[0] is gang and before[1] is decision:
                 row = before[2]
             else:
-                row = _row(gang, flight, decision, suspended, robber)
+                row = _row(gang, flight, decision, suspended, robber, capture.schedulers)
             if plain:
                 kept[key] = (gang, decision, row)
             rows.append(row)
@@ -97,7 +99,7 @@ class GangReader:
             for key, flight in flights.items()
             if key not in snapshot.members
         ]
-        self._kept = kept
+        self._kept, self._schedulers = kept, capture.schedulers
         return tuple(sorted(rows, key=lambda row: row.rank))
 
     def gang(self, name: str, capture: Capture) -> Gang | None:
@@ -160,9 +162,10 @@ def _row(
     decision: Decision | None,
     suspended: str,
     robber: str = "",
+    schedulers: frozenset[str] = frozenset(),
 ) -> GangRow:
     standing = standings(
-        [described(gang)],
+        [described(gang, schedulers)],
         [light_flight(flight)] if flight is not None else [],
         [light_decision(decision)] if decision is not None else [],
     )[0]

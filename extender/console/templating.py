@@ -48,6 +48,7 @@ def environment() -> Environment:
         "iso": _iso,
         "utc": _utc,
         "seconds": _seconds,
+        "later": words.later,
     }
     made.globals |= {
         "STATES": words.STATES,

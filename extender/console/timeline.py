@@ -43,8 +43,13 @@ def timeline(gang: Gang | None, name: str, decisions: Iterable[Decision]) -> lis
                         f"for {decision.gang}: {mine[0].reason}",
                     )
                 )
-    moments.sort(key=lambda moment: moment.time)
+    moments.sort(key=_at)
     return moments[-MOST_MOMENTS:]
+
+
+def _at(moment: Moment) -> float:
+    """When at the latest: pods' times are cut to seconds, and no pod starts before its plan."""
+    return moment.time + (1.0 if moment.kind == "bound" else 0.0)
 
 
 def _of(decision: Decision) -> Moment:

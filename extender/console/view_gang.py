@@ -135,7 +135,9 @@ def _story(
         }
         for unit in capture.units
     ]
-    return story_of_gang(str(found.key), Facts([described(found)], flights, units, told))
+    return story_of_gang(
+        str(found.key), Facts([described(found, capture.schedulers)], flights, units, told)
+    )
 
 
 def _plan(flight: FlightSeen | None, own: Sequence[Decision]) -> Shown | None:

@@ -83,6 +83,15 @@ def level_words(level: str) -> str:
     return LEVELS.get(level, level)
 
 
+def later(seconds: float) -> str:
+    """Return how much later something was, in its two largest units; pods' times are whole."""
+    left, parts = max(0, round(seconds)), []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        parts += [f"{count} {unit}"] if count else []
+    return f"after {' '.join(parts[:2]) or '0 s'}"
+
+
 def amount(resource: str, value: int) -> str:
     """Return an amount as a person writes it: cores, binary gigabytes, whole devices."""
     if resource == "cpu":

@@ -106,6 +106,11 @@ class Gang(Struct, frozen=True, dict=True):
             if not p.node and not p.deleting and not p.gated and p.uid not in self.before
         )
 
+    @cached_property
+    def gated(self) -> tuple[Pod, ...]:
+        """Members that nobody may schedule yet: they want no seat and count for no quorum."""
+        return tuple(p for p in self.present if p.gated and not p.node and not p.deleting)
+
     @property
     def in_order(self) -> bool:
         """Whether its definition is no reason to refuse it."""

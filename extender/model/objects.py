@@ -16,6 +16,8 @@ from extender.model.owner_budget import OwnerBudget
 Requests = tuple[tuple[str, int], ...]
 """Resource name and amount, sorted by name, zero amounts left out."""
 
+DEFAULT_SCHEDULER = "default-scheduler"
+"""Who places a pod that names no scheduler."""
 FINISHED_PHASES = ("Succeeded", "Failed")
 
 
@@ -108,7 +110,7 @@ class PodShape(Struct, frozen=True, gc=False):
     spread: tuple[SpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    scheduler: str = "default-scheduler"
+    scheduler: str = DEFAULT_SCHEDULER
     unmodelled: tuple[str, ...] = ()
 
 

@@ -17,6 +17,7 @@ from extender.model.bounds import ALWAYS_READ, LARGE, OVERSIZE, dense, estimate,
 from extender.model.errors import InvalidInput
 from extender.model.interning import Interner, Memo
 from extender.model.objects import (
+    DEFAULT_SCHEDULER,
     HostPort,
     LabelSelector,
     NodeSelectorTerm,
@@ -112,7 +113,7 @@ def pod_shape(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> Po
 def _unread(spec: RawPodSpec) -> PodShape:
     """Return the shape of a pod whose constraints are too many: kube-scheduler's lists tell."""
     return PodShape(
-        scheduler=named(spec.scheduler_name or "default-scheduler"),
+        scheduler=named(spec.scheduler_name or DEFAULT_SCHEDULER),
         unmodelled=tuple(sorted((*_unmodelled(spec), OVERSIZE))),
     )
 
@@ -197,7 +198,7 @@ def _build(spec: RawPodSpec, namespace: str, labels: Mapping[str, str]) -> PodSh
                 for raw in _decode(_tolerations.decode, spec.tolerations, "spec.tolerations") or ()
             ),
             host_ports=_host_ports(spec),
-            scheduler=named(spec.scheduler_name or "default-scheduler"),
+            scheduler=named(spec.scheduler_name or DEFAULT_SCHEDULER),
             unmodelled=_unmodelled(spec),
         ),
         _size(spec),

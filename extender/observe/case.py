@@ -29,6 +29,8 @@ class Case(Struct):
     """The cluster when its first member came: nobody had gone for it yet."""
     wanted: bool = False
     """A scheduler has tried one of its members and found no room for it."""
+    stranger: str = ""
+    """A scheduler that has tried one, and whose pods are not planned for."""
     came: dict[str, Pod] = field(default_factory=dict)
     """Members as they first waited, by uid, while ``before`` is kept."""
     seated: set[str] = field(default_factory=set)

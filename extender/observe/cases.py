@@ -111,8 +111,11 @@ class Cases:
         room = len(case.came) < MOST_MEMBERS
         if case.before is not None and room and new is not None and _waits(new):
             case.came.setdefault(new.uid, new)
-        if new is not None and _waits(new) and (new.tried or new.nominated) and self._seeks(new):
-            case.wanted = True
+        if new is not None and _waits(new) and (new.tried or new.nominated):
+            if self._seeks(new):
+                case.wanted = True
+            else:
+                case.stranger = new.shape.scheduler
         self._seated(case, pod, gone=new is None or bool(new.deleting))
 
     def _seated(self, case: Case, pod: Pod, *, gone: bool) -> None:

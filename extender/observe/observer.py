@@ -25,7 +25,7 @@ from extender.gang.act.waiting import Version, Waiting
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.schedulers import seated_by
+from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
@@ -38,7 +38,7 @@ from extender.gang.tell.decisions import (
 from extender.groups.resolver import Resolver
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
-from extender.model.objects import Pod
+from extender.model.objects import DEFAULT_SCHEDULER, Pod
 from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
@@ -59,7 +59,6 @@ from extender.wire.preempt_json import NodeVictims
 log = structlog.get_logger("observe")
 
 """Who asked, in decisions."""
-DEFAULT_SCHEDULER = "default-scheduler"
 PLANNING, TICK = "planning", "tick"
 LOOPS = (PLANNING, TICK, PLANNER)
 """What has to show life."""
@@ -195,6 +194,7 @@ class Observer:
         snapshot, version = self._source.snapshot(), self._version()
         for case in self.cases:
             if not case.wanted or case.plan is not None:
+                self._tell_unasked(case, version)
                 continue
             if self._waiting.kept(case.key, version) is not None:
                 continue
@@ -208,6 +208,13 @@ class Observer:
             except Exception:  # one bad gang must not keep the others from their turn
                 log.exception("a gang could not be planned", gang=str(case.key))
                 self._waiting.failed(case.key)
+
+    def _tell_unasked(self, case: Case, version: Version) -> None:
+        """Say once why a gang is not planned for whose scheduler is not among ours."""
+        if case.stranger and not case.wanted and case.refusal is None:
+            forget_before(case)
+            why = f"its members wait for {case.stranger}, {NO_ASKER}; it is not in schedulerNames"
+            self._refuse(case, Refusal(case.key, Code.INCOMPLETE, why), version, 0.0)
 
     def _version(self) -> Version:
         return (self._source.generation, 0, self._evidence.version())
@@ -258,10 +265,13 @@ class Observer:
             why = "its search had to be stopped by force"
             return Refusal(gang=gang.key, code=Code.SUSPENDED, message=why)
 
+    def schedulers(self) -> frozenset[str]:
+        """Return the schedulers whose pods are planned for."""
+        names = frozenset(self._settings.scheduler_names)
+        return names or self._evidence.schedulers | {DEFAULT_SCHEDULER}
+
     def _ours(self, gang: Gang) -> Gang:
-        names = self._settings.scheduler_names
-        asking = frozenset(names) or self._evidence.schedulers | {DEFAULT_SCHEDULER}
-        return seated_by(gang, asking)
+        return seated_by(gang, self.schedulers())
 
     def _unseen(self, gang: Gang) -> Refusal | None:
         pod = self._evidence.unseen(gang)

@@ -213,6 +213,20 @@ CASES = [
         "warning default-preemption-off profiles[0].plugins",
     ),
     case(
+        "scheduler-plugins' gangs at multiPoint",
+        lambda d: d["profiles"][0].update(
+            plugins={"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}
+        ),
+        "warning coscheduling profiles[0].plugins",
+    ),
+    case(
+        "scheduler-plugins' gangs at permit",
+        lambda d: d["profiles"][0].update(
+            plugins={"permit": {"enabled": [{"name": "Coscheduling"}]}}
+        ),
+        "warning coscheduling profiles[0].plugins",
+    ),
+    case(
         "scheduler of another name",
         ours(),
         "error scheduler-name profiles",
@@ -263,6 +277,21 @@ def test_plugins_may_be_switched_off_by_star_and_on_by_name() -> None:
     off = [f.rule for f in examine(plugins(multiPoint={"disabled": star}))]
     assert off == ["default-preemption-off"]
     assert examine(plugins(multiPoint={"disabled": star}, postFilter={"enabled": named})) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "points"),
+    [
+        ("mode: observe", {"permit": {"enabled": [{"name": "Coscheduling"}]}}),
+        ("", {"permit": {"disabled": [{"name": "Coscheduling"}]}}),
+        ("", {"queueSort": {"enabled": [{"name": "Coscheduling"}]}}),
+    ],
+)
+def test_coscheduling_is_named_where_it_holds_members(
+    settings: str, points: dict[str, Any]
+) -> None:
+    change: Change = lambda d: d["profiles"][0].update(plugins=points)  # noqa: E731
+    assert "coscheduling" not in [f.rule for f in examine(change, settings)]
 
 
 def test_our_entry_is_found_by_address_when_it_is_given() -> None:

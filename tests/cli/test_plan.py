@@ -107,6 +107,34 @@ def test_json_has_the_whole_plan(cluster: Path, capsys: pytest.CaptureFixture[st
     assert plan["proof"] == "optimal"
 
 
+@pytest.mark.parametrize(
+    ("named", "settings", "told"),
+    [
+        ("volcano", "", True),
+        ("volcano", "schedulerNames: [volcano]", False),
+        ("", "", False),
+        ("default-scheduler", "", False),
+    ],
+)
+def test_who_has_to_ask_is_told_where_members_name_another_scheduler(
+    named: str,
+    settings: str,
+    told: bool,  # noqa: FBT001
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    state = kubectl()
+    for item in state["items"]:
+        if item["metadata"]["name"].startswith("high-") and named:
+            item["spec"]["schedulerName"] = named
+    (tmp_path / "dump.json").write_text(json.dumps(state))
+    (tmp_path / "config.yaml").write_text(settings or "{}")
+    words = ["plan", str(tmp_path / "dump.json"), "--gang", "high"]
+    assert main([*words, "--config", str(tmp_path / "config.yaml")]) == 0
+    said = "members of pod-group:team/high name 'volcano' as their scheduler: planned as if"
+    assert (said in capsys.readouterr().err) is told
+
+
 def test_refusal_exits_with_one_and_says_why(
     cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

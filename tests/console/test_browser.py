@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from extender.console import events
 from extender.gang.tell.decisions import Verb
-from tests.console.browser import LOOKS, Look, opened, too_wide, violations
+from tests.console.browser import DESK, LOOKS, NARROWEST, PHONE, Look, opened, too_wide, violations
 from tests.console.site import Site, serving
 from tests.console.stage import Stage, training_cluster
 
@@ -140,6 +140,51 @@ async def test_what_is_unfolded_can_be_read(browser: Any, site: Site) -> None:
             await shown(page, view)
             found[view] = await page.evaluate(narrow)
     assert not {view: lines for view, lines in found.items() if lines}
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE, NARROWEST], ids=["desk", "phone", "narrowest"])
+async def test_no_short_word_is_broken_over_lines(
+    browser: Any, site: Site, size: dict[str, int]
+) -> None:
+    """What is proved stood below itself, a letter a line, in the costs' last column at 320 px."""
+    broken = """() => {
+        const found = [];
+        const main = document.getElementById('main');
+        const texts = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+        for (let text; (text = texts.nextNode());) {
+            if (text.parentElement.closest('code, .sr, thead')) continue;
+            for (const word of text.data.matchAll(/(?<![\\w.:/-])[A-Za-z]{2,10}(?![\\w.:/-])/g)) {
+                const range = document.createRange();
+                range.setStart(text, word.index);
+                range.setEnd(text, word.index + word[0].length);
+                const boxes = Array.from(range.getClientRects());
+                const tops = new Set(boxes.map((box) => Math.round(box.top)));
+                if (tops.size > 1) found.push(word[0]);
+            }
+        }
+        return found;
+    }"""
+    found: dict[str, list[str]] = {}
+    async with opened(browser, size=size) as (page, _):
+        for view, address in VIEWS.items():
+            await page.goto(site.url(address))
+            await shown(page, view)
+            found[view] = await page.evaluate(broken)
+    assert not {view: words for view, words in found.items() if words}
+
+
+@pytest.mark.parametrize("size", [PHONE, NARROWEST], ids=["phone", "narrowest"])
+async def test_a_plan_that_evicts_nobody_fits(browser: Any, size: dict[str, int]) -> None:
+    """Where nobody goes the costs are one sentence, which took one line however long."""
+    stage = Stage()
+    for index in range(2):
+        stage.node(f"free-{index}", "eu-west-1a")
+    key = stage.gang("lucky", (), size=2)
+    assert not stage.plan(key).victims
+    async with serving(stage) as site, opened(browser, size=size) as (page, _):
+        await page.goto(site.url(f"gang?name={key}"))
+        await page.wait_for_selector("text=Nothing: nobody is evicted")
+        assert await too_wide(page) == []
 
 
 async def test_large_map_has_no_violation_and_tells_nodes(browser: Any, pictures: Path) -> None:

@@ -8,12 +8,18 @@ from collections import Counter
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 from yarl import URL
 
-from extender.console.words import OUTCOMES
+from extender.console.timeline import timeline
+from extender.console.words import OUTCOMES, later
+from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.model.gang import Gang
+from extender.model.objects import GangKey
 from tests.console.reading import Read
 from tests.console.site import Site
 from tests.console.stage import NOW
+from tests.gang.world import pod
 
 PAGES = (
     "",
@@ -99,16 +105,15 @@ async def test_gang_in_flight(site: Site, web: aiohttp.ClientSession) -> None:
     assert "research/moe-ablation-0 on gpu-b-00: its room on gpu-b-00 is needed" in text
     assert "gangs@1000 gangs broken of priority 1000 1 1 ● least" in text
     assert "No other set of victims costs less at any level." in text
-    assert "with that for 1 seat 1 pod of batch/notebook-0 could stay" in text, (
-        "what is next cheaper"
-    )
+    assert "with that for 1 seat pod batch/notebook-0 could stay" in text, "what is next cheaper"
     assert text.index("first pod created") < text.index("plan made")
+    assert re.search(r"plan made [-0-9: ]+ · after \d+ (s|min|h)", text), "when, and how much later"
     assert "frontier-run-0 seat on gpu-b-00" in text
 
 
 async def test_gang_that_is_refused(site: Site, web: aiohttp.ClientSession) -> None:
     text = (await read(web, site, "gang?name=giant-eval")).words
-    assert "cannot fit even with every allowed victim gone" in text
+    assert "cannot fit: with every evictable pod gone" in text
     assert "21 short" in text
     assert "What would change it" in text
     assert "free room for 21 more of giant-eval-" in text
@@ -229,3 +234,39 @@ async def test_page_that_did_not_change_is_not_sent_again(
         assert (answer.status, await answer.read()) == (304, b"")
     async with web.get(site.url(""), headers={"If-None-Match": tag}) as answer:
         assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-0.4, "after 0 s"),
+        (59.6, "after 1 min"),
+        (75, "after 1 min 15 s"),
+        (3600, "after 1 h"),
+        (90061, "after 1 d 1 h"),
+    ],
+)
+def test_how_much_later_a_moment_was(seconds: float, said: str) -> None:
+    assert later(seconds) == said
+
+
+def test_members_start_after_the_plan_of_the_same_second() -> None:
+    """The API cuts pods' times to seconds: a life read as if pods had started, then a plan came."""
+    key = GangKey("pod-group", "team", "quick")
+    pods = tuple(
+        replace(pod(f"quick-{i}", group="quick", on="n0"), created=100.0, started=101.0)
+        for i in range(2)
+    )
+    decisions = [
+        Decision(time=at, gang=str(key), verb=Verb.LOOP, outcome=outcome, message="")
+        for at, outcome in ((101.7, Outcome.DONE), (101.4, Outcome.PLAN), (100.2, Outcome.REFUSAL))
+    ]
+    found = timeline(Gang(key, pods, 2), str(key), decisions)
+    assert [moment.kind for moment in found] == [
+        "pods",
+        "refusal",
+        "plan",
+        "done",
+        "bound",
+        "bound",
+    ]

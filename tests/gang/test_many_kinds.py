@@ -144,7 +144,7 @@ def test_a_domain_a_node_is_answered_at_once() -> None:
     """Each node a domain: none of hundreds can hold the gang, and that is a proof."""
     answer = planned(full(members(5), 200, topology_key="kubernetes.io/hostname"))
     assert isinstance(answer, Refusal)
-    assert "cannot fit even with every allowed victim gone" in answer.message
+    assert "cannot fit: " in answer.message
 
 
 @needs_core

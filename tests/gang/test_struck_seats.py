@@ -195,4 +195,6 @@ def test_a_gang_that_is_not_complete_is_told_of_members_that_nobody_asks_for() -
     gang = replace(resolver.resolve(gang_key("high"), state), notes=("something else", note))
     answer = Planner(Settings(), resolver).plan(GangQuestion(gang, state))
     assert isinstance(answer, Refusal)
-    assert answer.message == (f"waits for members: 1 of 2 exist, nothing is evicted; {note}")
+    assert answer.message == (
+        f"waits for members: 1 of 2 exist whose scheduler asks, nothing is evicted; {note}"
+    )

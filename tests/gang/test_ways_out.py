@@ -126,7 +126,7 @@ def test_what_is_easiest_to_spare_stays_where_there_is_that_room() -> None:
     assert found is not None
     assert easiest_to_spare(plan.seats, plan.victims, Proof.BOUNDED) is None, "a guess"
     assert (found.unit, found.pods, found.seats) == ("default/single", 1, 1)
-    assert any("1 pod of default/single" in line for line in plan.explanation)
+    assert any("1 seat pod default/single could stay" in line for line in plan.explanation)
     there = [*NODES, *(node(f"new{i}") for i in range(found.seats))]
     assert evicted(plan_for(state(there), "high")) == {"trio-0", "trio-1", "trio-2"}
 

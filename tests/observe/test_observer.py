@@ -304,3 +304,26 @@ async def test_a_gang_is_told_of_after_the_victims_that_went_for_it(bed: Bed) ->
     assert "whole" not in counted(bed)
     await bed.observer._tick()
     assert counted(bed)["evicted_for_gangs"] == counted(bed)["whole"] == 1
+
+
+async def test_a_gang_whose_scheduler_is_not_among_ours_is_told_so_once() -> None:
+    """As in manifests/observe/ beside Volcano: nothing was planned, and nobody said why."""
+    settings = replace(OBSERVING, scheduler_names=("another",))
+    async with Bed(settings) as bed:
+        await bed.nodes(2)
+        await bed.classes(low=1, high=100)
+        await bed.gang("low", 2, "low", on="n")
+        await bed.gang("high", 2, "high")
+        await bed.rounds()
+        assert bed.told == [], "no scheduler has tried it"
+        await bed.tried("high-0")
+        await bed.rounds()
+        await bed.rounds()
+        (told,) = bed.told
+        assert told.outcome is Outcome.REFUSAL
+        assert told.message.startswith(
+            "its members wait for default-scheduler, which does not ask this extender"
+        )
+        (case,) = bed.observer.cases
+        assert case.before is None
+        assert "schedulerNames" in case.told.message

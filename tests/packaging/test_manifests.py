@@ -150,6 +150,14 @@ def test_optional_rights_are_those_that_check_knows() -> None:
     assert not list(rights_findings(documents))
 
 
+@pytest.mark.parametrize("way", ["sidecar.yaml", "deployment.yaml", "observe/deployment.yaml"])
+def test_optional_rights_are_for_whoever_was_installed(way: str) -> None:
+    """docs/migrate.md: the one that observes reads the sizes of Volcano's gangs."""
+    account = pick(way, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    subjects = pick("rbac-other-groups.yaml", "ClusterRoleBinding")["subjects"]
+    assert {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE} in subjects
+
+
 def test_namespace_denies_by_default() -> None:
     policy = pick("namespace.yaml", "NetworkPolicy")
     assert policy["metadata"]["namespace"] == NAMESPACE

@@ -27,13 +27,11 @@ from extender.gang.plan.schedulers import seated_by
 from extender.gang.plan.stayed_victims import StayedVictims
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
 from extender.model.gang import Gang
-from extender.model.objects import GangKey, Pod
+from extender.model.objects import DEFAULT_SCHEDULER, GangKey, Pod
 from extender.model.plan import Code, Plan, Refusal
 from extender.model.settings import Settings
 from extender.model.snapshot import Snapshot
 from extender.model.texts import rfc3339
-
-DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Admission:

@@ -23,11 +23,11 @@ class AvoidableVictims(Struct, frozen=True):
     @property
     def words(self) -> str:
         """One sentence."""
-        pods, seats = counted(self.pods, "pod"), counted(self.seats, "seat")
-        return (
-            f"cheaper only with free room elsewhere: with that for {seats} {pods} of {self.unit} "
-            "could stay"
-        )
+        # A gang's key has a colon, which no namespace or pod has.
+        gang = ":" in self.unit
+        who = f"{counted(self.pods, 'pod')} of {self.unit}" if gang else f"pod {self.unit}"
+        seats = counted(self.seats, "seat")
+        return f"cheaper only with free room elsewhere: with that for {seats} {who} could stay"
 
 
 def easiest_to_spare(

@@ -143,7 +143,7 @@ def explain_refusal(
     elif not gang.preempts:
         message = "does not fit into free room, and its preemptionPolicy is Never"
     elif answer.proved and not struck:
-        message = "cannot fit even with every allowed victim gone: " + reasons
+        message = "cannot fit: " + reasons
     else:
         message = "no solution was found: " + reasons
     if built.slow:

@@ -262,11 +262,10 @@ def _refused_early(gang: Gang, snapshot: Snapshot) -> Refusal | None:
         those = all_of(gang.min_count, "member", "of the quorum has", "of the quorum have")
         return refusal(Code.NOT_NEEDED, f"{those} a node")
     if not gang.complete:
-        return refusal(
-            Code.INCOMPLETE,
-            f"waits for members: {members_there(gang)}, nothing is evicted"
-            + "".join(f"; {note}" for note in gang.notes if note.endswith(NO_ASKER)),
-        )
+        elsewhere = [note for note in gang.notes if note.endswith(NO_ASKER)]
+        there = members_there(gang) + (" whose scheduler asks" if elsewhere else "")
+        told = "; ".join([f"waits for members: {there}, nothing is evicted", *elsewhere])
+        return refusal(Code.INCOMPLETE, told)
     return None
 
 

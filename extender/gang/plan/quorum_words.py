@@ -10,7 +10,7 @@ MOST_PARTS_TOLD = 4
 
 
 def members_there(gang: Gang, what: str = "") -> str:
-    """Return how many of the quorum exist, and of which parts too few do.
+    """Return how many of the quorum exist, of which parts too few do, and how many are gated.
 
     ``what`` they are called, in the singular; "" for no word.
     """
@@ -20,4 +20,6 @@ def members_there(gang: Gang, what: str = "") -> str:
     short = [
         f"{count} of {part.least} of part {quoted(part.name)}" for part, count in gang.short_parts
     ]
-    return told + (f", {some(short, MOST_PARTS_TOLD)}" if short else "")
+    told += f", {some(short, MOST_PARTS_TOLD)}" if short else ""
+    gated = len(gang.gated)
+    return told + (f", {gated} more {'is' if gated == 1 else 'are'} gated" if gated else "")

@@ -7,6 +7,8 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from extender.model.gang import Gang
+from extender.model.objects import Pod
+from extender.model.texts import counted, some
 
 NO_ASKER = "which does not ask this extender"
 """How the note on such members ends."""
@@ -17,15 +19,27 @@ def seated_by(gang: Gang, schedulers: Collection[str]) -> Gang:
 
     Once such a member has a node it counts as any other. The same object when there is none.
     """
-    strangers = [pod for pod in gang.pending if pod.shape.scheduler not in schedulers]
+    strangers = _strangers(gang, schedulers)
     if not strangers:
         return gang
-    others = ", ".join(sorted({pod.shape.scheduler for pod in strangers})[:3])
-    those = "member waits" if len(strangers) == 1 else "members wait"
-    note = f"{len(strangers)} {those} for {others}, {NO_ASKER}"
     gone = {pod.uid for pod in strangers}
     return replace(
         gang,
         members=tuple(pod for pod in gang.members if pod.uid not in gone),
-        notes=(*gang.notes, note),
+        notes=(*gang.notes, _told(strangers)),
     )
+
+
+def waits_elsewhere(gang: Gang, schedulers: Collection[str]) -> str:
+    """Return that members wait for other schedulers, "" where none does or nobody knows ours."""
+    strangers = _strangers(gang, schedulers) if schedulers else []
+    return _told(strangers) if strangers else ""
+
+
+def _strangers(gang: Gang, schedulers: Collection[str]) -> list[Pod]:
+    return [pod for pod in gang.pending if pod.shape.scheduler not in schedulers]
+
+
+def _told(strangers: list[Pod]) -> str:
+    others = some(sorted({pod.shape.scheduler for pod in strangers}))
+    return f"{counted(len(strangers), 'member', 'waits', 'wait')} for {others}, {NO_ASKER}"

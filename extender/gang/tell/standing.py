@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from extender.gang.plan.quorum_words import members_there
+from extender.gang.plan.schedulers import waits_elsewhere
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.model.gang import Gang
 from extender.model.plan import Code
@@ -67,8 +68,11 @@ class Standing(Struct, frozen=True, rename="camel"):
     """Wall clock of the newest decision, None without one."""
 
 
-def described(gang: Gang) -> dict[str, object]:
-    """Return a gang as the debug API names it, and as ``standings`` wants it."""
+def described(gang: Gang, schedulers: Collection[str] = ()) -> dict[str, object]:
+    """Return a gang as the debug API names it, and as ``standings`` wants it.
+
+    ``schedulers``: those whose pods are planned for; none where that is not known.
+    """
     return {
         "gang": str(gang.key),
         "minCount": gang.min_count,
@@ -77,6 +81,7 @@ def described(gang: Gang) -> dict[str, object]:
         "before": len(gang.before),
         "bound": len(gang.seated),
         "pending": len(gang.pending),
+        "gated": len(gang.gated),
         "missing": gang.missing,
         "complete": gang.complete,
         "exist": members_there(gang, "member"),
@@ -87,6 +92,7 @@ def described(gang: Gang) -> dict[str, object]:
         "problems": gang.problems,
         "unplanned": gang.unplanned,
         "notes": gang.notes,
+        "elsewhere": waits_elsewhere(gang, schedulers),
     }
 
 
@@ -146,8 +152,9 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
         state = GangState.INCOMPLETE
         told = f"{bound + pending} of {counted(least, 'member', 'exists', 'exist')}"
         why = gang.get("exist", told)
-        if others := gang["members"] - gang.get("before", 0) - bound - pending:
-            why += f", {others} more terminate or are gated"
+        others = gang["members"] - gang.get("before", 0) - gang.get("gated", 0) - bound - pending
+        if others:
+            why += f", {others} more {'terminates' if others == 1 else 'terminate'}"
     elif decision is not None and refuses(decision, gang):
         state, why = GangState.REFUSED, f"{decision['code']}: {decision['message']}"
     elif decision is not None and decision.get("verb") == Verb.OBSERVE:
@@ -155,7 +162,7 @@ def _standing(gang: Obj, flight: Obj | None, decision: Obj | None, robber: str) 
     elif decision is not None and decision["outcome"] == Outcome.GAVE_UP:
         state, why = GangState.PENDING, f"its last plan was given up: {decision['message']}"
     else:
-        state, why = GangState.PENDING, "nothing is decided yet"
+        state, why = GangState.PENDING, gang.get("elsewhere") or "nothing is decided yet"
         if not gang["startsWhole"]:
             why = "its members start one by one, kube-scheduler places them"
     return Standing(

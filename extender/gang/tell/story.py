@@ -7,9 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from extender.gang.plan.schedulers import NO_ASKER
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.gang.tell.leaving import after_eviction, leaving, unit_name
 from extender.gang.tell.standing import GangState, Standing, refuses, standings
+from extender.model.plan import Code
 from extender.model.texts import counted
 
 Obj = Mapping[str, Any]
@@ -23,7 +25,8 @@ NEXT_BY_CODE = {
         "make room (more nodes, or work of lower priority that may be evicted), ask for less, or "
         f"give it a higher PriorityClass; {TRY}"
     ),
-    "conflict": "repair what is named above; until then it is neither planned for nor evicted",
+    "conflict": "repair what is named above; until then nobody is evicted for it, and its pods may "
+    "still be victims",
     "not-needed": "nothing: its quorum has nodes",
     "incomplete": "create the members that are missing: look at its Job or JobSet, at quota and "
     "at admission; nothing is evicted before they exist",
@@ -43,6 +46,15 @@ NEXT_BY_CODE = {
     "api": "look at the server's log and its rights (manifests/rbac.yaml)",
 }
 """Refusal code -> what to do; a test compares it with the codes that there are."""
+
+NEXT_GATED = (
+    "nothing here: whoever made the gates removes them (spec.schedulingGates), Kueue when there is "
+    "quota; nothing is evicted before that"
+)
+NEXT_ELSEWHERE = (
+    "let its pods name a scheduler that asks this extender (schedulerName in their template); for "
+    "a plan that is only looked at, name theirs in schedulerNames of an extender that observes"
+)
 
 NEXT_BY_STATE: Mapping[str, str] = {
     GangState.PLANNED: "nothing: evictions begin when the plan is recorded",
@@ -121,11 +133,14 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
     if standing.state == GangState.LEAVING:
         return standing.why, _after(standing.gang, facts)
     if standing.state == GangState.INCOMPLETE:
-        return standing.why, NEXT_BY_CODE["incomplete"]
+        return standing.why, _members_to_come(gang)
     decision = facts.last(standing.gang)
     if decision is not None and refuses(decision, gang):
         if "preemptionPolicy is Never" in decision["message"]:
             return standing.why, "wait for free room, or give it a PriorityClass that preempts"
+        if decision["code"] == Code.INCOMPLETE:
+            elsewhere = NO_ASKER in decision["message"]
+            return standing.why, NEXT_ELSEWHERE if elsewhere else _members_to_come(gang)
         return standing.why, _ways(decision) or NEXT_BY_CODE.get(
             decision["code"], "see the server's log"
         )
@@ -138,10 +153,20 @@ def _reason(standing: Standing, gang: Obj, facts: Facts) -> tuple[str, str]:
         )
     if not gang["startsWhole"]:
         return standing.why, "`kubectl describe pod` says what kube-scheduler waits for"
+    if gang.get("elsewhere"):
+        return standing.why, NEXT_ELSEWHERE
     return standing.why, (
         "wait for kube-scheduler's next attempt; if none comes, compare its pods' schedulerName "
         "with the scheduler that has the extender (`check` compares configurations)"
     )
+
+
+def _members_to_come(gang: Obj) -> str:
+    """Return the next step where too few members can be placed; an old server counts no gates."""
+    gated = gang.get("gated", 0)
+    if gated and gang["bound"] + gang["pending"] + gated >= gang["minCount"]:
+        return NEXT_GATED
+    return NEXT_BY_CODE["incomplete"]
 
 
 def _after(gang: str, facts: Facts) -> str:
