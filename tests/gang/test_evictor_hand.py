@@ -86,6 +86,14 @@ async def test_a_conflict_about_something_else_is_the_callers() -> None:
     assert len(bed.api.sent) == 1
 
 
+async def test_a_conflict_of_a_pod_that_cannot_be_read_is_the_callers() -> None:
+    """Whether it has changed, or has gone, is not known: asking again at once is no help."""
+    bed = Bed(Api(CONFLICT, pod=SILENT))
+    with pytest.raises(Conflict):
+        await bed.remove(mark="for g", untouched=True)
+    assert (len(bed.api.sent), bed.api.versions, bed.ended) == (1, ["7"], [])
+
+
 async def test_the_eviction_api_is_given_no_version() -> None:
     """It would use up a budget before it finds that the pod has changed."""
     bed = Bed(Api(CONFLICT, pod=seen("8")))

@@ -88,6 +88,16 @@ def test_each_first_pod_gets_a_rack_with_room_for_its_job() -> None:
     assert plan.proof is Proof.BOUNDED
 
 
+@pytest.mark.parametrize("small", ["a", "c"])
+def test_free_racks_have_room_for_their_jobs_too(small: str) -> None:
+    """Whichever rack it is that would do by room alone."""
+    nodes = racks(**{f"n{i}": rack for i, rack in enumerate("aabbcc".replace(small, "", 1))})
+    plan = asked(snapshot(nodes, [first(0), first(1)], [owner(2, 2)]))
+    assert evicted(plan) == set()
+    at = {each.name: each.labels["rack"] for each in nodes}
+    assert {at[name] for name in seats(plan).values()} == {*"abc"} - {small}
+
+
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_as_many_racks_as_there_are_jobs_will_do(jobs: int) -> None:
     nodes = racks(**{f"n{i}": "abc"[i // 2] for i in range(2 * jobs)})

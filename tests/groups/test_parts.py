@@ -94,6 +94,17 @@ def parts(gang: Gang) -> dict[str, tuple[int, int]]:
     return {part.name: (len(part.uids), part.least) for part in gang.parts}
 
 
+def test_a_group_of_volcanos_has_no_subgroups() -> None:
+    """Field names of another scheduler say nothing; without minMember one pod will do."""
+    said = group("volcano", {"subGroups": [leaf("a", 2)]})
+    assert (said.min_count, said.parts) == (1, ())
+
+
+def test_a_kai_group_has_no_tasks() -> None:
+    said = group("kai", {"minMember": 3, "minTaskMember": {"a": 2}})
+    assert (said.min_count, said.parts) == (3, ())
+
+
 class TestVolcano:
     @pytest.mark.parametrize("place", ["both", "annotation", "label"])
     def test_tasks_are_parts(self, place: str) -> None:

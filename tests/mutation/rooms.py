@@ -138,7 +138,11 @@ ROOMS = (
         ("extender.gang.plan.part_classes", "extender.model.group_parts"),
         ("tests/gang/test_parts.py", "tests/groups/test_parts.py"),
     ),
-    Room("followers", ("extender.gang.plan.followers",), ("tests/gang/test_followers.py",)),
+    Room(
+        "followers",
+        ("extender.gang.plan.followers",),
+        ("tests/gang/test_followers.py", "tests/gang/test_exclusive_topology.py"),
+    ),
     Room(
         "validity",
         ("extender.gang.plan.validity",),

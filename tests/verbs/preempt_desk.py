@@ -58,6 +58,8 @@ class Desk:
         self.goes_on = False
         self.evictable = True
         self.stale: str | None = None
+        self.withheld = ""
+        """Uid of a pod that was kept off every node by our word, a moment ago."""
         self.cheap: Plan | Refusal = NO
         self.answer: Flight | Refusal = NO
         self.during: Callable[[], None] = lambda: None
@@ -133,7 +135,9 @@ class Desk:
             ),
             samples=cast(
                 Any,
-                SimpleNamespace(goes_on=lambda uid: self.goes_on, withheld=lambda uid: False),
+                SimpleNamespace(
+                    goes_on=lambda uid: self.goes_on, withheld=lambda uid: uid == self.withheld
+                ),
             ),
             shown=self._snapshot,
         )

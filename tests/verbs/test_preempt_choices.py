@@ -64,6 +64,14 @@ async def test_one_that_was_not_offered_every_node_yet_evicts_nobody() -> None:
     assert await desk.asked(SINGLE, n0=one) == []
 
 
+async def test_one_that_was_kept_off_by_our_word_alone_is_tried_again_and_evicts_nobody() -> None:
+    one = alone("one", "n0")
+    desk = Desk(one)
+    desk.withheld = SINGLE.uid
+    assert await desk.asked(SINGLE, n0=one) == []
+    assert desk.said == [("wake",)]
+
+
 async def test_who_acts_for_everybody_acts_for_each_namespace() -> None:
     one, two = member("one", "n0"), member("two", "n1")
     desk = Desk(one, two)
