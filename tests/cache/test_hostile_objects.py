@@ -18,6 +18,7 @@ from extender.cache.cache import Cache
 from extender.cache.nesting import MOST_LEVELS, shallow
 from extender.cache.reader import ResourceReader
 from extender.cache.stats import WatchStats
+from extender.model import reduce as reductions
 from extender.model.owners import OWNER_SHAPES
 from tests.cache import conftest
 from tests.cache.fakeapi import FakeApi, Json
@@ -130,7 +131,7 @@ async def test_a_mistake_about_one_object_is_that_objects_problem(
     api: FakeApi, make: Make, monkeypatch: pytest.MonkeyPatch, *, watch_list: bool
 ) -> None:
     """Read again, the object is still there: the kind would never be read any more."""
-    reduce = followed_resources.member_group_of
+    reduce = reductions.member_group_of
 
     def mistaken(source: str) -> Any:
         def reduced(raw: Any) -> Any:
