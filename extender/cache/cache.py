@@ -144,11 +144,11 @@ class Cache:
 
     def free(self, node: str) -> dict[str, int] | None:
         """Return what is free on a node by resource (may be negative), None when unknown."""
-        return self.store.columns.free(node)
+        return self.store.amounts.free(node)
 
     def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
         """Return a resource of which the node has less free than wanted; KeyError when unknown."""
-        return self.store.columns.short(node, wants)
+        return self.store.amounts.short(node, wants)
 
     def stale_for(self) -> float:
         """Return for how many seconds changes may have been missed, 0 while all is well.
