@@ -144,11 +144,11 @@ class Cache:
 
     def free(self, node: str) -> dict[str, int] | None:
         """Return what is free on a node by resource (may be negative), None when unknown."""
-        return self.store.columns.free(node)
+        return self.store.amounts.free(node)
 
     def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
         """Return a resource of which the node has less free than wanted; KeyError when unknown."""
-        return self.store.columns.short(node, wants)
+        return self.store.amounts.short(node, wants)
 
     def stale_for(self) -> float:
         """Return for how many seconds changes may have been missed, 0 while all is well.
@@ -230,7 +230,7 @@ class Cache:
         sink: Sink[Any],
         *,
         optional: bool = False,
-        on_read: Callable[[WatchStats], None] = lambda stats: None,
+        on_left_out: Callable[[WatchStats], None] = lambda stats: None,
     ) -> asyncio.Task[None]:
         stats = WatchStats(resource.name, resource.path, down_since=self._clock.monotonic())
         self.stats.watches[resource.name] = stats
@@ -244,7 +244,7 @@ class Cache:
             self._clock,
             self._random,
             on_synced=self._check_synced,
-            on_read=partial(on_read, stats),
+            on_left_out=partial(on_left_out, stats),
             on_missing=self._look_again.set,
             on_refused=self._look_again.set if optional else lambda: None,
         )
@@ -383,7 +383,7 @@ class Cache:
                     resource,
                     table,
                     optional=source in OPTIONAL,
-                    on_read=lambda stats: leave_out(stats.left_out_by_name()),
+                    on_left_out=lambda stats: leave_out(stats.left_out_by_name()),
                 ),
             )
             self._needed = None

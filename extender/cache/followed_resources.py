@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from extender.cache.nesting import patient
 from extender.model.apishape import (
     RawBudget,
     RawMeta,
@@ -91,23 +92,28 @@ class FollowedResource(Generic[Row]):
         reduce: Callable[[Typed], Row],
         field_selector: str = "",
         label_selector: str = "",
+        *,
+        spares_others: bool = False,
     ) -> None:
+        """``spares_others``: an object that cannot be read is left out where it changes, and the
+        others are read on; else everything is read again, since the state held may be wrong."""
         self.name = name
         self.kind = kind
         self.path = path
+        self.spares_others = spares_others
         selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
         self.params = {name: text for name, text in selectors.items() if text}
         self.reduce: Callable[[Any], Row] = reduce
         # mypy cannot follow a type held in a variable into a subscription.
         generic_event: Any = WatchEvent
         generic_page: Any = ListPage
-        self.decode_event: Callable[[bytes], WatchEvent[Any]] = msgspec.json.Decoder(
-            generic_event[shape]
-        ).decode
-        self.decode_page: Callable[[bytes], ListPage[Any]] = msgspec.json.Decoder(
-            generic_page[shape]
-        ).decode
-        self.decode_item: Callable[[Raw], Any] = msgspec.json.Decoder(shape).decode
+        self.decode_event: Callable[[bytes], WatchEvent[Any]] = patient(
+            msgspec.json.Decoder(generic_event[shape]).decode
+        )
+        self.decode_page: Callable[[bytes], ListPage[Any]] = patient(
+            msgspec.json.Decoder(generic_page[shape]).decode
+        )
+        self.decode_item: Callable[[Raw], Any] = patient(msgspec.json.Decoder(shape).decode)
 
 
 def pods() -> FollowedResource[Pod]:
@@ -155,12 +161,24 @@ def groups(source: str, path: str, *, all_jobs: bool = False) -> FollowedResourc
     ``all_jobs``: Jobs that belong to no JobSet as well.
     """
     if source == "core":
-        return FollowedResource("podgroups-core", "PodGroup", path, RawPodGroup, reduce_core_group)
+        return FollowedResource(
+            "podgroups-core", "PodGroup", path, RawPodGroup, reduce_core_group, spares_others=True
+        )
     if source in OTHER_KINDS:
         kind = OTHER_KINDS[source]
         shape, reduce_owner = OWNER_SHAPES[source]
         chosen = "" if all_jobs else kind.selector
         name = f"{kind.plural}.{kind.group}"
-        return FollowedResource(name, kind.kind, path, shape, reduce_owner, label_selector=chosen)
+        return FollowedResource(
+            name,
+            kind.kind,
+            path,
+            shape,
+            reduce_owner,
+            label_selector=chosen,
+            spares_others=True,
+        )
     reduce = member_group_of(source)
-    return FollowedResource(f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce)
+    return FollowedResource(
+        f"podgroups-{source}", "PodGroup", path, RawMemberGroup, reduce, spares_others=True
+    )

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from extender.cache.composites import Composites
 from extender.cache.feed import Feed
-from extender.cache.node_columns import ColumnStore
+from extender.cache.node_amounts import NodeAmounts
 from extender.cache.stats import CacheStats
 from extender.groups.composite import Hierarchy, unit_key
 from extender.model.objects import GangKey, Pod
@@ -34,7 +34,7 @@ class PodTable:
     """
 
     def __init__(
-        self, member_key: MemberKey, columns: ColumnStore, feed: Feed, stats: CacheStats
+        self, member_key: MemberKey, amounts: NodeAmounts, feed: Feed, stats: CacheStats
     ) -> None:
         self.by_uid: dict[str, Pod] = {}
         self._by_name: dict[str, dict[str, Pod]] = {}
@@ -46,7 +46,7 @@ class PodTable:
         """What a pod goes with, where that is not the gang that it starts with."""
         self.composites = Composites(self._moved)
         self._member_key = member_key
-        self._columns = columns
+        self._amounts = amounts
         self._feed = feed
         self._stats = stats
         self._bound_view: dict[str, tuple[Pod, ...]] = {}
@@ -182,7 +182,7 @@ class PodTable:
                 pods = self._on_node[node] = {}
             pods[uid] = pod
             self._bound_dirty[node] = True
-            self._columns.add(node, pod.requests, 1)
+            self._amounts.add(node, pod.requests, 1)
         else:
             self._pending[uid] = pod
             self._pending_view = None
@@ -219,7 +219,7 @@ class PodTable:
             if not pods:
                 del self._on_node[node]
             self._bound_dirty.setdefault(node, False)
-            self._columns.add(node, pod.requests, -1)
+            self._amounts.add(node, pod.requests, -1)
         else:
             del self._pending[uid]
             self._pending_view = None

@@ -1,7 +1,9 @@
 """What the server sends, understood: pages of a list, and the events of a watch.
 
 An object of the wrong shape is left out of a whole state, visibly, for reading it again cannot
-mend it. Among changes it is an error: the state held would be wrong from there on.
+mend it. Among changes it is an error: the state held would be wrong from there on. But for
+resources of which tenants may write what they like: there it is left out as well, if it says which
+one it is, so that no tenant keeps the others' from being read.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import structlog
 from msgspec import Raw
 
 from extender.cache.followed_resources import FollowedResource, ListPage, LooseEvent
+from extender.cache.nesting import patient
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Versioned
 from extender.kube.api_errors import ApiError, from_status
@@ -24,11 +27,17 @@ log = structlog.get_logger("cache")
 
 Row = TypeVar("Row", bound=Versioned)
 
+EXPECTED = (msgspec.DecodeError, InvalidInput, OverflowError, ValueError)
+"""What a decoder and a reduction say of an object that is not as it should be."""
+DELETED = "DELETED"
+CHANGES = ("ADDED", "MODIFIED", DELETED)
 INITIAL_EVENTS_END = b'"k8s.io/initial-events-end"'
 
-_loose_event = msgspec.json.Decoder(LooseEvent)
-_loose_page = msgspec.json.Decoder(ListPage[Raw])  # type: ignore[type-var] # items stay raw
-_only_meta = msgspec.json.Decoder(RawNamespace)
+_loose_event = patient(msgspec.json.Decoder(LooseEvent).decode)
+_loose_page = patient(
+    msgspec.json.Decoder(ListPage[Raw]).decode  # type: ignore[type-var] # items stay raw
+)
+_only_meta = patient(msgspec.json.Decoder(RawNamespace).decode)
 
 
 class Malformed(ApiError):  # noqa: N818 - named as the condition it is
@@ -55,24 +64,22 @@ class ResourceReader(Generic[Row]):
         for item in page.items or ():
             try:
                 self._keep(resource.reduce(item), records)
-            except (InvalidInput, OverflowError, ValueError) as error:
-                meta = item.metadata or RawMeta()
-                name = "/".join(part for part in (meta.namespace, meta.name) if part)
-                self._left_out(f"{resource.kind} {name}", error)
+            except Exception as error:  # ours about this one included: it is still there next time
+                self._left_out(self._told(item.metadata or RawMeta()), error)
         return page.metadata.resource_version, page.metadata.continue_ or ""
 
     def _page_singly(self, body: bytes, records: dict[str, Row]) -> tuple[str, str]:
         """As above for a page with an object of the wrong shape: the others still count."""
         resource = self.resource
         try:
-            page = _loose_page.decode(body)
+            page = _loose_page(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self.stats.decode_errors += 1
             raise Malformed(f"GET {resource.path}: not a list: {error}") from error
         for raw in page.items or ():
             try:
                 self._keep(resource.reduce(resource.decode_item(raw)), records)
-            except (msgspec.DecodeError, InvalidInput, OverflowError, ValueError) as error:
+            except Exception as error:  # as above
                 self._left_out(describe(resource.kind, raw), error)
         return page.metadata.resource_version, page.metadata.continue_ or ""
 
@@ -101,8 +108,8 @@ class ResourceReader(Generic[Row]):
                 self._keep(record, records)
                 if kind == "DELETED":
                     del records[record.uid]
-            except (InvalidInput, OverflowError, ValueError) as error:
-                self._left_out(describe(resource.kind, _loose_event.decode(line).object), error)
+            except Exception as error:  # as above
+                self._left_out(describe(resource.kind, _loose_event(line).object), error)
         return len(lines), ""
 
     def _keep(self, record: Row, records: dict[str, Row]) -> None:
@@ -112,9 +119,41 @@ class ResourceReader(Generic[Row]):
 
     def _left_out(self, name: str, error: Exception) -> None:
         """Leave a malformed object out of the state, visibly: reading again cannot mend it."""
-        text = f"{name}: {error}"
-        self.stats.left_out(name, text)
-        log.error("object left out", resource=self.resource.name, error=text)
+        text = f"{name}: {error if isinstance(error, EXPECTED) else repr(error)}"
+        if self.stats.left_out(name, text):
+            exc = None if isinstance(error, EXPECTED) else error
+            log.error("object left out", resource=self.resource.name, error=text, exc_info=exc)
+
+    def without(self, line: bytes, cause: Exception) -> RawMeta | None:
+        """Leave the object of a change out; return which one it is.
+
+        None where that must not be, or it is not known: read again, all is as it is.
+        """
+        if not self.resource.spares_others:
+            return None
+        event = self._loose(line, cause)
+        if event.type not in CHANGES:
+            return None
+        try:
+            meta = _only_meta(event.object).metadata
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        if meta is None or not (meta.uid and meta.name and meta.resource_version):
+            return None
+        if event.type == DELETED:
+            self.mended(meta)
+        else:
+            self._left_out(self._told(meta), cause)
+        return meta
+
+    def mended(self, meta: RawMeta | None) -> bool:
+        """Note that an object is read, or gone; return whether it was left out before."""
+        return meta is not None and self.stats.no_longer_left_out(self._told(meta))
+
+    def _told(self, meta: RawMeta) -> str:
+        """Return "Kind namespace/name", as ``describe`` does."""
+        name = "/".join(part[:253] for part in (meta.namespace, meta.name) if part)
+        return f"{self.resource.kind} {name}"
 
     # -- what carries no object -----------------------------------------------------------------
 
@@ -130,7 +169,7 @@ class ResourceReader(Generic[Row]):
         if event.type != "BOOKMARK":
             raise self.malformed(line, cause or ValueError("unexpected event"))
         try:
-            meta = _only_meta.decode(event.object).metadata
+            meta = _only_meta(event.object).metadata
         except msgspec.DecodeError as error:
             raise self.malformed(line, error) from error
         version = meta.resource_version if meta is not None else None
@@ -141,7 +180,7 @@ class ResourceReader(Generic[Row]):
 
     def _loose(self, line: bytes, cause: Exception | None) -> LooseEvent:
         try:
-            return _loose_event.decode(line)
+            return _loose_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.malformed(line, cause or error) from error
 
@@ -149,7 +188,7 @@ class ResourceReader(Generic[Row]):
         """Count an event that cannot be understood; return what to raise."""
         self.stats.decode_errors += 1
         try:
-            name = describe(self.resource.kind, _loose_event.decode(line).object)
+            name = describe(self.resource.kind, _loose_event(line).object)
         except (msgspec.DecodeError, UnicodeDecodeError):
             name = repr(line[:80])
         return Malformed(f"watch {self.resource.path}: event for {name}: {cause}")

@@ -25,7 +25,7 @@ import structlog
 from extender.cache.backoff import BRIEF, STABLE, Backoff
 from extender.cache.clock import Clock
 from extender.cache.followed_resources import FollowedResource
-from extender.cache.reader import Malformed, ResourceReader
+from extender.cache.reader import CHANGES, DELETED, EXPECTED, Malformed, ResourceReader
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Sink, Versioned, replace
 from extender.kube.api import KubeApi
@@ -71,10 +71,11 @@ class Reflector(Generic[Row]):
         random: Callable[[], float],
         *,
         on_synced: Callable[[], None] = lambda: None,
-        on_read: Callable[[], None] = lambda: None,
+        on_left_out: Callable[[], None] = lambda: None,
         on_missing: Callable[[], None] = lambda: None,
         on_refused: Callable[[], None] = lambda: None,
     ) -> None:
+        """``on_left_out`` is called when other objects than before may be left out as malformed."""
         self.resource = resource
         self.stats = stats
         self._client = client
@@ -85,7 +86,7 @@ class Reflector(Generic[Row]):
         self._random = random
         self._backoff = Backoff(clock.monotonic, random)
         self._on_synced = on_synced
-        self._on_read = on_read
+        self._on_left_out = on_left_out
         self._on_missing = on_missing
         self._on_refused = on_refused
         self._watch_list = settings.watch_list
@@ -208,7 +209,7 @@ class Reflector(Generic[Row]):
         await self._stream(params, started=self._begin())
 
     def _begin(self) -> float:
-        self.stats.undecodable.clear()
+        self.stats.forget_left_out()
         return self._clock.monotonic()
 
     async def _replace(self, records: dict[str, Row], version: str, started: float) -> None:
@@ -220,7 +221,7 @@ class Reflector(Generic[Row]):
         stats.sync_seconds = self._clock.monotonic() - started
         stats.last_contact = stats.shown_at = self._clock.monotonic()
         stats.version = self._version = version
-        self._on_read()
+        self._on_left_out()
         if not stats.synced:
             stats.synced = True
             self._on_synced()
@@ -319,7 +320,8 @@ class Reflector(Generic[Row]):
             try:
                 event = decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                self._advance(self._reader.bookmark(line, error))
+                if not self._without(line, error):
+                    self._advance(self._reader.bookmark(line, error))
                 continue
             kind = event.type
             if kind == "BOOKMARK" or kind == "ERROR":
@@ -329,21 +331,39 @@ class Reflector(Generic[Row]):
                 record = reduce(event.object)
                 if not record.uid:
                     raise InvalidInput("metadata.uid: is missing")
-                if kind == "MODIFIED" or kind == "ADDED":
-                    sink.put(record)
-                elif kind == "DELETED":
-                    sink.remove(record)
-                else:
+                if kind not in CHANGES:
                     raise InvalidInput(f"event type {kind[:64]!r} is unknown")
-            except (InvalidInput, OverflowError, ValueError) as error:
-                raise self._reader.malformed(line, error) from error
+            except Exception as error:  # ours about this one included: reading again mends nothing
+                if self._without(line, error):
+                    continue
+                if isinstance(error, EXPECTED):
+                    raise self._reader.malformed(line, error) from error
+                raise
+            if kind == DELETED:
+                sink.remove(record)
+            else:
+                sink.put(record)
             stats.events += 1
+            if stats.undecodable and self._reader.mended(event.object.metadata):
+                self._on_left_out()
             version = event.object.metadata.resource_version
             if version:
                 self._version = version
         stats.version = self._version
         stats.shown_at = stats.last_contact
         self._budget = ERROR_BUDGET
+
+    def _without(self, line: bytes, cause: Exception) -> bool:
+        """Go on without the object of a change, where that keeps others from nothing."""
+        meta = self._reader.without(line, cause)
+        if meta is None:
+            return False
+        for held in [each for each in self._sink.held() if each.uid == meta.uid]:
+            self._sink.remove(held)
+        self.stats.events += 1
+        self._version = meta.resource_version or self._version
+        self._on_left_out()
+        return True
 
     def _advance(self, version: str) -> None:
         if version.isdecimal() and self._version.isdecimal() and int(version) < int(self._version):

@@ -45,6 +45,8 @@ class WatchStats:
     last_error: str = ""
     undecodable: dict[str, str] = field(default_factory=dict)
     """Objects left out of the state because they are malformed -> why."""
+    crowded: bool = False
+    """Whether there were more of them than are remembered."""
 
     def left_out_by_name(self) -> dict[tuple[str, str], str]:
         """Return the objects left out, (namespace, name) -> why; no namespace where it has none.
@@ -52,7 +54,7 @@ class WatchStats:
         ("", "") is there when more may have been left out than are remembered.
         """
         found: dict[tuple[str, str], str] = {}
-        if len(self.undecodable) >= MAX_UNDECODABLE:
+        if self.crowded or len(self.undecodable) >= MAX_UNDECODABLE:
             found["", ""] = "too many"
         for told, why in self.undecodable.items():
             path = told.partition(" ")[2]  # "Kind namespace/name", as model.decode.describe says
@@ -81,12 +83,25 @@ class WatchStats:
             self.up = False
             self.down_since = since
 
-    def left_out(self, name: str, why: str) -> None:
-        """Note a malformed object."""
+    def left_out(self, name: str, why: str) -> bool:
+        """Note a malformed object; return whether that is news: it is not told for each change."""
         self.decode_errors += 1
         self.last_error = why
-        if len(self.undecodable) < MAX_UNDECODABLE:
+        known = name in self.undecodable
+        if known or len(self.undecodable) < MAX_UNDECODABLE:
             self.undecodable[name] = why
+            return not known
+        self.crowded = True
+        return False
+
+    def no_longer_left_out(self, name: str) -> bool:
+        """Note that an object is read, or gone; return whether it was left out before."""
+        return self.undecodable.pop(name, None) is not None
+
+    def forget_left_out(self) -> None:
+        """All is read anew."""
+        self.undecodable.clear()
+        self.crowded = False
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from extender.cache.feed import Feed
-from extender.cache.node_columns import ColumnStore
+from extender.cache.node_amounts import NodeAmounts
 from extender.cache.pods import MemberKey, PodTable
 from extender.cache.stats import CacheStats
 from extender.cache.tables import ObjectTable
@@ -31,8 +31,8 @@ class Store:
     def __init__(self, member_key: MemberKey, wall: Callable[[], float], stats: CacheStats) -> None:
         self.stats = stats
         self.feed = Feed(stats)
-        self.columns = ColumnStore()
-        self.pods = PodTable(member_key, self.columns, self.feed, stats)
+        self.amounts = NodeAmounts()
+        self.pods = PodTable(member_key, self.amounts, self.feed, stats)
         self.nodes: ObjectTable[str, Node] = ObjectTable(
             "node", _name, self.feed, stats, self._node_changed
         )
@@ -144,7 +144,7 @@ class Store:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         name = new.name if new is not None else old.name if old is not None else ""
-        self.columns.set_node(
+        self.amounts.set_node(
             name,
             old.allocatable if old is not None else None,
             new.allocatable if new is not None else None,

@@ -226,7 +226,7 @@ class StoreMachine(RuleBasedStateMachine):
             for pod in snapshot.bound.get(name, ()):
                 for resource, amount in pod.requests:
                     used[resource] = used.get(resource, 0) + amount
-            free = self.store.columns.free(name)
+            free = self.store.amounts.free(name)
             assert free is not None
             for resource in allocatable.keys() | used.keys() | free.keys():
                 expected = min(used.get(resource, 0), 2**63 - 1)

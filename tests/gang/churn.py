@@ -149,7 +149,7 @@ class Churn:
         nodes = sorted(self.store.nodes.rows)
         if rng.random() < 0.9:
             wants = (("cpu", cpu), (GPU, gpus)) if gpus else (("cpu", cpu),)
-            nodes = [name for name in nodes if not self.store.columns.short(name, wants)]
+            nodes = [name for name in nodes if not self.store.amounts.short(name, wants)]
             if not nodes:
                 return
         self.store.pods.put(

@@ -1,6 +1,6 @@
-"""What kube-scheduler named for pods is bounded, whatever a tenant makes.
+"""What kube-scheduler named for pods, or refused them, is bounded, and told of no strangers.
 
-See docs/security.md, row 3.
+See docs/security.md, rows 3 and 5.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import sys
 
 from extender.gang.act.accepted_nodes import MEMORY_SECONDS, MOST_NAMES, AcceptedNodes
 from extender.gang.act.evidence import Evidence
-from extender.model.objects import Pod, PodShape
+from extender.model.gang import Gang
+from extender.model.objects import GangKey, Pod, PodShape
 from tests.gang.world import pod
 
 CLAIM = PodShape(unmodelled=("persistentVolumeClaim",))
@@ -17,6 +18,10 @@ CLAIM = PodShape(unmodelled=("persistentVolumeClaim",))
 
 def claiming(name: str, namespace: str = "tenant") -> Pod:
     return pod(name, shape=CLAIM, namespace=namespace)
+
+
+def gang(*members: Pod) -> Gang:
+    return Gang(key=GangKey("pod-group", "honest", "g"), members=members, min_count=len(members))
 
 
 def names(count: int) -> list[str]:
@@ -49,6 +54,28 @@ def test_who_has_most_loses_its_oldest() -> None:
     accepted.add(claiming("huge", "other"), names(500))
     assert accepted.get(claiming("huge", "other").uid) == frozenset(names(500))
     assert accepted.size == 500
+
+
+def test_what_one_namespaces_claims_cannot_use_says_nothing_of_anothers() -> None:
+    """A claim is of its namespace. Whoever made one that is bound nowhere, of the requests that
+    everybody's training has, kept others off node after node for five minutes each."""
+    evidence = Evidence(lambda: 0.0)
+    here = gang(claiming("mine", "honest"), claiming("twin", "honest"))
+    for name in ("n0", "n1"):
+        evidence.refuses(claiming("p", "tenant"), name)
+    assert evidence.masks(here, ["n0", "n1", "n2"]) == {}
+    evidence.refuses(claiming("another", "honest"), "n1")
+    assert evidence.masks(here, ["n0", "n1", "n2"]) == {
+        member.uid: frozenset({"n1"}) for member in here.members
+    }
+
+
+def test_a_node_that_refuses_what_is_modelled_is_left_alone_by_all() -> None:
+    """No claim of the pod's is to blame then, but something of the node's."""
+    evidence = Evidence(lambda: 0.0)
+    evidence.refuses(pod("p", namespace="tenant"), "n0")
+    here = gang(pod("mine", namespace="honest"))
+    assert evidence.masks(here, ["n0", "n1"]) == {here.members[0].uid: frozenset({"n0"})}
 
 
 def test_names_add_up_and_are_forgotten_after_a_minute() -> None:

@@ -202,7 +202,6 @@ def test_a_planner_that_failed_knows_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 IN_THE_LOOP = [
     "extender.gang.act.last_check.KeptGangs.resolve",
-    "extender.gang.act.pending_gangs.urgency_of",
     "extender.gang.act.admission.Admission.turn_of",
     "extender.gang.act.waiting.Waiting.kept",
     "extender.gang.act.turns.PlanningTurns.plan",

@@ -6,6 +6,7 @@ See docs/security.md, rows 5 and 6.
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -18,6 +19,7 @@ from extender.gang.plan.fair_turns import (
     WINDOW,
     FairTurns,
     Turn,
+    TurnLine,
     retry_pause,
 )
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
@@ -65,6 +67,37 @@ def test_fifteen_dear_gangs_delay_the_others_by_one() -> None:
         turns.spend(first.namespace, seconds, now)
     assert served[:4].count("greedy") <= 1
     assert set(served[4:]) == {"greedy"}
+
+
+def test_a_line_takes_who_would_be_first_of_all() -> None:
+    """Whatever was used meanwhile; and it asks about one gang of each namespace, not about all."""
+    rng = random.Random(5)
+    for _ in range(50):
+        turns, clock = FairTurns(0.5), [0.0]
+        waiting = [
+            turn(
+                rng.choice("abc"),
+                rng.choice((0, 7, SYSTEM_CRITICAL)),
+                since=float(rng.randrange(3)),
+                name=f"g{i}",
+            )
+            for i in range(12)
+        ]
+
+        def order(
+            some: list[Turn], turns: FairTurns = turns, clock: list[float] = clock
+        ) -> list[Turn]:
+            assert len({each.namespace for each in some}) == len(some)
+            return turns.order(some, clock[0])
+
+        line = TurnLine(waiting, order)
+        while line:
+            first = turns.order(waiting, clock[0])[0]
+            assert line.take() == first
+            waiting.remove(first)
+            clock[0] += rng.choice((0.1, 30.0))
+            turns.spend(first.namespace, rng.choice((0.0, 1.0, 60.0)), clock[0])
+        assert not waiting
 
 
 def test_what_was_used_fades() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.act.pending_gangs import urgency_of
 from extender.gang.act.waiting import Waiting
+from extender.gang.plan.fair_turns import turn_of
 from extender.gang.plan.topology_domains import preferred_keys
 from extender.gang.tell.standing import described, standings
 from extender.model.gang import Gang
@@ -37,7 +37,7 @@ def test_where_they_run_takes_no_wish_from_the_new_ones() -> None:
 
 
 def test_it_is_as_old_as_its_new_ones() -> None:
-    assert urgency_of(gang(*OLD, *NEW)) == urgency_of(gang(*NEW))
+    assert turn_of(gang(*OLD, *NEW)) == turn_of(gang(*NEW))
 
 
 def test_who_leaves_of_them_is_not_waited_for() -> None:

@@ -149,4 +149,30 @@ MUTANTS = (
         "if selector is None:",
         "tests/gang/test_opt_outs.py::test_the_policy_says_whose_budgets_count",
     ),
+    Mutant(
+        ROW,
+        "JSON that is too deep is read without its depths",
+        "extender/cache/nesting.py",
+        "except RecursionError:",
+        "except ZeroDivisionError:",
+        "tests/cache/test_hostile_objects.py::test_a_deep_object_among_changes",
+    ),
+    Mutant(
+        ROW,
+        "a mistake about one object leaves that one out",
+        "extender/cache/reader.py",
+        "except Exception as error:  # ours about this one included: it is still there next time",
+        "except InvalidInput as error:",
+        "tests/cache/test_hostile_objects.py::"
+        "test_a_mistake_about_one_object_is_that_objects_problem[False]",
+    ),
+    Mutant(
+        ROW,
+        "an object that cannot be read, among changes, is left out by itself",
+        "extender/cache/reader.py",
+        "if not self.resource.spares_others:",
+        "if True:",
+        "tests/cache/test_hostile_objects.py::"
+        "test_others_are_read_on_while_one_changes_and_cannot_be_read",
+    ),
 )

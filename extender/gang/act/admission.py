@@ -22,7 +22,7 @@ from extender.gang.act.evidence import Evidence
 from extender.gang.act.suspensions import Suspensions
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.plan.eviction_budget import EvictionBudget
-from extender.gang.plan.fair_turns import SYSTEM_CRITICAL, FairTurns, Turn
+from extender.gang.plan.fair_turns import SYSTEM_CRITICAL, FairTurns, Turn, TurnLine, turn_of
 from extender.gang.plan.schedulers import seated_by
 from extender.gang.plan.stayed_victims import StayedVictims
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension, looks_of, overran
@@ -103,12 +103,15 @@ class Admission:
 
     def turn_of(self, gang: Gang) -> Turn:
         """Return the gang's place among those that wait."""
-        since = min((pod.created for pod in gang.present), default=0.0)
-        return Turn(gang.key.namespace, gang.preemptor_priority, since, str(gang.key))
+        return turn_of(gang)
 
     def order(self, turns: list[Turn]) -> list[Turn]:
         """Return the turns in their order as things are now."""
         return self.turns.order(turns, self._clocks.monotonic())
+
+    def line(self, turns: Iterable[Turn]) -> TurnLine:
+        """Return a line of these, from which one after the other is taken."""
+        return TurnLine(turns, self.order)
 
     # -- before and after a search --------------------------------------------------------
 

@@ -97,4 +97,6 @@ class Evidence:
 
 
 def _kind(pod: Pod) -> object:
-    return (pod.requests, pod.shape)
+    """What pods have to share for one's luck with a node to tell of another's. Claims are of a
+    namespace: what nobody may use of one's says nothing of another's."""
+    return (pod.requests, pod.shape, pod.namespace if pod.shape.unmodelled else "")

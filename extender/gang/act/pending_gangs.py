@@ -6,16 +6,10 @@ pods for it would cost more the busier the cluster is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from operator import itemgetter
+from collections.abc import Callable
 
-from extender.gang.act.apart import Apart
-from extender.gang.plan.validity import Resolves
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
-from extender.model.snapshot import Snapshot
-
-Urgency = tuple[int, float, GangKey]
 
 
 class PendingGangs:
@@ -57,17 +51,6 @@ class PendingGangs:
         return pod.tried and waits and ours
 
 
-def ready(keys: Iterable[GangKey], gangs: Resolves, snapshot: Snapshot, apart: Apart) -> list[Gang]:
-    """Return those of the gangs that can be planned, most urgent first, then oldest."""
-
-    def look(key: GangKey) -> tuple[Urgency, Gang] | None:
-        gang = gangs.resolve(key, snapshot)
-        can_be = gang.starts_whole and gang.missing and gang.complete
-        return (urgency_of(gang), gang) if can_be else None
-
-    return [gang for _, gang in sorted(apart.each(keys, look), key=itemgetter(0))]
-
-
-def urgency_of(gang: Gang) -> Urgency:
-    """Return by what gangs are sorted."""
-    return (-gang.preemptor_priority, min(pod.created for pod in gang.present), gang.key)
+def can_be_planned(gang: Gang) -> bool:
+    """Whether it lacks seats and no members."""
+    return bool(gang.starts_whole and gang.missing and gang.complete)

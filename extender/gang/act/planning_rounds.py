@@ -6,7 +6,9 @@ preemption for one pod, is asked about by nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 
 from extender.gang.act.admission import Admission
 from extender.gang.act.answering import Answering
@@ -15,19 +17,22 @@ from extender.gang.act.book import Book
 from extender.gang.act.bookings import Bookings
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.leadership import Leadership
-from extender.gang.act.pending_gangs import PendingGangs, ready
+from extender.gang.act.pending_gangs import PendingGangs, can_be_planned
 from extender.gang.act.planner_thread import PlannerThread
 from extender.gang.act.readiness import Readiness
 from extender.gang.act.turns import PlanningTurns
-from extender.gang.act.waiting import Waiting
+from extender.gang.act.waiting import Version, Waiting
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.tell.decisions import Verb
 from extender.model.errors import NotReady
+from extender.model.gang import Gang
 from extender.model.objects import GangKey
 from extender.model.snapshot import Snapshot
 
 ROUND_SECONDS = 1.0
 """After so long it is looked again who waits: new gangs have their turn too."""
+CHUNK = 200
+"""Gangs looked at between two looks at what else the loop has to do."""
 
 
 class PlanningRounds:
@@ -72,8 +77,12 @@ class PlanningRounds:
         yield from self._turns.lock.waiters()
         version = self._turns.version()
         for key in self.pending_keys():
-            if self._book.get(key) is None and self._waiting.kept(key, version) is None:
+            if self._unanswered(key, version):
                 yield Turn(key.namespace, 0, 0.0, str(key))
+
+    def _unanswered(self, key: GangKey, version: Version) -> bool:
+        """Whether a gang has neither a plan in flight nor a refusal that stands."""
+        return self._book.get(key) is None and self._waiting.kept(key, version) is None
 
     def pending_keys(self) -> list[GangKey]:
         """Return the gangs that kube-scheduler has no room for, and that are acted for."""
@@ -91,19 +100,13 @@ class PlanningRounds:
         self._apart.tell(self._planner_thread.planner.take_aside())
         if self._readiness.stale() is not None or not self._leadership.acts:
             return
-        unknown = self._apart.each(
-            self.pending_keys(), lambda key: key if self._answering.known(key) is None else None
-        )
-        gangs = {g.key: g for g in ready(unknown, self._gangs, self._snapshot(), self._apart)}
-        left = dict(
-            self._apart.each(gangs, lambda key: (self._admission.turn_of(gangs[key]), gangs[key]))
-        )
+        gangs = {turn: gang async for turn, gang in self._ready()}
+        line = self._admission.line(gangs)
         began = self._now()
-        while left and self._now() - began < ROUND_SECONDS:
-            # Anew each time: whoever was just served stands further behind.
-            turn = self._admission.order(list(left))[0]
+        while line and self._now() - began < ROUND_SECONDS:
+            # Whoever was just served stands further behind.
+            key = gangs[line.take()].key
             self._beat()
-            key = left.pop(turn).key
             try:
                 await self._answering.ensure(key, Verb.LOOP)
             except NotReady:
@@ -112,3 +115,18 @@ class PlanningRounds:
                 self._apart.failed(key, error)
                 began = self._now()
         await self._bookings.round(self.pending_keys())
+
+    async def _ready(self) -> AsyncIterator[tuple[Turn, Gang]]:
+        """Yield those that can be planned; verbs go on meanwhile, however many there are."""
+        keys = self.pending_keys()
+        for start in range(0, len(keys), CHUNK):
+            look = partial(self._look, self._snapshot(), self._turns.version())
+            for found in self._apart.each(keys[start : start + CHUNK], look):
+                yield found
+            await asyncio.sleep(0)
+
+    def _look(self, snapshot: Snapshot, version: Version, key: GangKey) -> tuple[Turn, Gang] | None:
+        if not self._unanswered(key, version):
+            return None
+        gang = self._gangs.resolve(key, snapshot)
+        return (self._admission.turn_of(gang), gang) if can_be_planned(gang) else None

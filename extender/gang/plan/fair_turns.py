@@ -11,10 +11,12 @@ Used seconds fade with a half-life, so nothing is owed for ever. Pure: times are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import exp2
 
 from msgspec import Struct
+
+from extender.model.gang import Gang
 
 HALF_LIFE = 60.0
 """Seconds in which used time counts for half."""
@@ -35,6 +37,12 @@ class Turn(Struct, frozen=True):
     """When it began to wait, or was created: breaks ties."""
     name: str
     """Unique; breaks what ties are left."""
+
+
+def turn_of(gang: Gang) -> Turn:
+    """Return the turn that a gang wants."""
+    since = min((pod.created for pod in gang.present), default=0.0)
+    return Turn(gang.key.namespace, gang.preemptor_priority, since, str(gang.key))
 
 
 class _Used(Struct):
@@ -97,6 +105,36 @@ class FairTurns:
 
     def _over(self, used: float) -> bool:
         return self._share < 1 and used > self._share * WINDOW
+
+
+class TurnLine:
+    """Those that wait, each to be taken in its turn as things are then.
+
+    ``order`` sorts those of several namespaces, and is asked about the first of each: within one
+    nothing changes. To sort all of them for each turn would keep everybody waiting for who has
+    ten thousand gangs.
+    """
+
+    def __init__(self, waiting: Iterable[Turn], order: Callable[[list[Turn]], list[Turn]]) -> None:
+        self._order = order
+        self._of: dict[str, list[Turn]] = {}
+        """Namespace -> its turns, the next one last."""
+        for turn in waiting:
+            self._of.setdefault(turn.namespace, []).append(turn)
+        for turns in self._of.values():
+            turns.sort(key=lambda turn: (-turn.priority, turn.since, turn.name), reverse=True)
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def take(self) -> Turn:
+        """Return whose turn it is and go on without it."""
+        first = self._order([turns[-1] for turns in self._of.values()])[0]
+        turns = self._of[first.namespace]
+        turns.pop()
+        if not turns:
+            del self._of[first.namespace]
+        return first
 
 
 def retry_pause(seconds: float, shortest: float, longest: float, times: float) -> float:
