@@ -37,6 +37,8 @@ class Declaration(Struct, frozen=True, gc=False):
     """As in Gang."""
     whole_from: int | None = None
     """As in Gang."""
+    counts_ended: bool = False
+    """Members that have succeeded count for min_count (extender.groups.ended_members)."""
     problems: tuple[str, ...] = ()
     unplanned: tuple[str, ...] = ()
     """As in Gang."""

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
+from extender.groups.ended_members import less_ended, of_this_run
 from extender.groups.makers import of_one_before
 from extender.groups.markers import all_keys, explicit_keys
 from extender.groups.newcomers import ran_before
@@ -102,6 +103,7 @@ class Resolver:
         before = of_one_before(key, members, snapshot)
         present = tuple(pod for pod in members if pod.uid not in before) if before else members
         said = dialect.declare(key, present, snapshot)
+        said, ended = less_ended(said, of_this_run(key, present, snapshot), present)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in present)
@@ -130,6 +132,7 @@ class Resolver:
             preferred_topology_key=topology.preferred,
             followers=tuple(replace(pod, priority=low) for pod in said.followers),
             whole_from=_whole_from(said, members),
+            ended=ended,
             patience=patience,
             problems=(
                 said.problems

@@ -90,7 +90,7 @@ class YuniKornDialect:
             )
         if any(SPARK_ROLE in pod.labels for pod in members):
             return made_by(members, f"the Spark driver of {what} makes its executors later, and")
-        return once_together(Declaration(min_count=total), members)
+        return once_together(Declaration(min_count=total, counts_ended=True), members)
 
 
 @remembered(256)

@@ -1,8 +1,9 @@
 """Resolved gangs that survive from one snapshot to the next.
 
-What a gang is depends on its members, on the group and priority class objects,
-and on groups of the same name in another dialect. Snapshots share these while
-they do not change, so identity tells which gangs must be resolved again.
+What a gang is depends on its members, also on those that are done, on the group
+and priority class objects, and on groups of the same name in another dialect.
+Snapshots share these while they do not change, so identity tells which gangs must
+be resolved again.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ class Gangs:
         elif (
             members is not old
             or snapshot.groups is not before.groups
+            or snapshot.ended is not before.ended
             or snapshot.unreadable is not before.unreadable
         ):
             changed = {key[1:] for key, pods in members.items() if old.get(key) is not pods}
             changed |= {key[1:] for key in old if key not in members}
+            changed |= {key[1:] for key in differing(before.ended, snapshot.ended)}
             told = _told(before.groups, snapshot.groups)
             left_out = differing(before.unreadable, snapshot.unreadable)
             told_of = _told_of(told) | {key[1:] for key in left_out}
