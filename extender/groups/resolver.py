@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from extender.groups.patience import patience_of
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.groups.workload_priority import workload_priority
-from extender.model.gang import Gang
+from extender.model.gang import UNIT_ALL, Gang
 from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings
@@ -119,7 +119,7 @@ class Resolver:
             size_known=size_known,
             parts=said.parts,
             budget=said.budget,
-            unit=said.unit or self._settings.unit.get(dialect.name, dialect.unit),
+            unit=said.unit or self._unit_of(dialect, present),
             starts_whole=(
                 self._settings.starts_whole.get(dialect.name, dialect.starts_whole)
                 if said.starts_whole is None
@@ -162,6 +162,25 @@ class Resolver:
             said = replace(said, priority=value)
         low, high, notes = _priorities(said, members, snapshot)
         return low, high, told + notes
+
+    def _unit_of(self, dialect: Dialect, members: Sequence[Pod]) -> str:
+        """Return how a gang is disrupted that does not say it.
+
+        As configured; else whole where what made each of its pods goes whole: a training job is
+        one job, whatever group its operator makes for it. Else as is usual for the dialect.
+        """
+        configured = self._settings.unit.get(dialect.name)
+        if configured is None and dialect.explicit and dialect.unit != UNIT_ALL:
+            together = bool(members) and all(map(self._made_whole, members))
+            configured = UNIT_ALL if together else None
+        return configured or dialect.unit
+
+    def _made_whole(self, pod: Pod) -> bool:
+        """Whether what made the pod goes whole by itself."""
+        for implied in self._dialects:
+            if not implied.explicit and implied.key(pod) is not None:
+                return self._settings.unit.get(implied.name, implied.unit) == UNIT_ALL
+        return False
 
     def _explicit(self, pod: Pod) -> list[GangKey]:
         return _named(pod, self._explicit_keys)
