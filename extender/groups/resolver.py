@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
 from extender.groups.ended_members import less_ended, of_this_run
+from extender.groups.later_members import with_later
 from extender.groups.makers import of_one_before
 from extender.groups.markers import all_keys, explicit_keys
 from extender.groups.newcomers import ran_before
@@ -43,6 +44,7 @@ class Resolver:
         self._keys = tuple(dialect.key for dialect in self._dialects)
         self._explicit_keys = tuple(d.key for d in self._dialects if d.explicit)
         self._explicit_names = tuple(d.name for d in self._dialects if d.explicit)
+        self._implied = tuple(d for d in self._dialects if not d.explicit)
         self._marks = all_keys(self._dialects)
         self._explicit_marks = explicit_keys(self._dialects)
 
@@ -104,6 +106,9 @@ class Resolver:
         present = tuple(pod for pod in members if pod.uid not in before) if before else members
         said = dialect.declare(key, present, snapshot)
         said, ended = less_ended(said, of_this_run(key, present, snapshot), present)
+        asked = None
+        if dialect.explicit:
+            said, asked = with_later(said, present, self._implied, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in present)
@@ -133,6 +138,7 @@ class Resolver:
             followers=tuple(replace(pod, priority=low) for pod in said.followers),
             whole_from=_whole_from(said, members),
             ended=ended,
+            asked=asked,
             patience=patience,
             problems=(
                 said.problems
@@ -177,8 +183,8 @@ class Resolver:
 
     def _made_whole(self, pod: Pod) -> bool:
         """Whether what made the pod goes whole by itself."""
-        for implied in self._dialects:
-            if not implied.explicit and implied.key(pod) is not None:
+        for implied in self._implied:
+            if implied.key(pod) is not None:
                 return self._settings.unit.get(implied.name, implied.unit) == UNIT_ALL
         return False
 

@@ -72,6 +72,8 @@ class Gang(Struct, frozen=True, dict=True):
     whole_from: int | None = None
     """As a victim it goes whole when so many are bound; None: min_count. Less where some of the
     size may have finished, which an owner tells late or not at all."""
+    asked: GangKey | None = None
+    """The gang that its members would be by their owner, where that was asked for more of it."""
     ended: int = 0
     """How many members that have succeeded stand in for others, in min_count or a part."""
     patience: float | None = None

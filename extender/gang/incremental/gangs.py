@@ -8,7 +8,7 @@ be resolved again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from extender.groups.composite import POD_GROUP
 from extender.groups.resolver import Resolver
@@ -64,7 +64,7 @@ class Gangs:
                 self._kept = {
                     key: gang
                     for key, gang in self._kept.items()
-                    if key[1:] not in changed and _set_of(key) not in changed
+                    if not changed.intersection(_rests_on(key, gang))
                 }
         self._members = members
         self._snapshot = snapshot
@@ -105,6 +105,10 @@ def _composite_in(rows: Iterable[GroupObject]) -> set[str]:
     }
 
 
-def _set_of(key: GangKey) -> tuple[str, str]:
-    """Return the LeaderWorkerSet that a gang would be a group of, by its name."""
-    return (key.namespace, key.name.rpartition("-")[0])
+def _rests_on(key: GangKey, gang: Gang) -> Iterator[tuple[str, str]]:
+    """Yield (namespace, name) of what tells of the gang: itself, the LeaderWorkerSet that it would
+    be a group of, and the same of its owner where that was asked."""
+    for each in (key, gang.asked):
+        if each is not None:
+            yield each.namespace, each.name
+            yield each.namespace, each.name.rpartition("-")[0]
