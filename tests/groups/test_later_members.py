@@ -6,6 +6,8 @@ until the first pod has a node, and the PodGroup wants all four before any has o
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -31,7 +33,7 @@ def of_jobset(i: int, part: str, *, exclusive: bool = False, job: int = 0) -> Po
     return pod(f"{part}-{job}-{i}", labels=meta["labels"], annotations=annotations, group="g-0")
 
 
-def jobset(*parts: dict[str, object], **more: object) -> GroupObject:
+def jobset(*parts: owners.Obj, **more: Any) -> GroupObject:
     return owners.read("jobset", owners.jobset(*parts, name="g-0", **more))
 
 
