@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from extender.groups.resolver import Resolver
@@ -27,7 +29,7 @@ def real(i: int, *, bound: bool) -> Pod:
     return replace(made, created=NOW - 200, started=NOW - 5 if bound else 0.0)
 
 
-def _only(meta: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+def _only(meta: dict[str, Any]) -> dict[str, Any]:
     return {place: meta[place] for place in ("labels", "annotations")}
 
 
