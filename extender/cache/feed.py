@@ -19,7 +19,7 @@ class Change(Struct, frozen=True, gc=False):
 
     ``kind``: "pod", "node", "namespace", "budget", "priority-class" or "group"; or, with neither,
     "group-sources": other kinds of PodGroups are read than before, or other objects of them
-    cannot be decoded.
+    cannot be decoded; "ended-member": a member of a gang is done, or its pod was deleted after.
     """
 
     kind: str

@@ -38,7 +38,8 @@ from extender.model.reduce import (
     reduce_priority_class,
 )
 
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+NOT_FAILED = "status.phase!=Failed"
+"""Those that have succeeded count for their gang's size (extender.cache.ended_pods)."""
 """kube-scheduler's own selector: pods that hold nothing stay out."""
 
 
@@ -117,8 +118,8 @@ class FollowedResource(Generic[Row]):
 
 
 def pods() -> FollowedResource[Pod]:
-    """Return the non-finished pods of all namespaces."""
-    return FollowedResource("pods", "Pod", "/api/v1/pods", RawPod, reduce_pod, UNFINISHED)
+    """Return the pods of all namespaces that have not failed."""
+    return FollowedResource("pods", "Pod", "/api/v1/pods", RawPod, reduce_pod, NOT_FAILED)
 
 
 def nodes() -> FollowedResource[Node]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from msgspec import structs
 
 from extender.cache.composites import Composites
+from extender.cache.ended_pods import EndedMembers
 from extender.cache.feed import Feed
 from extender.cache.node_amounts import NodeAmounts
 from extender.cache.stats import CacheStats
@@ -45,6 +47,7 @@ class PodTable:
         self._unit: dict[str, GangKey] = {}
         """What a pod goes with, where that is not the gang that it starts with."""
         self.composites = Composites(self._moved)
+        self.ended = EndedMembers(member_key, feed)
         self._member_key = member_key
         self._amounts = amounts
         self._feed = feed
@@ -57,8 +60,8 @@ class PodTable:
         self._pending_view: dict[str, Pod] | None = None
 
     def held(self) -> Iterable[Pod]:
-        """Return every pod."""
-        return self.by_uid.values()
+        """Return every pod, those that are done included as far as they are kept."""
+        return chain(self.by_uid.values(), self.ended.held())
 
     def named(self, namespace: str, name: str) -> Pod | None:
         """Return the pod that has this name now."""
@@ -66,11 +69,18 @@ class PodTable:
         return None if names is None else names.get(name)
 
     def put(self, record: Pod, *, force: bool = False) -> None:
-        """Take an added or changed pod; one that has finished is as good as gone."""
+        """Take an added or changed pod; one that has finished is as good as gone.
+
+        But for its gang: see EndedMembers.
+        """
         record = self.composites.placed(record)
         old = self.by_uid.get(record.uid)
         if old is None:
             if record.finished:
+                self.ended.put(record)
+                return
+            if not self.ended.came(record, force=force):
+                self._stats.outdated_events += 1
                 return
             other = self.named(record.namespace, record.name)
             if other is not None:
@@ -86,6 +96,7 @@ class PodTable:
             return
         if record.finished:
             self._drop(old)
+            self.ended.put(record)
             return
         self._update(old, record)
 
@@ -94,6 +105,8 @@ class PodTable:
         old = self.by_uid.get(record.uid)
         if old is not None:
             self._drop(old)
+        else:
+            self.ended.remove(record.uid)
 
     def _moved(self, uid: str, hierarchy: Hierarchy) -> None:
         """Take that another gang is the pod's: a group of its hierarchy came, went or changed."""

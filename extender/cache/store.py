@@ -77,6 +77,7 @@ class Store:
             bound=self.pods.bound(),
             pending=self.pods.pending(),
             members=self.pods.members(),
+            ended=self.pods.ended.view(),
             groups=self._all_groups(),
             group_sources=self.group_sources,
             unreadable=self.unreadable,

@@ -35,7 +35,7 @@ class CustomDialect:
         """Return the size: configured, else where it is configured to be, else unknown."""
         group = self._group
         if group.size is not None:
-            return Declaration(min_count=group.size)
+            return Declaration(min_count=group.size, counts_ended=True)
         if group.size_label:
             return stated_size(members, "label", group.size_label)
         if group.size_annotation:

@@ -33,10 +33,15 @@ class Declaration(Struct, frozen=True, gc=False):
     priority_class: str = ""
     preempts: bool = True
     topology_key: str = ""
+    coming: int = 0
+    """How many of its owner's pods are made once others run; followers are those of them that
+    can be foreseen."""
     followers: tuple[Pod, ...] = ()
     """As in Gang."""
     whole_from: int | None = None
     """As in Gang."""
+    counts_ended: bool = False
+    """Members that have succeeded count for min_count (extender.groups.ended_members)."""
     problems: tuple[str, ...] = ()
     unplanned: tuple[str, ...] = ()
     """As in Gang."""

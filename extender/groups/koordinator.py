@@ -100,6 +100,7 @@ class KoordinatorDialect:
         said = Declaration(
             min_count=None if problems else total + len(missing),
             problems=tuple(problems[:5]),
+            counts_ended=True,
             notes=tuple(notes[:5]),
         )
         # Its match policy is once-satisfied unless the pods name another.

@@ -53,6 +53,7 @@ class KueueDialect:
             note = f"{FAST}: members do not wait for each other"
             return Declaration(
                 min_count=said.min_count,
+                counts_ended=said.counts_ended,
                 starts_whole=False,
                 problems=said.problems,
                 notes=(*said.notes, note),

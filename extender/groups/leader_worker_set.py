@@ -71,6 +71,7 @@ class LeaderWorkerSetDialect:
         those = counted(more, "worker", "comes", "come")
         return Declaration(
             min_count=1,
+            coming=more,
             followers=() if workers is None else foreseen(workers, more, key),
             notes=(*said.notes, f"{why}: {those} after their leader: {what}"),
         )

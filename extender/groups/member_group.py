@@ -62,9 +62,12 @@ class MemberGroupDialect:
         count = group.min_count or 0
         if count < 0:
             return Declaration(problems=(f"{what}: minMember is {count}, it must not be negative",))
-        found = self._parts(group, members)
-        said = Declaration(min_count=max(1, count), parts=found, whole_from=group.whole_from)
-        if not found or all(len(part.uids) == len(members) for part in found):
+        found = self._parts(group, (*members, *snapshot.ended.get(key, ())))
+        said = Declaration(
+            min_count=max(1, count), parts=found, whole_from=group.whole_from, counts_ended=True
+        )
+        there = {pod.uid for pod in members}
+        if all(there <= part.uids for part in found):
             # A quorum of one that any pod makes; not one of a part that others wait for.
             said = alone(said)
         return _with_budget(said, group.budget, group.note)

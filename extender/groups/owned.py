@@ -80,6 +80,7 @@ def owner_size(
     return Declaration(
         min_count=max(1, awaited),
         whole_from=max(1, min(awaited, total)),
+        coming=coming,
         followers=tuple(
             islice((pod for part, n in later for pod in foreseen(part, n, key)), MOST_FOLLOWERS)
         ),

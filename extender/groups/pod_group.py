@@ -69,6 +69,7 @@ class PodGroupDialect:
             priority_class=group.priority_class,
             preempts=group.preempts,
             topology_key=group.topology_key,
+            counts_ended=True,
             problems=checked_min_count(group, "gang.minCount", "scheduling.k8s.io"),
         )
 

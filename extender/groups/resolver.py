@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from extender.groups.composite import unit_key
 from extender.groups.dialect import Declaration, Dialect
+from extender.groups.ended_members import less_ended, of_this_run
+from extender.groups.later_members import with_later
 from extender.groups.makers import of_one_before
 from extender.groups.markers import all_keys, explicit_keys
 from extender.groups.newcomers import ran_before
@@ -15,7 +17,7 @@ from extender.groups.patience import patience_of
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.groups.workload_priority import workload_priority
-from extender.model.gang import Gang
+from extender.model.gang import UNIT_ALL, Gang
 from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings
@@ -42,6 +44,7 @@ class Resolver:
         self._keys = tuple(dialect.key for dialect in self._dialects)
         self._explicit_keys = tuple(d.key for d in self._dialects if d.explicit)
         self._explicit_names = tuple(d.name for d in self._dialects if d.explicit)
+        self._implied = tuple(d for d in self._dialects if not d.explicit)
         self._marks = all_keys(self._dialects)
         self._explicit_marks = explicit_keys(self._dialects)
 
@@ -102,6 +105,10 @@ class Resolver:
         before = of_one_before(key, members, snapshot)
         present = tuple(pod for pod in members if pod.uid not in before) if before else members
         said = dialect.declare(key, present, snapshot)
+        said, ended = less_ended(said, of_this_run(key, present, snapshot), present)
+        asked = None
+        if dialect.explicit:
+            said, asked = with_later(said, present, self._implied, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in present)
@@ -117,7 +124,7 @@ class Resolver:
             size_known=size_known,
             parts=said.parts,
             budget=said.budget,
-            unit=said.unit or self._settings.unit.get(dialect.name, dialect.unit),
+            unit=said.unit or self._unit_of(dialect, present),
             starts_whole=(
                 self._settings.starts_whole.get(dialect.name, dialect.starts_whole)
                 if said.starts_whole is None
@@ -130,6 +137,8 @@ class Resolver:
             preferred_topology_key=topology.preferred,
             followers=tuple(replace(pod, priority=low) for pod in said.followers),
             whole_from=_whole_from(said, members),
+            ended=ended,
+            asked=asked,
             patience=patience,
             problems=(
                 said.problems
@@ -159,6 +168,25 @@ class Resolver:
             said = replace(said, priority=value)
         low, high, notes = _priorities(said, members, snapshot)
         return low, high, told + notes
+
+    def _unit_of(self, dialect: Dialect, members: Sequence[Pod]) -> str:
+        """Return how a gang is disrupted that does not say it.
+
+        As configured; else whole where what made each of its pods goes whole: a training job is
+        one job, whatever group its operator makes for it. Else as is usual for the dialect.
+        """
+        configured = self._settings.unit.get(dialect.name)
+        if configured is None and dialect.explicit and dialect.unit != UNIT_ALL:
+            together = bool(members) and all(map(self._made_whole, members))
+            configured = UNIT_ALL if together else None
+        return configured or dialect.unit
+
+    def _made_whole(self, pod: Pod) -> bool:
+        """Whether what made the pod goes whole by itself."""
+        for implied in self._implied:
+            if implied.key(pod) is not None:
+                return self._settings.unit.get(implied.name, implied.unit) == UNIT_ALL
+        return False
 
     def _explicit(self, pod: Pod) -> list[GangKey]:
         return _named(pod, self._explicit_keys)

@@ -51,5 +51,6 @@ class SchedulingPluginsDialect:
             priority_class=group.priority_class,
             preempts=group.preempts,
             topology_key=group.topology_key,
+            counts_ended=True,
             problems=problems,
         )

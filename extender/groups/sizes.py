@@ -54,7 +54,8 @@ def stated_size(members: tuple[Pod, ...], place: Place, key: str) -> Declaration
         )
     lack = counted(silent, "pod", "lacks", "lack")
     notes = (f"{lack} the {place} {key}",) if silent else ()
-    return once_together(Declaration(min_count=count, notes=notes), members)
+    sized = Declaration(min_count=count, notes=notes, counts_ended=True)
+    return once_together(sized, members)
 
 
 def made_by(members: tuple[Pod, ...], what: str) -> Declaration:

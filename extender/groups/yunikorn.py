@@ -4,13 +4,15 @@ Source: apache/yunikorn-k8shim, pkg/common/constants and pkg/common/utils. The
 application's id is a label or an annotation; annotation task-groups, on the first pod or
 on all, lists the groups with their minMember. YuniKorn holds the gang's room with
 placeholder pods, which carry the id and their task group as well: they are members
-like those that replace them.
+like those that replace them. It replaces them only when all have a node, one by one: it deletes
+the placeholder, and when that is gone binds the pod in its place.
 """
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import made_by, once_together, staying
@@ -26,6 +28,8 @@ LABELS = ("applicationId", "spark-app-selector")
 GROUP = "yunikorn.apache.org/task-group-name"
 GROUPS = "yunikorn.apache.org/task-groups"
 SPARK_ROLE = "spark-role"
+PLACEHOLDER = ("internal.yunikorn.apache.org/placeholder", "yunikorn.apache.org/placeholder")
+"""Annotation of placeholders, newer and older."""
 MOST_TEXTS = 16
 """Ways to write the same task groups; YuniKorn's users write them once, in a template."""
 
@@ -90,7 +94,20 @@ class YuniKornDialect:
             )
         if any(SPARK_ROLE in pod.labels for pod in members):
             return made_by(members, f"the Spark driver of {what} makes its executors later, and")
-        return once_together(Declaration(min_count=total), members)
+        said = once_together(Declaration(min_count=total, counts_ended=True), members)
+        return replace(said, whole_from=1) if _replaced(members) else said
+
+
+def is_placeholder(pod: Pod) -> bool:
+    """Whether the pod only holds the place of another."""
+    return any(pod.annotations.get(key) == "true" for key in PLACEHOLDER)
+
+
+def _replaced(members: tuple[Pod, ...]) -> bool:
+    """Whether placeholders are being replaced, so that all have had a node."""
+    holding = [is_placeholder(pod) for pod in members]
+    real = zip(members, holding, strict=True)
+    return any(holding) and any(pod.node and not holds for pod, holds in real)
 
 
 @remembered(256)

@@ -20,7 +20,8 @@ class GangPart(Struct, frozen=True):
 
     name: str
     uids: frozenset[str]
-    """Of the members that belong to it. No member belongs to two parts."""
+    """Of the members that belong to it, those that are done included. No member belongs to two
+    parts."""
     least: int
     """At least 1."""
 
@@ -71,6 +72,10 @@ class Gang(Struct, frozen=True, dict=True):
     whole_from: int | None = None
     """As a victim it goes whole when so many are bound; None: min_count. Less where some of the
     size may have finished, which an owner tells late or not at all."""
+    asked: GangKey | None = None
+    """The gang that its members would be by their owner, where that was asked for more of it."""
+    ended: int = 0
+    """How many members that have succeeded stand in for others, in min_count or a part."""
     patience: float | None = None
     """Seconds that its owner waits for members to get a node, None when that is not known."""
     problems: tuple[str, ...] = ()
@@ -110,6 +115,12 @@ class Gang(Struct, frozen=True, dict=True):
     def gated(self) -> tuple[Pod, ...]:
         """Members that nobody may schedule yet: they want no seat and count for no quorum."""
         return tuple(p for p in self.present if p.gated and not p.node and not p.deleting)
+
+    @property
+    def settles(self) -> bool:
+        """Whether it is not known how many members are still to come: no size is stated, or some
+        are done and its controller makes the others one after the other."""
+        return not self.size_known or self.ended > 0
 
     @property
     def in_order(self) -> bool:

@@ -48,6 +48,8 @@ class Snapshot(Struct, frozen=True):
     """Pod uid -> non-finished pod without a node."""
     members: Mapping[GangKey, tuple[Pod, ...]] = EMPTY
     """Gang key -> its non-finished pods, by (created, uid)."""
+    ended: Mapping[GangKey, tuple[Pod, ...]] = EMPTY
+    """Gang key -> its pods that have succeeded and still exist, by (created, uid)."""
     groups: Mapping[tuple[str, str, str], GroupObject] = EMPTY
     """(source, namespace, name) -> PodGroup object."""
     group_sources: frozenset[str] = frozenset()

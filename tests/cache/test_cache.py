@@ -65,7 +65,7 @@ async def test_everything_is_read_and_followed(
     assert cache.stale_for() == 0.0
     assert cache.problem() == ""
     query = next(query for path, query in api.requests if path == PODS)
-    assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
+    assert query["fieldSelector"] == "status.phase!=Failed"
 
 
 async def test_a_snapshot_is_the_same_object_until_something_changes(

@@ -54,6 +54,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.uids = 0
         self.pods: dict[tuple[str, str], Pod] = {}
         """The naive model: what the API server would list, finished pods excluded."""
+        self.done: dict[tuple[str, str], Pod] = {}
+        """Members of gangs that have succeeded and were not deleted yet."""
         self.nodes: dict[str, Node] = {}
         self.mirror: dict[str, Any] = {}
         """What a subscriber knows that only listens."""
@@ -85,8 +87,11 @@ class StoreMachine(RuleBasedStateMachine):
         )
 
     def note(self, pod: Pod) -> None:
+        self.done.pop((pod.namespace, pod.name), None)
         if pod.finished:
             self.pods.pop((pod.namespace, pod.name), None)
+            if pod.phase == "Succeeded" and by_label(pod):
+                self.done[pod.namespace, pod.name] = pod
         else:
             self.pods[pod.namespace, pod.name] = pod
 
@@ -139,6 +144,22 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.pods.remove(structs.replace(held, version=self.version))
 
     @rule(namespace=NAMESPACES, name=NAMES)
+    def delete_what_is_done(self, namespace: str, name: str) -> None:
+        held = self.done.pop((namespace, name), None)
+        if held is not None:
+            self.version += 1
+            self.store.pods.remove(structs.replace(held, version=self.version))
+
+    @rule(namespace=NAMESPACES, name=NAMES)
+    def hear_old_news_of_what_is_done(self, namespace: str, name: str) -> None:
+        held = self.done.get((namespace, name))
+        if held is not None:
+            before = self.stats.outdated_events
+            old = structs.replace(held, phase="Running", version=held.version - 1)
+            self.store.pods.put(old)
+            assert self.stats.outdated_events == before + 1
+
+    @rule(namespace=NAMESPACES, name=NAMES)
     def hear_of_the_end_of_a_stranger(self, namespace: str, name: str) -> None:
         self.store.pods.remove(Pod(uid="stranger", namespace=namespace, name=name))
 
@@ -167,10 +188,13 @@ class StoreMachine(RuleBasedStateMachine):
         for flag, key in zip(keep, sorted(self.pods), strict=False):
             if not flag:
                 del self.pods[key]
+        for flag, key in zip(reversed(keep), sorted(self.done), strict=False):
+            if not flag:
+                del self.done[key]
         for namespace, name, fields in fresh:
             self.uids += 1
             self.note(self.made(namespace, name, f"u{self.uids:04}", fields))
-        records = {pod.uid: pod for pod in self.pods.values()}
+        records = {pod.uid: pod for pod in (*self.pods.values(), *self.done.values())}
         asyncio.run(replace(self.store.pods, records))
 
     @rule()
@@ -179,7 +203,11 @@ class StoreMachine(RuleBasedStateMachine):
         for key, pod in list(self.pods.items()):
             self.version += 1
             self.pods[key] = structs.replace(pod, version=self.version)
-        asyncio.run(replace(self.store.pods, {p.uid: p for p in self.pods.values()}))
+        for key, pod in list(self.done.items()):
+            self.version += 1
+            self.done[key] = structs.replace(pod, version=self.version)
+        there = (*self.pods.values(), *self.done.values())
+        asyncio.run(replace(self.store.pods, {p.uid: p for p in there}))
         self.nodes = {name: structs.replace(node, version=5) for name, node in self.nodes.items()}
         asyncio.run(replace(self.store.nodes, {n.uid: n for n in self.nodes.values()}))
 
@@ -209,6 +237,12 @@ class StoreMachine(RuleBasedStateMachine):
         assert set(snapshot.members) == keys
         for key, members in snapshot.members.items():
             assert bare(members) == bare(pod for pod in aged if by_label(pod) == key)
+        done = sorted(self.done.values(), key=lambda pod: (pod.created, pod.uid))
+        assert set(snapshot.ended) == {by_label(pod) for pod in done}
+        for key, ended in snapshot.ended.items():
+            expected = [pod.uid for pod in done if by_label(pod) == key]
+            assert [pod.uid for pod in ended] == expected
+            assert not any(pod.requests for pod in ended)
         assert {name: n.allocatable for name, n in snapshot.nodes.items()} == {
             name: n.allocatable for name, n in self.nodes.items()
         }

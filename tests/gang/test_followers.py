@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from extender.gang.plan.assemble import dump, restore
 from extender.gang.plan.followers import with_followers
 from extender.gang.plan.planner import Planner
@@ -88,3 +90,27 @@ def test_what_waits_now_may_be_refused_although_the_whole_has_a_plan() -> None:
     whole = asked(state)
     answers = iter([whole, no])
     assert with_followers(gang, state, {}, lambda gang, masks: next(answers)) is no
+
+
+def grouped(nodes: int) -> Plan | Refusal:
+    """The same JobSet under a PodGroup that wants all four, which its owner cannot make at once."""
+    lead = leader()
+    lead = replace(lead, pod_group="all-four")
+    pods = [*low(nodes), lead]
+    groups = [group("low", nodes), group("all-four", 4, priority=100), in_order()]
+    state = snapshot([node(f"n{i}") for i in range(nodes)], pods, groups)
+    key = RESOLVER.member_key(lead)
+    assert key == GangKey("pod-group", "default", "all-four")
+    return Planner(SETTINGS, RESOLVER).plan(GangQuestion(RESOLVER.resolve(key, state), state))
+
+
+def test_a_quorum_of_all_does_not_keep_the_leader_from_its_seat() -> None:
+    plan = grouped(4)
+    assert evicted(plan) == {"low-0", "low-1", "low-2", "low-3"}
+    assert list(seats(plan)) == ["high-lead"]
+
+
+def test_nor_does_anybody_go_for_the_leader_of_such_a_group_alone() -> None:
+    answer = grouped(3)
+    assert isinstance(answer, Refusal)
+    assert answer.code == "infeasible"

@@ -107,8 +107,8 @@ async def decided(rig: Rig, name: str, **victims: list[str]) -> str:
     raise AssertionError(f"no decision on {name}")
 
 
-async def until_only(rig: Rig, asking: str, *names: str) -> None:
-    """Wait until these pods alone are left, asking for ``asking`` whenever no plan is made.
+async def until_left(rig: Rig, asking: str, *names: str) -> None:
+    """Wait until these pods alone exist, asking for ``asking`` whenever no plan is made.
 
     On a machine that stalls a plan may be given up, and somebody has to ask for the next one.
     """
@@ -121,6 +121,11 @@ async def until_only(rig: Rig, asking: str, *names: str) -> None:
             }
             await rig.preempt(asking, **here)
         await rig.cache.wait_change(rig.cache.generation, 0.05)
+
+
+async def until_only(rig: Rig, asking: str, *names: str) -> None:
+    """The same of pods of which none has finished: the cache has them all."""
+    await until_left(rig, asking, *names)
     await rig.until_names(*names)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from extender.groups.resolver import Resolver
-from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
+from extender.model.gang import UNIT_ALL, Gang
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.settings import GroupSettings
 from tests.groups.owner_gangs import made, state
@@ -79,4 +79,4 @@ def test_a_plugin_of_trainer_names_a_pod_group(plugin: str) -> None:
     gang = only(pods, [named, read("jobset", jobset(replicated("node", each=4)))], "job")
     assert gang.key == GangKey(plugin, "ns", "g")
     assert (gang.min_count, gang.complete) == (4, True)
-    assert gang.unit == (UNIT_ALL if plugin == "volcano" else UNIT_SINGLE)
+    assert gang.unit == UNIT_ALL, "one TrainJob, whoever makes a group of it"

@@ -123,8 +123,9 @@ class Waiting:
                 code=Code.PENALTY,
                 message=f"its last plan was given up; the next one is made {pause:g} s after that",
             )
-        if gang.size_known or gang.problems:
+        if not gang.settles or gang.problems:
             return None
+        why = "some of it have succeeded" if gang.size_known else "its size is stated nowhere"
         staying = sum(not pod.deleting for pod in gang.present)
         leaving = sum(self._leaves_in_time(pod, wall) for pod in gang.present if pod.deleting)
         if not leaving:
@@ -134,7 +135,7 @@ class Waiting:
             return Refusal(
                 gang=gang.key,
                 code=Code.SETTLING,
-                message="its size is stated nowhere, and some of its members are on their way "
+                message=f"{why}, and some of its members are on their way "
                 "out: whoever takes their place is waited for",
             )
         quiet = now - self._grown.get(gang.key, float("-inf"))
@@ -143,7 +144,7 @@ class Waiting:
         return Refusal(
             gang=gang.key,
             code=Code.SETTLING,
-            message=f"its size is stated nowhere: "
+            message=f"{why}: "
             f"{counted(len(gang.present), 'member', 'exists', 'exist')}, and "
             f"{self._settle_seconds:g} s without a new one are waited for",
         )

@@ -1,13 +1,14 @@
 """Resolved gangs that survive from one snapshot to the next.
 
-What a gang is depends on its members, on the group and priority class objects,
-and on groups of the same name in another dialect. Snapshots share these while
-they do not change, so identity tells which gangs must be resolved again.
+What a gang is depends on its members, also on those that are done, on the group
+and priority class objects, and on groups of the same name in another dialect.
+Snapshots share these while they do not change, so identity tells which gangs must
+be resolved again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from extender.groups.composite import POD_GROUP
 from extender.groups.resolver import Resolver
@@ -39,10 +40,12 @@ class Gangs:
         elif (
             members is not old
             or snapshot.groups is not before.groups
+            or snapshot.ended is not before.ended
             or snapshot.unreadable is not before.unreadable
         ):
             changed = {key[1:] for key, pods in members.items() if old.get(key) is not pods}
             changed |= {key[1:] for key in old if key not in members}
+            changed |= {key[1:] for key in differing(before.ended, snapshot.ended)}
             told = _told(before.groups, snapshot.groups)
             left_out = differing(before.unreadable, snapshot.unreadable)
             told_of = _told_of(told) | {key[1:] for key in left_out}
@@ -61,7 +64,7 @@ class Gangs:
                 self._kept = {
                     key: gang
                     for key, gang in self._kept.items()
-                    if key[1:] not in changed and _set_of(key) not in changed
+                    if not changed.intersection(_rests_on(key, gang))
                 }
         self._members = members
         self._snapshot = snapshot
@@ -102,6 +105,10 @@ def _composite_in(rows: Iterable[GroupObject]) -> set[str]:
     }
 
 
-def _set_of(key: GangKey) -> tuple[str, str]:
-    """Return the LeaderWorkerSet that a gang would be a group of, by its name."""
-    return (key.namespace, key.name.rpartition("-")[0])
+def _rests_on(key: GangKey, gang: Gang) -> Iterator[tuple[str, str]]:
+    """Yield (namespace, name) of what tells of the gang: itself, the LeaderWorkerSet that it would
+    be a group of, and the same of its owner where that was asked."""
+    for each in (key, gang.asked):
+        if each is not None:
+            yield each.namespace, each.name
+            yield each.namespace, each.name.rpartition("-")[0]

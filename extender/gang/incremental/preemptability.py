@@ -26,6 +26,7 @@ from extender.gang.incremental.aside import REPORT, Aside
 from extender.gang.incremental.gangs import Gangs
 from extender.gang.incremental.protection import Protections, Shield, oldest_start
 from extender.gang.incremental.victims import ElasticCandidate, VictimUnit, leaves_in_time
+from extender.groups.yunikorn import is_placeholder
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings
@@ -34,6 +35,7 @@ from extender.search.census import FREE, STAYS
 
 NEVER = "preemptionPolicy of the gang is Never"
 NOT_IN_TIME = "terminates, but not within the patience"
+REPLACED = "a placeholder of YuniKorn, in whose place a pod of its application comes"
 TOO_URGENT = "priority {} is not below {}"
 _TOO_URGENT = re.compile(TOO_URGENT.format(r"(-?\d+)", r"-?\d+"))
 
@@ -237,6 +239,8 @@ class Preemptability:
 
     def _not_counted_on(self, pod: Pod) -> str:
         """Return why a terminating pod is not waited for, "" when that was not in vain yet."""
+        if is_placeholder(pod) and not pod.disrupted:
+            return REPLACED
         state = self._snapshot
         return state.unevictable.get(pod.uid) or state.stayed.get(pod.namespace) or ""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from extender.groups.composite import keys_of, placed
+from extender.groups.ended_members import counts_as_ended, slim
 from extender.model.errors import InvalidInput
 from extender.model.group_sources import OPTIONAL
 from extender.model.objects import (
@@ -89,8 +90,12 @@ def assemble(
     bound: dict[str, list[Pod]] = {}
     pending: dict[str, Pod] = {}
     members: dict[GangKey, list[Pod]] = {}
+    ended: dict[GangKey, list[Pod]] = {}
     for pod in placed(pods, named):
         if pod.finished:
+            key = member_key(pod)
+            if key is not None and counts_as_ended(pod):
+                ended.setdefault(key, []).append(slim(pod))
             continue
         if pod.node:
             bound.setdefault(pod.node, []).append(pod)
@@ -106,10 +111,8 @@ def assemble(
             name: tuple(sorted(there, key=lambda pod: pod.uid)) for name, there in bound.items()
         },
         pending=pending,
-        members={
-            key: tuple(sorted(found, key=lambda pod: (pod.created, pod.uid)))
-            for key, found in members.items()
-        },
+        members=_by_age(members),
+        ended=_by_age(ended),
         groups=named,
         group_sources=OPTIONAL & {*group_sources, *(source for source, _, _ in named)},
         unreadable=unreadable,
@@ -121,6 +124,13 @@ def assemble(
         spared=spared,
         server_version=server_version,
     )
+
+
+def _by_age(found: Mapping[GangKey, list[Pod]]) -> dict[GangKey, tuple[Pod, ...]]:
+    return {
+        key: tuple(sorted(pods, key=lambda pod: (pod.created, pod.uid)))
+        for key, pods in found.items()
+    }
 
 
 def dump(
@@ -140,6 +150,7 @@ def dump(
         pods=(
             *(pod for name in sorted(snapshot.bound) for pod in snapshot.bound[name]),
             *(snapshot.pending[uid] for uid in sorted(snapshot.pending)),
+            *(pod for key in sorted(snapshot.ended) for pod in snapshot.ended[key]),
         ),
         groups=tuple(snapshot.groups[key] for key in sorted(snapshot.groups)),
         group_sources=tuple(sorted(snapshot.group_sources)),
