@@ -31,18 +31,20 @@ class EndedMembers:
         """Return every pod."""
         return [pod for _, pod in self._by_uid.values()]
 
-    def put(self, record: Pod) -> None:
-        """Take a pod that has finished."""
+    def put(self, record: Pod, *, force: bool = False) -> None:
+        """Take a pod that has finished; who had its name before is gone."""
+        named = self._by_name.get((record.namespace, record.name), "")
+        known = self._by_uid.get(named)
+        if known is not None and record.version < known[1].version and not force:
+            return
         key = self._member_key(record) if counts_as_ended(record) else None
         if key is None:
-            self.remove(record.uid)
+            self.remove(named)
             return
         pod = slim(record)
-        known = self._by_uid.get(pod.uid)
         if known is not None and known[1] == pod:
             return
-        self._forget(pod.uid)
-        self._forget(self._by_name.get((pod.namespace, pod.name), ""))
+        self._forget(named)
         if len(self._by_uid) >= self._most:
             self._forget(next(iter(self._by_uid)))
         self._by_uid[pod.uid] = (key, pod)

@@ -39,8 +39,8 @@ from extender.model.reduce import (
 )
 
 NOT_FAILED = "status.phase!=Failed"
-"""Those that have succeeded count for their gang's size (extender.cache.ended_pods)."""
-"""kube-scheduler's own selector: pods that hold nothing stay out."""
+"""Pods that have failed hold nothing; nor do those that have succeeded, but they count for their
+gang's size (extender.cache.ended_pods)."""
 
 
 class HasMeta(Protocol):

@@ -77,7 +77,7 @@ class PodTable:
         old = self.by_uid.get(record.uid)
         if old is None:
             if record.finished:
-                self.ended.put(record)
+                self.ended.put(record, force=force)
                 return
             if not self.ended.came(record, force=force):
                 self._stats.outdated_events += 1
@@ -96,7 +96,7 @@ class PodTable:
             return
         if record.finished:
             self._drop(old)
-            self.ended.put(record)
+            self.ended.put(record, force=force)
             return
         self._update(old, record)
 
