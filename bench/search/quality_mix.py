@@ -149,7 +149,7 @@ def _mix_row(first: str, second: str, runs: Sequence[Run]) -> tuple[object, ...]
 
 def _proved_no(answer: Plan | Refusal) -> bool:
     return isinstance(answer, Refusal) and answer.message.startswith(
-        ("cannot fit even with", "no node accepts")
+        ("cannot fit: ", "no node accepts")
     )
 
 

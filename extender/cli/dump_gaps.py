@@ -76,7 +76,7 @@ def gaps(records: Iterable[object]) -> list[str]:
             if pod.pod_group and (pod.namespace, pod.pod_group) not in groups
         ),
         "of PodGroups that are not there",
-        "such a gang is neither planned for nor evicted",
+        "nobody is evicted for such a gang, and as victims its pods are single ones",
     )
     return lines
 

@@ -134,6 +134,26 @@ def test_what_a_dump_lacks_is_told(tmp_path: Path, capsys: Capture, dump: Obj, t
     assert f"note: the dump has {told}" in err
 
 
+def test_a_gang_whose_group_is_missing_is_a_victim_as_the_note_says(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The note said that it is not evicted, above a plan that evicted it."""
+    state = kubectl()
+    state["items"] = [
+        item
+        for item in state["items"]
+        if (item["kind"], item["metadata"]["name"]) != ("PodGroup", "low")
+    ]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(state))
+    status, found, said = answer(capsys, str(path))
+    assert status == 0
+    victims = found["plan"]["victims"]
+    assert {victim["name"] for victim in victims} == {f"low-{i}" for i in range(4)}
+    assert {victim["unit"] for victim in victims} == {None}, "single ones"
+    assert "(team/low): nobody is evicted for such a gang, and as victims its pods are" in said
+
+
 def test_a_dump_without_nodes_is_refused(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "part.json"
     path.write_text(json.dumps(without("Node")))
