@@ -137,7 +137,9 @@ def question(names: int) -> bytes:
         "status": {"phase": "Pending", "qosClass": "Burstable"},
     }
     offered = node_names(names)
-    return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": offered}).encode() + b"\n"
+    # As Go writes it: without blanks.
+    args = {"Pod": pod, "Nodes": None, "NodeNames": offered}
+    return json.dumps(args, separators=(",", ":")).encode() + b"\n"
 
 
 def serve(kind: str, factory: str, names: int, pipe: Connection) -> None:

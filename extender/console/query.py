@@ -11,7 +11,6 @@ MOST_FIELDS = 32
 MOST_TEXT = 600
 """Characters of one field; above any DIALECT:NAMESPACE/NAME."""
 MOST_PAGE = 100_000
-MOST_NUMBER = 2**31
 _WHOLE = re.compile("[+-]?[0-9]+")
 """Python's ``int`` takes 1_0 for ten as well."""
 

@@ -20,19 +20,11 @@ Coming = Sequence[tuple[Pod, Sequence[tuple[str, str]]]]
 namespace, shape and labels, with the uid and the node of every one like it."""
 
 
-def anti_affinity_blockers(pod: Pod, view: ClusterView, node_name: str) -> tuple[str, ...]:
-    """Return the sorted uids of the pods that keep this pod off the node, () for none.
-
-    Required anti-affinity counts in both directions and over the node's whole
-    domain; host ports only on the node. Asking for many nodes: blocked_nodes.
-    """
-    return _on(pod, view.state(node_name), _closed_domains(pod, view), {})
-
-
 def blocked_nodes(pod: Pod, view: ClusterView, coming: Coming = ()) -> dict[str, tuple[str, ...]]:
-    """Return anti_affinity_blockers of every node that has any, in one pass over the view.
+    """Return, by node, the sorted uids of the pods that keep this pod off it; nodes with any.
 
-    ``coming`` are pods that the view does not know, on nodes that it knows.
+    Required anti-affinity counts in both directions and over the node's whole domain; host ports
+    only on the node. ``coming`` are pods that the view does not know, on nodes that it knows.
     """
     closed = _closed_domains(pod, view)
     ports = _come(pod, view, coming, closed) if coming else {}

@@ -98,7 +98,7 @@ class Filter:
             if told.nominated == seat or self._complete(names):
                 self._context.asking.seat_not_offered(flight, pod, frozenset(names))
                 swapped = flight.seats.get(pod.uid)
-                if flight.state is State.OPEN and swapped is not None and swapped in names:
+                if flight.state is State.OPEN and swapped in names:
                     return self._seated(flight, pod, told, names)
             else:
                 self._context.asking.seat_not_tried(flight, pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extender.fit.blockers import anti_affinity_blockers, blocked_nodes
+from extender.fit.blockers import blocked_nodes
 from extender.fit.node_affinity import why_not
 from extender.fit.node_ports import slot
 from extender.model.objects import HostPort, NodeSelectorTerm, PodShape, Requirement
@@ -40,7 +40,6 @@ def test_holders_of_a_port_and_whom_anti_affinity_names_add_up() -> None:
         "none": ("uid-ns-port-none",),
     }
     assert blocked_nodes(asks, there) == found
-    assert {each.name: anti_affinity_blockers(asks, there, each.name) for each in NODES} == found
 
 
 @pytest.mark.parametrize(

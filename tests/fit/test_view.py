@@ -7,7 +7,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from extender.fit.blockers import anti_affinity_blockers, blocked_nodes
+from extender.fit.blockers import blocked_nodes
 from extender.fit.view import ClusterView
 from extender.model.errors import InvalidInput
 from extender.model.objects import HostPort, PodShape
@@ -109,7 +109,6 @@ def test_nobody_blocks_itself() -> None:
     twin = pod("q", "a2", labels={"app": "x"}, shape=shape)
     there = view(ZONED, [each, twin])
     assert blocked_nodes(each, there) == {"a2": ("uid-ns-q",)}
-    assert anti_affinity_blockers(each, there, "a1") == ()
 
 
 def test_moves_are_seen_and_rolled_back() -> None:

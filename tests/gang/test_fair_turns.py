@@ -211,11 +211,12 @@ def test_a_change_earns_one_try_and_a_seated_gang_begins_anew() -> None:
     assert give_ups.gave_up(A, "y", "w", 2.0) is None
 
 
-def test_what_was_long_ago_does_not_count() -> None:
-    give_ups = GiveUps(2, 100.0)
-    assert give_ups.gave_up(A, "x", "w", 0.0) is None
-    assert give_ups.gave_up(A, "x", "w", 200.0) is None
-    assert GiveUps(0, 100.0).gave_up(A, "x", "w", 0.0) is None
+@pytest.mark.parametrize(("passed", "counts"), [(99.0, True), (100.0, False), (200.0, False)])
+def test_what_was_long_ago_does_not_count(passed: float, *, counts: bool) -> None:
+    give_ups, began = GiveUps(2, 100.0), 1e9
+    assert give_ups.gave_up(A, "x", "w", began) is None
+    assert (give_ups.gave_up(A, "x", "w", began + passed) is not None) is counts
+    assert GiveUps(0, 100.0).gave_up(A, "x", "w", began) is None
 
 
 def test_no_change_lifts_what_an_endless_search_led_to() -> None:

@@ -221,6 +221,16 @@ def test_the_version_grows_when_it_is_said_and_when_it_is_over() -> None:
     assert stays.version(over) == stays.version(over + 10_000.0)
 
 
+def test_the_version_grows_as_each_of_several_is_over() -> None:
+    free, first = stayed_victims.FREE_TRIES, stayed_victims.FIRST_SECONDS
+    stays = stays_of(*(0.0,) * (free + 1))
+    for number in range(free + 1):
+        stays.note(KEY, "another", {f"uid-a{number}": "a"}, 5.0)
+    versions = [stays.version(now) for now in (6.0, first - 1, first, first + 4, first + 5)]
+    assert versions[0] == versions[1] < versions[2] == versions[3] < versions[4]
+    assert set(stays.of(GANG, first)) == {"another"}
+
+
 def test_the_version_grows_with_each_that_is_noted_and_when_all_is_forgotten() -> None:
     stays = stays_of(0.0)
     before = stays.version(-1.0)

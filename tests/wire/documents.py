@@ -58,5 +58,5 @@ def preempt_whole(victims: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def dump(document: object) -> bytes:
-    """Encode like Go's json.Encoder, which ends with a newline."""
-    return json.dumps(document).encode() + b"\n"
+    """Encode like Go's json.Encoder: no blanks, and a newline at the end."""
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"

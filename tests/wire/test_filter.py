@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
+from msgspec.structs import replace
 
 from extender.model.errors import InvalidInput
 from extender.wire.filter_json import (
@@ -55,7 +57,8 @@ class TestQuestion:
     def test_any_letter_case(self, spell: Any) -> None:
         for document in (filter_by_name(NAMES), filter_by_node(NAMES)):
             odd = {spell(key): value for key, value in document.items()}
-            assert decode_filter_args(dump(odd)) == decode_filter_args(dump(document))
+            usual = decode_filter_args(dump(document))
+            assert decode_filter_args(dump(odd)) == replace(usual, names_json=Raw())
 
     def test_one_odd_name_among_proper_ones(self) -> None:
         odd = {"Pod": POD, "Nodes": None, "nodenames": NAMES}
@@ -190,6 +193,66 @@ def test_round_trip(names: list[str], spell: Any, failed: dict[str, str]) -> Non
     given_back = answer(FilterResult(args.node_names, failed, failed, "x"), args)
     assert given_back["NodeNames"] == names
     assert given_back["FailedNodes"] == given_back["FailedAndUnresolvableNodes"] == failed
+
+
+def test_a_list_that_stays_whole_goes_back_as_it_came() -> None:
+    """Not decoded and encoded anew: an escape that nobody needs is still there."""
+    body = dump(filter_by_name(NAMES)).replace(b'"n1"', b'"\\u006e1"')
+    args = decode_filter_args(body)
+    assert args.node_names == NAMES
+    assert b'"NodeNames":["\\u006e1","n2","n3"],' in encode_filter_result(
+        FilterResult(args.node_names), args
+    )
+    assert answer(FilterResult(["n2"]), args)["NodeNames"] == ["n2"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b'"NodeNames" :["a"],"Pod":%s,"x\\"NodeNames":["b"]',
+        b'"Pod":%s,"NodeNames" :["a"],"x":[{"y":0,"NodeNames":["b"]}]',
+        b'"NodeNames":["a"],"x":{"y":0,"NodeNames":["b"]},"Pod":%s',
+        b'"Pod":%s,"NodeNames":["b"],"NodeNames":["a"]',
+        b'"Pod":%s,"NodeNames" :["a"]',
+        b'"Pod":%s,"NodeNames":["a"],"x":"]}"',
+        b'"Pod":%s,"NodeNames":["a"],"x":[]',
+    ],
+)
+def test_another_list_of_that_name_is_not_what_goes_back(more: bytes) -> None:
+    """Behind a quote that is escaped, in something else, or before one that counts."""
+    args = decode_filter_args(b'{"Nodes":null,%s}' % more % b'{"metadata":{"name":"p","uid":"u"}}')
+    assert args.node_names == ["a"]
+    assert answer(FilterResult(args.node_names), args)["NodeNames"] == ["a"]
+
+
+# As they could be taken for the list of the document, and are not.
+alike = st.sampled_from([',"NodeNames":["x"]}', "]}", "[", 'a,"NodeNames":["x"', "n1", '"'])
+inner = st.recursive(
+    alike | st.lists(alike, max_size=2),
+    lambda below: st.dictionaries(st.sampled_from(["NodeNames", "y"]), below, max_size=2),
+    max_leaves=4,
+)
+members = st.tuples(st.just("NodeNames"), st.lists(alike, max_size=2) | st.none()) | st.tuples(
+    st.sampled_from(['x"NodeNames', 'x,"NodeNames', "NODENAMES", "Nodes", "z"]), inner
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(members, max_size=4), st.integers(0, 4), st.sampled_from(["", "\n", " \t"]))
+def test_whatever_else_a_document_has_the_names_that_go_back_are_those_that_were_read(
+    held: list[tuple[str, Any]], at: int, end: str
+) -> None:
+    """Keys that stand twice or deeper, and names that look like a part of a document."""
+    pairs: list[tuple[str, Any]] = [*held[:at], ("Pod", POD), ("Nodes", None), *held[at:]]
+    text = ",".join(
+        f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}" for key, value in pairs
+    )
+    try:
+        args = decode_filter_args(f"{{{text}}}{end}".encode())
+    except InvalidInput:
+        return
+    if args.names_only:
+        assert answer(FilterResult(args.node_names), args)["NodeNames"] == args.node_names
 
 
 values = st.recursive(
