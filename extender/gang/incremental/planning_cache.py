@@ -355,11 +355,10 @@ class PlanningCache:
         if all(amount <= MOST_CLAIM for _, amount in requests):
             return self._number(requests)
         whole = dict(node.allocatable)
-        names = [name for name, _ in requests if name in self._listed]
-        amounts = (
-            min(amount, whole.get(name, 0) + 1) for name, amount in requests if name in self._listed
-        )
-        return tuple(zip(self.numbers(names), amounts, strict=True))
+        listed = [(name, amount) for name, amount in requests if name in self._listed]
+        numbers = self.numbers(name for name, _ in listed)
+        amounts = (min(amount, whole.get(name, 0) + 1) for name, amount in listed)
+        return tuple(zip(numbers, amounts, strict=True))
 
     def _number(self, amounts: Requests) -> Amounts:
         listed = [(name, amount) for name, amount in amounts if name in self._listed]
