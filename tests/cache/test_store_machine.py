@@ -252,7 +252,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert len(self.store.pods.by_uid) == len(self.pods)
 
     @invariant()
-    def columns_equal_recomputed_ones(self) -> None:
+    def amounts_equal_recomputed_ones(self) -> None:
         snapshot = self.store.snapshot()
         for name in snapshot.nodes.keys() | snapshot.bound.keys():
             allocatable = dict(snapshot.nodes[name].allocatable) if name in snapshot.nodes else {}
@@ -263,8 +263,8 @@ class StoreMachine(RuleBasedStateMachine):
             free = self.store.amounts.free(name)
             assert free is not None
             for resource in allocatable.keys() | used.keys() | free.keys():
-                expected = allocatable.get(resource, 0) - used.get(resource, 0)
-                assert free.get(resource, 0) == expected
+                left = allocatable.get(resource, 0) - used.get(resource, 0)
+                assert free.get(resource, 0) == left
 
     @invariant()
     def nothing_is_kept_of_what_is_gone(self) -> None:

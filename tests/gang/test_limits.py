@@ -23,7 +23,7 @@ from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension
 from extender.gang.tell.decisions import Verb
-from extender.model.objects import GangKey
+from extender.model.objects import GangKey, Owner
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import EvictionSettings, GroupSettings, SeatSettings, Settings
 from extender.server.metrics import Metrics
@@ -303,6 +303,31 @@ async def test_a_namespace_that_used_its_share_waits_for_others() -> None:
         assert isinstance(refused, Refusal)
         assert refused.code == "turn"
         assert shown_metrics(rig)["podgroup_extender_limits_met_total"]["planning-share"] >= 1
+
+
+async def test_a_gang_that_nobody_would_plan_for_takes_nobodys_share() -> None:
+    """One pod of a gang that is never complete was enough, of anybody, for ever."""
+    async with rigged(FAST) as rig:
+        await rig.stop_rounds()
+        await rig.gang("high", 2, "high")
+        admission = rig.coordinator.admission
+        gang = rig.coordinator._reading.present_gang(rig.resolver_key("high-0"))
+        admission.searched(gang, 1000.0)
+        store = rig.cache.store
+        store.groups["core"].put(group("idle", 5, namespace="other"))
+        store.pods.put(pod("idle-0", group="idle", namespace="other", tried=True))
+        job = replace(
+            pod("index-0", namespace="other", tried=True),
+            owner=Owner("Job", "index", "u"),
+            annotations={"batch.kubernetes.io/job-completion-index": "0"},
+        )
+        store.pods.put(job)
+        assert len(rig.coordinator._reading.pending_gangs.keys()) == 2
+        assert admission.must_wait(gang) is None
+        store.groups["core"].put(group("idle", 1, namespace="other", whole=False))
+        refused = admission.must_wait(gang)
+        assert refused is not None
+        assert refused.code == "turn"
 
 
 def shown_metrics(rig: Rig) -> dict[str, dict[str, float]]:

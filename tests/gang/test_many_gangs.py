@@ -9,6 +9,7 @@ import asyncio
 
 import pytest
 
+from extender.gang.act import notices
 from extender.gang.act.last_check import KeptGangs
 from extender.gang.act.planning_rounds import CHUNK
 from extender.gang.plan.fair_turns import FairTurns, Turn
@@ -72,3 +73,20 @@ async def test_a_round_is_no_longer_for_the_others_than_for_one_gang(
         assert CHUNK <= most <= 2 * CHUNK, "looked at, and not all at once"
         answered = [decision.gang for decision in rig.coordinator.decisions]
         assert "pod-group:honest/mine" in answered[-2:], "second at the latest"
+
+
+async def test_pods_that_seats_kept_waiting_are_woken_whoever_has_more_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first 4,096 were, of whomever: a tenant with as many kept the others waiting until
+    kube-scheduler tried them of itself."""
+    monkeypatch.setattr(notices, "MAX_HELD_BACK", 10)
+    async with Rig(FAST) as rig:
+        told = rig.coordinator.notices
+        for number in range(20):
+            told.held_back(pod(f"p-{number}", namespace="tenant"))
+        for number in range(6):
+            told.held_back(pod(f"mine-{number}", namespace="honest"))
+        told.held_back(pod("mine-0", namespace="honest"))
+        kept = [each.name for each in told._held_back.values()]
+        assert kept == [*(f"p-{i}" for i in range(5, 10)), *(f"mine-{i}" for i in range(5))]

@@ -105,8 +105,8 @@ MUTANTS = (
         ROW,
         "what a pod claims beyond its node counts as the node",
         "extender/gang/incremental/planning_cache.py",
-        "(min(amount, whole.get(name, 0) + 1) for name, amount in requests)",
-        "(amount for _, amount in requests)",
+        "(min(amount, whole.get(name, 0) + 1) for name, amount in listed)",
+        "(amount for _, amount in listed)",
         "tests/gang/test_large_amounts.py::test_pods_that_claim_more_than_int64_together_are_victims_like_others",
     ),
     Mutant(

@@ -7,6 +7,7 @@ Wake-ups and events; nominations have a file of their own. The seats do not rest
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
@@ -38,6 +39,8 @@ MAX_WARNED = 4
 """Members of a refused gang that get an event each time the words change: they all wait for the
 same. The others are told once of each reason, so that the description of any pod has it."""
 MAX_HELD_BACK = 4096
+"""Who is not among them waits until kube-scheduler tries it of itself, five minutes at most: where
+there are more, the namespace with most of them makes room."""
 MAX_UNITS = 4096
 RECORD_ASIDE = "PlanRecordKeptAside"
 MAP = "ConfigMap"
@@ -98,8 +101,13 @@ class Notices:
     def held_back(self, pod: Pod) -> None:
         """Remember a pod without a seat that a seat kept off a node: of no gang, or beyond the
         quorum that is being seated."""
-        if len(self._held_back) < MAX_HELD_BACK:
-            self._held_back[pod.uid] = pod
+        if pod.uid not in self._held_back and len(self._held_back) >= MAX_HELD_BACK:
+            of = Counter(each.namespace for each in self._held_back.values())
+            most = max(of, key=lambda name: (of[name], name))
+            if of[pod.namespace] + 1 >= of[most]:
+                return
+            del self._held_back[next(u for u, p in self._held_back.items() if p.namespace == most)]
+        self._held_back[pod.uid] = pod
 
     def gone(self, pod: Pod) -> None:
         """Forget a pod that is bound or gone."""

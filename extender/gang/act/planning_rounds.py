@@ -73,12 +73,12 @@ class PlanningRounds:
         self._beat = beat
 
     def waiting_turns(self) -> Iterator[Turn]:
-        """Yield whose gangs want to be planned and have no standing answer; by namespace only."""
+        """Yield the turns of gangs that can be planned and have no standing answer."""
         yield from self._turns.lock.waiters()
-        version = self._turns.version()
+        look = partial(self._look, self._snapshot(), self._turns.version())
         for key in self.pending_keys():
-            if self._unanswered(key, version):
-                yield Turn(key.namespace, 0, 0.0, str(key))
+            # A gang that nobody would plan for, as it lacks members, wants no turn.
+            yield from (turn for turn, _ in self._apart.each((key,), look))
 
     def _unanswered(self, key: GangKey, version: Version) -> bool:
         """Whether a gang has neither a plan in flight nor a refusal that stands."""

@@ -95,6 +95,10 @@ class PlanningCache:
         self._numbers: dict[str, int] = {}
         """Resource name -> its number in the census."""
         self._most_numbers = MOST_NAMES
+        self._listed: frozenset[str] = frozenset()
+        """Resources that some node has, or had. What no node has decides nothing: who asks for it
+        has no place, whoever goes. And names are for whoever makes pods to make up, while each
+        node's sums reach to the highest number that is asked for there."""
         self._amounts: Memo[Requests, Amounts] = Memo(MOST_AMOUNTS)
         self._classes: deque[tuple[tuple[Pod, ...], Classes]] = deque(maxlen=MOST_GANGS)
         # What depends on the nodes' records alone.
@@ -112,8 +116,8 @@ class PlanningCache:
         nodes = snapshot.nodes
         changed = differing(last.nodes, nodes) | differing(last.bound, snapshot.bound)
         dirty = set(changed)
-        if nodes is not last.nodes:
-            self._take_nodes(nodes)
+        if nodes is not last.nodes and self._take_nodes(nodes):
+            dirty |= nodes.keys()
         if len(self._numbers) > self._most_numbers:
             self._number_anew()
             dirty |= nodes.keys()
@@ -241,7 +245,8 @@ class PlanningCache:
                     found.append((pod, why))
         return found
 
-    def _take_nodes(self, nodes: Mapping[str, Node]) -> None:
+    def _take_nodes(self, nodes: Mapping[str, Node]) -> bool:
+        """Return whether some node has a resource that none had before."""
         gone = self._slots.keys() - nodes.keys()
         for name in gone:
             slot = self._slots.pop(name)
@@ -257,6 +262,13 @@ class PlanningCache:
         self._kinds = node_kinds(self.nodes)
         self._masks.clear()
         self._usable.clear()
+        kinds = {node.allocatable for node in self.nodes}
+        listed = self._listed.union(name for allocatable in kinds for name, _ in allocatable)
+        if listed == self._listed:
+            return False
+        self._listed = listed
+        self._amounts.clear()
+        return True
 
     def _take_budgets(self, snapshot: Snapshot) -> set[str]:
         """Note which selectors there are; return nodes with pods they may newly concern."""
@@ -343,13 +355,15 @@ class PlanningCache:
         if all(amount <= MOST_CLAIM for _, amount in requests):
             return self._number(requests)
         whole = dict(node.allocatable)
-        numbers = self.numbers(name for name, _ in requests)
-        amounts = (min(amount, whole.get(name, 0) + 1) for name, amount in requests)
+        listed = [(name, amount) for name, amount in requests if name in self._listed]
+        numbers = self.numbers(name for name, _ in listed)
+        amounts = (min(amount, whole.get(name, 0) + 1) for name, amount in listed)
         return tuple(zip(numbers, amounts, strict=True))
 
     def _number(self, amounts: Requests) -> Amounts:
-        numbers = self.numbers(name for name, _ in amounts)
-        found = tuple(zip(numbers, (amount for _, amount in amounts), strict=True))
+        listed = [(name, amount) for name, amount in amounts if name in self._listed]
+        numbers = self.numbers(name for name, _ in listed)
+        found = tuple(zip(numbers, (amount for _, amount in listed), strict=True))
         return self._amounts.put(amounts, found, RESOURCE_BYTES * len(amounts))
 
 
