@@ -17,7 +17,7 @@ from extender.groups.patience import patience_of
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.groups.workload_priority import workload_priority
-from extender.model.gang import UNIT_ALL, Gang
+from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings
@@ -123,7 +123,7 @@ class Resolver:
             size_known=size_known,
             parts=said.parts,
             budget=said.budget,
-            unit=said.unit or self._unit_of(dialect, made_by, present),
+            unit=said.unit or self._unit_of(dialect, said, made_by, present),
             starts_whole=(
                 self._settings.starts_whole.get(dialect.name, dialect.starts_whole)
                 if said.starts_whole is None
@@ -168,7 +168,13 @@ class Resolver:
         low, high, notes = _priorities(said, members, snapshot)
         return low, high, told + notes
 
-    def _unit_of(self, dialect: Dialect, made_by: Dialect | None, members: Sequence[Pod]) -> str:
+    def _unit_of(
+        self,
+        dialect: Dialect,
+        said: Declaration,
+        made_by: Dialect | None,
+        members: Sequence[Pod],
+    ) -> str:
         """Return how a gang is disrupted that does not say it.
 
         As configured; else whole where what made each of its pods goes whole: a training job is
@@ -176,7 +182,11 @@ class Resolver:
         """
         units = self._settings.unit
         usual = units.get(dialect.name, dialect.unit)
-        if usual == UNIT_ALL or made_by is None or dialect.name in units:
+        if said.of_one:
+            usual = UNIT_SINGLE
+        elif dialect.name in units:
+            return usual
+        if usual == UNIT_ALL or made_by is None:
             return usual
         whole = units.get(made_by.name, made_by.unit) == UNIT_ALL
         together = whole and all(made_by.key(pod) is not None for pod in members)
