@@ -40,6 +40,8 @@ class Declaration(Struct, frozen=True, gc=False):
     """As in Gang."""
     whole_from: int | None = None
     """As in Gang."""
+    of_one: bool = False
+    """Its quorum is one pod, so it makes no gang: its pods are what their maker made of them."""
     counts_ended: bool = False
     """Members that have succeeded count for min_count (extender.groups.ended_members)."""
     problems: tuple[str, ...] = ()

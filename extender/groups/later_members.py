@@ -10,8 +10,6 @@ group's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec.structs import replace
 
 from extender.groups.dialect import Declaration, Dialect
@@ -24,19 +22,23 @@ from extender.model.texts import counted
 def with_later(
     said: Declaration,
     members: tuple[Pod, ...],
-    implied: Iterable[Dialect],
+    made_by: Dialect | None,
     snapshot: Snapshot,
 ) -> tuple[Declaration, GangKey | None]:
-    """Return the declaration as far as it can be kept now, and whose owner was asked for it."""
-    there = sum(not pod.deleting for pod in members)
-    if said.min_count is None or there >= said.min_count or said.problems or said.parts:
+    """Return the declaration as far as it can be kept now, and whose owner was asked for it.
+
+    ``made_by`` is the dialect of what made the members, None where it is none or not known.
+    """
+    if made_by is None or said.min_count is None or said.problems or said.parts:
         return said, None
-    for dialect in implied:
-        keys = {dialect.key(pod) for pod in members}
-        key = next(iter(keys), None)
-        if key is not None and len(keys) == 1:
-            return _now(said, dialect.declare(key, members, snapshot), members), key
-    return said, None
+    there = sum(not pod.deleting for pod in members)
+    if there >= said.min_count:
+        return said, None
+    keys = {made_by.key(pod) for pod in members}
+    key = next(iter(keys))
+    if key is None or len(keys) > 1:
+        return said, None
+    return _now(said, made_by.declare(key, members, snapshot), members), key
 
 
 def _now(said: Declaration, owner: Declaration, members: tuple[Pod, ...]) -> Declaration:

@@ -17,7 +17,7 @@ from extender.groups.patience import patience_of
 from extender.groups.registry import DIALECTS, chosen
 from extender.groups.topology import topology_of
 from extender.groups.workload_priority import workload_priority
-from extender.model.gang import UNIT_ALL, Gang
+from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.names import MOST_SUBDOMAIN
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import GroupSettings
@@ -106,9 +106,8 @@ class Resolver:
         present = tuple(pod for pod in members if pod.uid not in before) if before else members
         said = dialect.declare(key, present, snapshot)
         said, ended = less_ended(said, of_this_run(key, present, snapshot), present)
-        asked = None
-        if dialect.explicit:
-            said, asked = with_later(said, present, self._implied, snapshot)
+        made_by = self._made_by(present) if dialect.explicit else None
+        said, asked = with_later(said, present, made_by, snapshot)
         low, high, priority_notes = self._priorities(said, key, members, snapshot)
         size_known = said.min_count is not None
         staying = sum(not pod.deleting for pod in present)
@@ -124,7 +123,7 @@ class Resolver:
             size_known=size_known,
             parts=said.parts,
             budget=said.budget,
-            unit=said.unit or self._unit_of(dialect, present),
+            unit=said.unit or self._unit_of(dialect, said, made_by, present),
             starts_whole=(
                 self._settings.starts_whole.get(dialect.name, dialect.starts_whole)
                 if said.starts_whole is None
@@ -169,24 +168,35 @@ class Resolver:
         low, high, notes = _priorities(said, members, snapshot)
         return low, high, told + notes
 
-    def _unit_of(self, dialect: Dialect, members: Sequence[Pod]) -> str:
+    def _unit_of(
+        self,
+        dialect: Dialect,
+        said: Declaration,
+        made_by: Dialect | None,
+        members: Sequence[Pod],
+    ) -> str:
         """Return how a gang is disrupted that does not say it.
 
         As configured; else whole where what made each of its pods goes whole: a training job is
         one job, whatever group its operator makes for it. Else as is usual for the dialect.
         """
-        configured = self._settings.unit.get(dialect.name)
-        if configured is None and dialect.explicit and dialect.unit != UNIT_ALL:
-            together = bool(members) and all(map(self._made_whole, members))
-            configured = UNIT_ALL if together else None
-        return configured or dialect.unit
+        units = self._settings.unit
+        usual = units.get(dialect.name, dialect.unit)
+        if said.of_one:
+            usual = UNIT_SINGLE
+        elif dialect.name in units:
+            return usual
+        if usual == UNIT_ALL or made_by is None:
+            return usual
+        whole = units.get(made_by.name, made_by.unit) == UNIT_ALL
+        together = whole and all(made_by.key(pod) is not None for pod in members)
+        return UNIT_ALL if together else usual
 
-    def _made_whole(self, pod: Pod) -> bool:
-        """Whether what made the pod goes whole by itself."""
-        for implied in self._implied:
-            if implied.key(pod) is not None:
-                return self._settings.unit.get(implied.name, implied.unit) == UNIT_ALL
-        return False
+    def _made_by(self, members: Sequence[Pod]) -> Dialect | None:
+        """Return the dialect of what made the first of the members."""
+        for pod in members[:1]:
+            return next((each for each in self._implied if each.key(pod) is not None), None)
+        return None
 
     def _explicit(self, pod: Pod) -> list[GangKey]:
         return _named(pod, self._explicit_keys)

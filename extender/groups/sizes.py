@@ -8,7 +8,6 @@ from typing import Literal
 from msgspec.structs import replace
 
 from extender.groups.dialect import Declaration, unknown_size
-from extender.model.gang import UNIT_SINGLE
 from extender.model.names import MOST_NAME, quoted
 from extender.model.objects import Pod
 from extender.model.texts import counted, some
@@ -82,13 +81,14 @@ def alone(declaration: Declaration) -> Declaration:
     """Return the declaration with what a quorum of one means: pods that need no other.
 
     Volcano and KAI make such a group for every Deployment and every bare pod; to take
-    all replicas because one is needed would be absurd, and none waits for another.
+    all replicas because one is needed would be absurd, and none waits for another. Pods that
+    go together by their maker (a LeaderWorkerSet's) do so still.
     """
     if declaration.min_count is None or declaration.min_count > 1 or declaration.problems:
         return declaration
     return Declaration(
         min_count=1,
-        unit=UNIT_SINGLE,
+        of_one=True,
         starts_whole=False,
         notes=(*declaration.notes, "a quorum of one: its pods need no other"),
     )

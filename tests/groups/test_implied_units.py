@@ -69,3 +69,27 @@ def test_pods_that_belong_together_by_the_pod_group_alone_are_single_victims() -
     assert not gang(pods, GroupSettings()).goes_whole
     mixed = [*made_by("training-operator", COSCHEDULING)[:3], pods[3]]
     assert not gang(mixed, GroupSettings()).goes_whole
+
+
+@pytest.mark.parametrize("system", ["volcano", "koordinator-pod-group"])
+def test_a_leader_and_its_workers_go_together_under_a_quorum_of_one(system: str) -> None:
+    """LeaderWorkerSet's gang provider for Volcano asks for one with startupPolicy LeaderReady."""
+    meta = recorded.OBJECTS[system](0, 4, "lws-0")
+    named = meta.get("annotations", {}) | meta.get("labels", {})
+    found = [recorded.pod("leader-worker-set", i, 4, "lws-0") for i in range(4)]
+    pods = [
+        replace(
+            each,
+            annotations=each.annotations | named,
+            labels=each.labels | named,
+            node=f"n-{each.uid}",
+        )
+        for each in found
+    ]
+    group = recorded.group(system, 1, "lws-0")
+    (one,) = Resolver(GroupSettings()).resolve_all(snapshot(pods, [group]))
+    assert one.key.dialect == system
+    assert (one.unit, one.goes_whole, one.starts_whole) == ("all", True, False)
+    alone = [replace(each, labels=named) for each in pods]
+    (one,) = Resolver(GroupSettings()).resolve_all(snapshot(alone, [group]))
+    assert not one.goes_whole
