@@ -68,8 +68,8 @@ def member_problem(
 ) -> str:
     """Return what is wrong with the gang's members, "" when its seats still complete it.
 
-    ``seats`` are the untaken ones, uid -> node. ``binding``: a member sits already, or may be on its
-    way. Where a gang's size is stated nowhere one that comes then is no part of what is seated:
+    ``seats`` are the untaken ones, uid -> node. ``binding``: a member sits already, or may be on
+    its way. Where a gang's size is stated nowhere one that comes then is no part of what is seated:
     without its seats the gang would run with fewer still.
     """
     if gang.problems:
