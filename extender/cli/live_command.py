@@ -73,6 +73,7 @@ def answered(
     """
 
     async def ask() -> int:
+        asyncio.get_running_loop().set_exception_handler(_untold)
         server = ServerClient(target_of(args, observer=observer))
         await server.find()
         return await work(server)
@@ -92,6 +93,14 @@ def answered(
     except NoAnswer as problem:
         error(problem)
         return UNREACHED
+
+
+def _untold(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """Say nothing of what else went wrong beside the error that is told.
+
+    The event loop would write a traceback, with what a server said as it came: a hostile one's
+    control characters as well.
+    """
 
 
 NOBODY = "nothing of this name is known: no gang, and no decision that is kept"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
+import gc
 import json
 from pathlib import Path
 
 import pytest
 
 from extender.cli import live, live_http
+from extender.cli.live import NoAnswer, ServerClient
+from extender.cli.live_command import add_live, answered
 from extender.cli.main import main
 from tests.cli.test_live import asked
 
@@ -48,6 +52,36 @@ async def test_another_kind_of_server_is_told_apart(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: ")
+
+
+def test_what_fails_beside_the_error_that_is_told_is_not_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Questions are asked side by side. Of one that failed as it was cancelled the event loop
+    wrote a traceback, with what the server had said as it came: control characters as well."""
+
+    async def found(server: ServerClient) -> None:
+        pass
+
+    async def beside() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise NoAnswer("\x1b[2J said the server")
+
+    async def work(server: ServerClient) -> int:
+        other = asyncio.create_task(beside())
+        await asyncio.sleep(0)
+        assert not other.done()
+        raise NoAnswer("the first one")
+
+    monkeypatch.setattr(ServerClient, "find", found)
+    parser = argparse.ArgumentParser()
+    add_live(parser, one="")
+    args = parser.parse_args(["--url", "http://127.0.0.1:1"])
+    assert answered(args, work) == 3
+    gc.collect()
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"format": 9}'])
