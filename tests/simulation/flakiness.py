@@ -49,6 +49,8 @@ def flaky(script: Script, chance: Chance) -> Script:
         script,
         flaky=True,
         replicas=replicas,
+        # The lease is short here: an API server that is always slow would let nobody keep it.
+        latency=min(script.latency, 0.1) if replicas else script.latency,
         works=tuple(map(owned, script.works)),
         happenings=tuple(sorted((*happenings, *found), key=lambda each: each.at)),
         faults=(*script.faults, *planned),
