@@ -115,8 +115,9 @@ class Doings:
         """Nothing more happens: the extender comes back, what was held is let go."""
         self._over = True
         self._sim.cluster.lost.clear()
-        if self._sim.scheduler.bind_verb:
-            self._sim.scheduler.bind_fails = 0.0  # one that fails keeps all others from it too
+        deletes = self._sim.script.settings.seats.rollback == "delete"
+        if self._sim.scheduler.bind_verb or deletes:
+            self._sim.scheduler.bind_fails = 0.0  # one that fails takes all others along
         for work in list(self._sim.state.works.values()):
             self._sim.cluster.lift(work.name)
         if not self._sim.host.alive:
