@@ -121,7 +121,7 @@ class Mishaps:
             del sim.cluster.works[work.name]
             sim.story.tell("world", work.name, "goes with its namespace")
             sim.calm.disturbed += [(sim.loop.time(), work.name), (again, work.name)]
-            if edits.has_group(work):
+            if work.gang and edits.has_group(work):
                 edits.drop_group_of(work)
             for pod in sim.cluster.pods_of(work.name):
                 sim.cluster.delete(pod)
@@ -133,7 +133,8 @@ class Mishaps:
                 new = replace(work, on=())
                 edits.changed(work, new)
                 sim.cluster.works[work.name] = new
-                edits.make_group(new)
+                if work.gang:
+                    edits.make_group(new)
                 for name in names[work.name]:
                     sim.cluster.again(new, name)
 
