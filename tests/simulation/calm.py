@@ -52,7 +52,8 @@ class Calm:
 
     def _units(self) -> Iterator[tuple[str, str]]:
         """(a) No unit `all` is left half gone by our hand."""
-        for unit in self._checks.units.values():
+        lost = self._checks.standing.records_lost
+        for unit in () if lost else self._checks.units.values():
             pods = [self._state.pods[uid] for uid in unit.left]
             if any(pod.protected for pod in pods) or self._budgeted(unit.work):
                 continue

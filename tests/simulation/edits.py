@@ -223,6 +223,8 @@ class Edits:
     def drop_records(self, happening: Happening) -> None:
         """Somebody deletes all plan records."""
         self._sim.checks.hands_off = False
+        # Else they do not meet a crash: see more.py.
+        self._sim.checks.standing.records_lost = self._sim.script.flaky
         for item in list(self._sim.server.storage.all(MAP_KEY)):
             meta = item["metadata"]
             if PLAN in (meta.get("labels") or {}):

@@ -144,6 +144,7 @@ class Mishaps:
         """Somebody writes nonsense into the plan records."""
         sim = self._sim
         sim.checks.hands_off = False
+        sim.checks.standing.records_lost = True
         for item in list(sim.server.storage.all(MAP_KEY)):
             meta = item["metadata"]
             if PLAN not in (meta.get("labels") or {}):

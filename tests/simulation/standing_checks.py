@@ -42,6 +42,9 @@ class StandingChecks:
     ) -> None:
         self.shrunk: set[str] = set()
         """Nodes that have become smaller under their pods."""
+        self.records_lost = False
+        """Somebody took or spoilt plan records, and the process may have been killed since: who is
+        half gone is known to nobody then (docs/actuation.md, what is not closed)."""
         self._state = state
         self._storage = storage
         self._host = host
@@ -140,7 +143,7 @@ class StandingChecks:
 
     def _half_gone(self, now: float) -> None:
         """(a) No unit `all` stays half gone longer than something keeps the extender from it."""
-        for unit in self._units.values():
+        for unit in () if self.records_lost else self._units.values():
             pods = [self._state.pods[uid] for uid in unit.left]
             if unit.denied or any(pod.protected or self._faults.denies(pod.name) for pod in pods):
                 continue
