@@ -70,6 +70,11 @@ class PodLife:
         """Whether it is alive on a node."""
         return self.alive and bool(self.seen.node)
 
+    def sat(self, at: float) -> bool:
+        """Whether it was alive on a node at a time."""
+        ends = (self.gone_at, self.deleting_at, self.finished_at)
+        return 0.0 < self.bound_at <= at and all(not end or end >= at for end in ends)
+
     @property
     def holds_room(self) -> bool:
         """Whether kube-scheduler counts it against its node."""
@@ -246,7 +251,12 @@ class History:
         eviction = Eviction(at, uid, by)
         self.evictions.append(eviction)
         group = self.groups.get(life.seen.group)
-        if by == EXTENDER and group is not None and group.spec.unit == "all" and self._runs(group):
+        if (
+            by == EXTENDER
+            and group is not None
+            and group.spec.unit == "all"
+            and self._ran(group, uid, at)
+        ):
             group.breaks.append(
                 Break(
                     at,
@@ -262,9 +272,15 @@ class History:
             )
         return eviction
 
-    def _runs(self, group: GroupLife) -> bool:
-        """Whether the group has its quorum: without it its pods go one by one (promise 2)."""
-        return sum(self.pods[uid].seated for uid in group.pods) >= group.spec.min_count
+    def _ran(self, group: GroupLife, uid: str, at: float) -> bool:
+        """Whether the group had its quorum right before a pod of it was removed at a time.
+
+        Without it its pods go one by one (promise 2). The audit log may be read long after the
+        watch has told that the pod is gone.
+        """
+        lives = [life for life in self.pods.values() if life.seen.group == group.spec.name]
+        sat = sum(life.seen.uid == uid or life.sat(at) for life in lives)
+        return bool(self.pods[uid].bound_at) and sat >= group.spec.min_count
 
     def _recount(self, name: str, at: float, *, lost: bool) -> None:
         group = self.groups.get(name)

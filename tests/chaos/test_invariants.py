@@ -96,6 +96,15 @@ def test_a_unit_of_which_one_pod_was_evicted_is_half_gone() -> None:
     assert "low-0 evicted, low-1 left" in problem.text
 
 
+def test_a_unit_is_known_to_be_touched_though_the_watch_was_quicker_than_the_audit_log() -> None:
+    made = Made(LOW, HIGH)
+    one, two = made.gang(LOW, "n0", "n1")
+    made.later(60).history.gone(one, made.at)
+    made.history.removed(one, made.at - 5, EXTENDER, 1.0)
+    assert "half gone" in made.rest()
+    assert made.later(100).evict(two) == [], "it finishes the unit, whoever still waits"
+
+
 def test_a_unit_is_half_gone_even_when_new_pods_make_it_complete() -> None:
     made = Made(LOW, HIGH)
     one, _ = made.gang(LOW, "n0", "n1")

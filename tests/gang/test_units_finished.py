@@ -208,6 +208,40 @@ async def test_a_refusal_after_a_good_rehearsal_is_told_and_others_are_tried(
     rig.server.faults.clear()
 
 
+async def test_a_gang_whose_rest_may_not_go_is_made_whole_however_often_that_is_tried(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last member stays, so whoever takes the places of those who went is planned for."""
+
+    async def short(seconds: float) -> None:
+        await asyncio.sleep(0.2)  # between two tries there are pauses
+
+    evictor = rig.coordinator.flights.evictions._evictor
+    monkeypatch.setattr(evictor, "_sleep", short)
+    await full_cluster(rig)
+    refused = rig.server.faults.plan(
+        Fault(
+            times=1_000_000,
+            method="DELETE",
+            path=f"low-1{REAL_DELETE}",
+            status=403,
+            reason="Forbidden",
+        )
+    )
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: "broken" in rig.outcomes("high"), "the refusal is told")
+    for name in HIGH:
+        await rig.remove(name)
+    told = refused.hits
+    await rig.until(lambda: refused.hits > told + 3, "it is tried again")
+    await rig.pod("low-2", cls="low", group="low")
+    await rig.until(lambda: rig.cache.pod_named("default", "low-2") is not None, "it is made")
+    deadline = asyncio.get_running_loop().time() + rig.patience
+    while (await rig.filter("low-2", "n0", "n1")).node_names != ["n0"]:
+        assert asyncio.get_running_loop().time() < deadline, rig.messages("low")
+        await asyncio.sleep(0.05)
+
+
 async def test_a_gang_is_planned_while_half_a_unit_is_asked_for() -> None:
     """The half that may be gone any moment and the half that is not asked for yet are one unit."""
     async with Rig(replace(FAST, eviction=EvictionSettings(concurrency=1))) as rig:

@@ -52,7 +52,8 @@ class Calm:
 
     def _units(self) -> Iterator[tuple[str, str]]:
         """(a) No unit `all` is left half gone by our hand."""
-        for unit in self._checks.units.values():
+        lost = self._checks.standing.records_lost
+        for unit in () if lost else self._checks.units.values():
             pods = [self._state.pods[uid] for uid in unit.left]
             if any(pod.protected for pod in pods) or self._budgeted(unit.work):
                 continue
@@ -160,7 +161,8 @@ class Calm:
         owed = bool(self._checks.units or told)  # a broken gang's record is kept
         for item in self._storage.all(CONFIG_MAPS.key):
             meta = item["metadata"]
-            if PLAN in (meta.get("labels") or {}) and not owed:
+            aside = owed or meta["name"] in self._checks.spoilt
+            if PLAN in (meta.get("labels") or {}) and not aside:
                 yield "record-left", f"a plan record of {(meta.get('annotations') or {}).get(GANG)}"
         for pod in self._state.pods.values():
             # Members that start one by one may be nominated by kube-scheduler itself.
@@ -176,5 +178,6 @@ class Calm:
             if pod.node:
                 used[pod.node] = used.get(pod.node, 0) + pod.work.cpu
         for node, cpu in used.items():
-            if cpu > self._state.sizes.get(node, cpu):
+            shrunk = node in self._checks.standing.shrunk
+            if cpu > self._state.sizes.get(node, cpu) and not shrunk:
                 yield "overcommit", f"{node} has {cpu} of {self._state.sizes[node]} CPU in use"

@@ -59,6 +59,8 @@ class Checks(Listener):
         """Uids of pods on which a Warning was recorded."""
         self.hands_off = True
         """Nobody has deleted plan records by hand."""
+        self.spoilt: set[str] = set()
+        """Names of plan records that somebody has written nonsense into: they are kept aside."""
         self.offered: dict[str, tuple[float, set[str]]] = {}
         """Pod uid -> when it was last answered nodes, and which."""
         self.binds_fail = False

@@ -5,6 +5,8 @@ All of them act some time after what they see, by callbacks of the storage.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from extender.sandbox.api_status import Obj, StatusError
 from extender.sandbox.eviction import recount
 from extender.sandbox.resources import PLUGIN_POD_GROUPS, PODS, core_pod_groups
@@ -39,6 +41,8 @@ class Cluster:
         self._api = server.api
         self._chance = chance
         self._count: dict[str, int] = {}
+        self.lost: dict[str, float] = {}
+        """Node -> until when its kubelet does nothing."""
         self._ending: set[str] = set()
         self._counting = False
         server.storage.observe(self._see)
@@ -143,9 +147,20 @@ class Cluster:
         if change.type == DELETED:
             self._ending.discard(meta["uid"])
             work = self.works.get(meta["labels"].get(OWNER, ""))
-            if work is not None and work.again:
+            if work is not None and work.restarts:
+                self._restarted(work)
+            elif work is not None and work.again:
                 self._loop.call_later(self._chance.between("again", 0.1, 3.0), self.again, work)
             return
+        work = self.works.get(meta["labels"].get(OWNER, ""))
+        goes = (
+            "deletionTimestamp" in meta
+            and "deletionTimestamp" not in (change.old or pod)["metadata"]
+        )
+        if work is not None and work.restarts and goes:
+            rest = [other["metadata"]["uid"] for other in self.pods_of(work.name)]
+            pause = self._chance.between("restart", 0.02, 1.0)
+            self._loop.call_later(pause, self._restart, work.name, rest)
         if not pod["spec"].get("nodeName"):
             return
         if "deletionTimestamp" in meta:
@@ -163,6 +178,29 @@ class Cluster:
             self._loop.call_later(pause, self._run, meta["name"], meta["uid"])
         if _marked(pod) and not _marked(change.old or {}):
             self._loop.call_later(STALE_MARK_SECONDS, self._take_mark_back, meta)
+
+    def _restart(self, name: str, uids: list[str]) -> None:
+        """What JobSet does when one of its Jobs has failed: all pods of that time are deleted."""
+        for pod in self.pods_of(name):
+            meta = pod["metadata"]
+            if meta["uid"] in uids and "deletionTimestamp" not in meta:
+                self.delete(pod)
+
+    def _restarted(self, work: Work) -> None:
+        """Make all pods anew once the last one is gone."""
+        if self.pods_of(work.name):
+            return
+        pause = self._chance.between("again", 0.1, 3.0)
+        for index in range(work.size):
+            self._loop.call_later(pause + 0.05 * index, self.again, work)
+
+    def _put_off(self, node: str, what: Callable[[str, str], None], name: str, uid: str) -> bool:
+        """Whether the kubelet is lost that would do this; then it is done when it is back."""
+        until = self.lost.get(node, 0.0)
+        if until <= self._loop.time():
+            return False
+        self._loop.call_at(until + 0.02, what, name, uid)
+        return True
 
     def _take_mark_back(self, meta: Obj) -> None:
         """What kube-controller-manager's disruption controller does with a stale mark."""
@@ -187,6 +225,8 @@ class Cluster:
             return
         if self._server.storage.get(NODE_KEY, "", pod["spec"]["nodeName"]) is None:
             return
+        if self.lost and self._put_off(pod["spec"]["nodeName"], self._run, name, uid):
+            return
         now = self._api.now()
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
         status = {"phase": "Running", "startTime": now, "conditions": [ready]}
@@ -195,6 +235,8 @@ class Cluster:
     def _end(self, name: str, uid: str) -> None:
         pod = self._held(name, uid)
         if pod is None:
+            return
+        if self.lost and self._put_off(pod["spec"].get("nodeName", ""), self._end, name, uid):
             return
         try:
             if pod["metadata"].get("finalizers") and pod["status"].get("phase") not in FINISHED:

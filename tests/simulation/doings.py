@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import Context
 from typing import TYPE_CHECKING
 
 from extender.sandbox.api_status import StatusError
@@ -10,6 +11,7 @@ from extender.sandbox.storage import DELETED, StorageChange
 from tests.simulation import objects
 from tests.simulation.edits import Edits
 from tests.simulation.happening import Happening
+from tests.simulation.mishaps import Mishaps
 from tests.simulation.objects import POD_KEY, PROTECTED
 from tests.simulation.script import FLAP_SECONDS, FLAPS
 from tests.simulation.state import Seen
@@ -34,6 +36,9 @@ class Doings:
         self._counts: dict[str, int] = {}
         self._over = False
         self.edits = Edits(simulation)
+        self._mishaps = Mishaps(simulation)
+        self._world = Context() if simulation.script.flaky else None
+        """A happening is no part of the process that it follows: that may stand still."""
         simulation.checks.moment = self.moment
         simulation.server.storage.observe(self._see)
 
@@ -62,7 +67,7 @@ class Doings:
         count = self._counts[name] = self._counts.get(name, 0) + 1
         for happening in waiting:
             if happening.nth == count:
-                self._loop.call_later(happening.at, self._do, happening)
+                self._loop.call_later(happening.at, self._do, happening, context=self._world)
 
     def bound(self, pod: str) -> None:
         """A pod was bound."""
@@ -109,8 +114,10 @@ class Doings:
     def settle(self) -> None:
         """Nothing more happens: the extender comes back, what was held is let go."""
         self._over = True
-        if self._sim.scheduler.bind_verb:
-            self._sim.scheduler.bind_fails = 0.0  # one that fails keeps all others from it too
+        self._sim.cluster.lost.clear()
+        deletes = self._sim.script.settings.seats.rollback == "delete"
+        if self._sim.scheduler.bind_verb or deletes:
+            self._sim.scheduler.bind_fails = 0.0  # one that fails takes all others along
         for work in list(self._sim.state.works.values()):
             self._sim.cluster.lift(work.name)
         if not self._sim.host.alive:
@@ -123,7 +130,8 @@ class Doings:
             return
         self._sim.story.tell("world", happening.told())
         kind = happening.kind.replace("-", "_")
-        doing = getattr(self.edits, kind, None) or getattr(self, "_" + kind)
+        doing = getattr(self.edits, kind, None) or getattr(self._mishaps, kind, None)
+        doing = doing or getattr(self, "_" + kind)
         try:
             doing(happening)
         except StatusError as error:

@@ -31,7 +31,7 @@ class Edits:
 
     # -- whom ---------------------------------------------------------------------------------
 
-    def _work(self, happening: Happening) -> Work | None:
+    def work_of(self, happening: Happening) -> Work | None:
         """A gang that wants seats, one that is to go, or any, as ``name`` says."""
         sim = self._sim
         wanted: set[str] = set()
@@ -46,7 +46,7 @@ class Edits:
         }
         return sim.chance.pick("edits-whom", sorted(found.items()))[1] if found else None
 
-    def _changed(self, old: Work, new: Work) -> None:
+    def changed(self, old: Work, new: Work) -> None:
         """From now on the work is another one to whoever looks at it."""
         sim = self._sim
         sim.state.works[new.name] = new
@@ -61,11 +61,11 @@ class Edits:
 
     # -- groups -------------------------------------------------------------------------------
 
-    def _drop_group(self, work: Work) -> None:
+    def drop_group_of(self, work: Work) -> None:
         resource = PLUGIN_POD_GROUPS if work.dialect == dialects.PLUGIN else POD_GROUPS
         self._api.delete(resource, "default", work.name)
 
-    def _make_group(self, work: Work) -> None:
+    def make_group(self, work: Work) -> None:
         group = dialects.group_of(
             work.dialect, work.name, work.quorum, whole=work.whole, cls=work.cls
         )
@@ -73,13 +73,13 @@ class Edits:
             resource = PLUGIN_POD_GROUPS if work.dialect == dialects.PLUGIN else POD_GROUPS
             self._api.create(resource, "default", group)
 
-    def _has_group(self, work: Work | None) -> bool:
+    def has_group(self, work: Work | None) -> bool:
         return work is not None and work.dialect in (dialects.CORE, dialects.PLUGIN)
 
     def resize(self, happening: Happening) -> None:
         """minCount is raised or lowered (by a group made anew where it cannot be changed)."""
-        work = self._work(happening)
-        if work is None or not self._has_group(work) or not work.quorum:
+        work = self.work_of(happening)
+        if work is None or not self.has_group(work) or not work.quorum:
             return
         quorum = max(1, work.quorum + (1 if happening.number > 0 else -1))
         if quorum > work.size:
@@ -89,39 +89,43 @@ class Edits:
         if work.dialect == dialects.PLUGIN:
             patch = {"spec": {"minMember": quorum}}
             self._api.patch(PLUGIN_POD_GROUPS, "default", work.name, patch, MERGE)
+            self.changed(work, new)
         else:
-            self._drop_group(work)
-        self._changed(work, new)
-        if work.dialect != dialects.PLUGIN:
-            self._make_group(new)
+            self.remake_group(work, new)
+
+    def remake_group(self, work: Work, new: Work) -> None:
+        """Its PodGroup is deleted, and another one made for what it is now."""
+        self.drop_group_of(work)
+        self.changed(work, new)
+        self.make_group(new)
 
     def drop_group(self, happening: Happening) -> None:
         """The PodGroup is deleted, and made again ``number`` seconds later."""
-        work = self._work(happening)
-        if work is None or not self._has_group(work):
+        work = self.work_of(happening)
+        if work is None or not self.has_group(work):
             return
         self._sim.story.tell("world", "the group of", work.name, "is deleted")
-        self._drop_group(work)
+        self.drop_group_of(work)
         self._sim.calm.disturbed.append((self._sim.loop.time() + happening.number, work.name))
-        self._sim.loop.call_later(happening.number, self._make_group, work)
+        self._sim.loop.call_later(happening.number, self.make_group, work)
 
     # -- pods ---------------------------------------------------------------------------------
 
     def grow(self, happening: Happening) -> None:
         """A work is scaled up by one."""
-        work = self._work(happening)
+        work = self.work_of(happening)
         if work is None or work.name not in self._sim.cluster.works:
             return
         new = replace(work, size=work.size + 1, on=())
         if work.sizeless and work.quorum:
             new = replace(new, quorum=new.size)
         self._sim.story.tell("world", work.name, "grows")
-        self._changed(work, new)
+        self.changed(work, new)
         self._sim.cluster.again(new)
 
     def lessen(self, happening: Happening) -> None:
         """A work is scaled down by one: the newest goes."""
-        work = self._work(happening)
+        work = self.work_of(happening)
         if work is None or work.name not in self._sim.cluster.works or work.size < 2:
             return
         new = replace(work, size=work.size - 1, on=())
@@ -133,13 +137,13 @@ class Edits:
         if not pods:
             return
         self._sim.story.tell("world", work.name, "lessens")
-        self._changed(work, new)
+        self.changed(work, new)
         newest = max(pods, key=lambda pod: (pod.made, pod.name))
         self._api.delete(PODS, "default", newest.name, uid=newest.uid)
 
     def suspend(self, happening: Happening) -> None:
         """A work's pods are deleted, and made again ``number`` seconds later."""
-        work = self._work(happening)
+        work = self.work_of(happening)
         if work is None or self._sim.cluster.works.pop(work.name, None) is None:
             return
         sim = self._sim
@@ -152,7 +156,7 @@ class Edits:
         def resume() -> None:
             sim.story.tell("world", work.name, "is resumed")
             sim.cluster.works[work.name] = new
-            self._changed(work, new)
+            self.changed(work, new)
             for _ in range(new.size):
                 sim.cluster.again(new)
 
@@ -161,7 +165,7 @@ class Edits:
     def replace_pod(self, happening: Happening) -> None:
         """A pod is deleted at once and another one has its name a moment later."""
         sim = self._sim
-        work = self._work(happening)
+        work = self.work_of(happening)
         pods = [] if work is None else sim.state.of_work(work.name)
         if work is None or not pods or work.name not in sim.cluster.works:
             return
@@ -219,6 +223,8 @@ class Edits:
     def drop_records(self, happening: Happening) -> None:
         """Somebody deletes all plan records."""
         self._sim.checks.hands_off = False
+        # Else they do not meet a crash: see more.py.
+        self._sim.checks.standing.records_lost = self._sim.script.flaky
         for item in list(self._sim.server.storage.all(MAP_KEY)):
             meta = item["metadata"]
             if PLAN in (meta.get("labels") or {}):

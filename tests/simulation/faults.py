@@ -19,6 +19,8 @@ LASTING = 1e6
 DELETES, RECORDS, PATCHES, READS, ALL = "deletes", "records", "patches", "reads", "all"
 """Kinds of requests: real evictions; plan records written or deleted; patches of pods; lists,
 watches and single reads; every one."""
+LEASES = "leases"
+"""Reads and writes of the lease."""
 DROPS = "drops"
 """Deletions of plan records."""
 WRITES = "writes"
@@ -182,6 +184,8 @@ def _hits(fault: Fault, method: str, path: str, *, dry: bool) -> bool:
         return method != "GET" and "/configmaps" in path
     if target == WRITES:
         return method != "GET" and not path.endswith("/binding")
+    if target == LEASES:
+        return "/leases" in path
     if target == PATCHES:
         return method == "PATCH"
     return method == "GET"

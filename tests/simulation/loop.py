@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 from unittest.mock import patch
 
@@ -84,6 +84,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._numbers = 0
         self._timers = 0
         self._heap: list[tuple[float, int, SimHandle]] = []
+        self._frozen: dict[int, float] = {}
+        """Owner -> until when its process stands still."""
         self.set_task_factory(self._new_task)
 
     # -- time -----------------------------------------------------------------------------
@@ -111,6 +113,8 @@ class SimLoop(asyncio.BaseEventLoop):
                 if not handle:
                     continue
                 callback, args, context = handle
+                if self._frozen and self._kept(handle, context):
+                    continue
                 try:
                     context.run(callback, *args)
                 except (SystemExit, KeyboardInterrupt):
@@ -164,6 +168,44 @@ class SimLoop(asyncio.BaseEventLoop):
         heappush(self._heap, (when, self._timers, handle))
         return handle
 
+    def freeze(self, owner: int, seconds: float) -> float:
+        """Let a process stand still; return until when. All that comes due waits until then."""
+        until = self._frozen[owner] = max(self._seconds + seconds, self._frozen.get(owner, 0.0))
+        return until
+
+    def frozen(self, owner: int) -> bool:
+        """Whether a process stands still."""
+        return self._seconds < self._frozen.get(owner, 0.0)
+
+    def _thaw(self, owner: int) -> None:
+        """Let a process go on: it is killed."""
+        if self._frozen.pop(owner, None) is None:
+            return
+        mine = [entry for entry in self._heap if entry[2] and entry[2][2].get(OWNER, 0) == owner]
+        # The same handles, as whoever set them may still cancel them.
+        self._ready.extend(entry[2] for entry in sorted(mine))  # type: ignore[attr-defined]
+        kept = {entry[1] for entry in mine}
+        self._heap = [entry for entry in self._heap if entry[1] not in kept]
+        heapify(self._heap)
+
+    @property
+    def any_frozen(self) -> bool:
+        """Whether some process stands still."""
+        return bool(self._frozen)
+
+    def _kept(self, handle: SimHandle, context: Context) -> bool:
+        """Put off what is ready of a process that stands still; return whether it was."""
+        owner = context.get(OWNER, 0)
+        until = self._frozen.get(owner)
+        if until is None:
+            return False
+        if self._seconds >= until:
+            del self._frozen[owner]
+            return False
+        self._timers += 1
+        heappush(self._heap, (until, self._timers, handle))
+        return True
+
     def _jump(self) -> None:
         """Go on to the next timer; make all that are due then ready."""
         heap = self._heap
@@ -197,6 +239,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def cancel_all(self, owner: int) -> None:
         """Cancel every unfinished task of one process, oldest first."""
+        self._thaw(owner)
         for task in self.tasks.pop(owner, ()):
             task.cancel()
 

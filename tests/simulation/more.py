@@ -19,6 +19,7 @@ from tests.simulation.faults import (
     THROTTLED,
     Fault,
 )  # fmt: skip
+from tests.simulation.flakiness import flaky
 from tests.simulation.happening import MOMENTS, Happening
 from tests.simulation.script import Script
 
@@ -143,6 +144,7 @@ MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "barrier": _barrier,
     "booking": _booking,
     "edits": _edits,
+    "flaky": flaky,
     "minutes": _minutes,
     "rollback": _rollback,
     "sparing": _sparing,

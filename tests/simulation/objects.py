@@ -35,6 +35,8 @@ class Work(Struct, frozen=True, kw_only=True):
     dialect: str = CORE
     again: bool = True
     """A controller makes lost pods again."""
+    restarts: bool = False
+    """When one of its pods goes all are deleted, and made again once the last one is gone."""
     grace: int = 0
     held: bool = False
     """Its pods have a finalizer."""
@@ -61,7 +63,7 @@ class Work(Struct, frozen=True, kw_only=True):
             + (f", on {','.join(self.on)}" if self.on else "")
             + (f", grace {self.grace}" if self.grace else "")
             + (", finalizer" if self.held else "")
-            + (", made again" if self.again else "")
+            + (", restarts" if self.restarts else ", made again" if self.again else "")
         )
 
 

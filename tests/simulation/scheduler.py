@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, Protocol
 
@@ -70,6 +71,19 @@ class Asking:
         self._leaving: dict[int, Callable[[], None]] = {}
         """Closes the connection of each bind that is under way."""
         self._binds = 0
+        self.lost_until = 0.0
+        """Until when half of the answers are lost on the way."""
+        self.asked: deque[Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]]] | None = None
+        """The last questions, where they may be repeated."""
+
+    def repeat(self) -> None:
+        """Ask some of the last questions once more; nobody hears the answers."""
+        verbs = self._extender.verbs
+        if verbs is None:
+            return
+        for verb in list(self.asked or ()):
+            if self._chance.hit("repeat", 0.4):
+                self._extender.serve(_unheard(verb(verbs)))
 
     async def close(self) -> None:
         """Nothing is kept open."""
@@ -82,7 +96,7 @@ class Asking:
     async def filter(self, pod: Obj, nodes: Sequence[str]) -> Filtered:
         """Ask which of the nodes the pod may use."""
         args = FilterArgs(self.decoded(pod), list(nodes))
-        result = await self._call(lambda verbs: verbs.filter(args))
+        result = await self._call(lambda verbs: verbs.filter(args), kept=True)
         self._told("filter", pod, nodes, result.error or result.node_names)
         if result.error:
             raise ExtenderFailed(result.error)
@@ -106,7 +120,7 @@ class Asking:
                 for node, (uids, violations) in candidates.items()
             },
         )
-        result = await self._call(lambda verbs: verbs.preempt(args))
+        result = await self._call(lambda verbs: verbs.preempt(args), kept=True)
         self._told("preempt", pod, list(candidates), list(result.candidates))
         return {node: (c.uids, c.pdb_violations) for node, c in result.candidates.items()}
 
@@ -141,12 +155,19 @@ class Asking:
         verb: Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]],
         timeout: float = HTTP_TIMEOUT,
         leave: Callable[[], None] | None = None,
+        *,
+        kept: bool = False,
     ) -> Any:
-        """``leave``: how the connection is closed, where that does not end the work."""
+        """``leave``: how the connection is closed, where that does not end the work.
+
+        ``kept``: it may be repeated.
+        """
         await asyncio.sleep(self._chance.draw("ask") * 0.005)
         verbs = self._extender.verbs
         if verbs is None:
             raise ExtenderFailed("connection refused")
+        if kept and self.asked is not None:
+            self.asked.append(verb)
         call = self._extender.serve(verb(verbs))
         over: asyncio.Future[bool] = self._loop.create_future()
         call.add_done_callback(lambda _: None if over.done() else over.set_result(True))
@@ -154,6 +175,8 @@ class Asking:
         def late() -> None:
             if leave is None:
                 call.cancel()
+                if self._loop.any_frozen and not over.done():
+                    over.set_result(False)  # who stands still does not see that its caller left
             elif not over.done():
                 leave()
                 over.set_result(False)
@@ -171,7 +194,14 @@ class Asking:
         if error is not None:
             self._failed(error)
             raise ExtenderFailed("status 500")
+        if self._loop.time() < self.lost_until and self._chance.hit("answer-lost", 0.5):
+            raise ExtenderFailed("the connection was lost before the answer")
         return call.result()
+
+
+async def _unheard(call: Coroutine[Any, Any, Any]) -> None:
+    with suppress(ExtenderError):
+        await call
 
 
 class SimScheduler(Scheduler):

@@ -63,6 +63,8 @@ class Script(Struct, frozen=True, kw_only=True):
     """The API server takes small objects only."""
     few_sources: bool = False
     """The extender looks for no groups but those there are here."""
+    flaky: bool = False
+    """What MORE["flaky"] draws happens to it."""
     size: str = "large"
     quiet: float = 6.0
     """Calm is when nothing has changed for this long."""

@@ -56,4 +56,5 @@ class Shown:
             if stream.ended_at is not None:
                 since = max(stream.ended_at, self._listed.get(path, 0.0))
                 oldest = max(oldest, now - since)
+            oldest = max(oldest, now - stream.unread(now))
         return oldest

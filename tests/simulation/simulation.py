@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 import traceback
+from collections import deque
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -98,13 +99,15 @@ class Simulation:
             body = {"metadata": {"name": name}, "value": value}
             self.server.api.create(PRIORITY_CLASSES, "", body)
         self.doings = Doings(self)
-        asking = Asking(
+        asking = self.asking = Asking(
             self.loop,
             chance,
             self.host,
             self._asked,
             lambda error: self.checks.broken("error", f"a verb failed: {error!r}"),
         )
+        if script.flaky:
+            asking.asked = deque(maxlen=8)
         self.scheduler = SimScheduler(
             self.loop,
             self.server,
@@ -167,6 +170,8 @@ class Simulation:
     def _asked(self, verb: str, pod: Obj, nodes: Any, answer: Any) -> None:
         if verb == "filter" and not isinstance(answer, str):
             self.checks.offered[pod["metadata"]["uid"]] = (self.loop.time(), set(answer or ()))
+            if not self.script.settings.fairness.booking:
+                self.checks.standing.answered(pod["metadata"]["uid"], nodes, answer or ())
         self.story.tell("answers", verb, pod["metadata"]["name"], list(nodes), "->", answer)
 
     def _scheduled(self, what: str, pod: str, node: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from extender.model.settings import Settings
 from extender.sandbox.storage import Storage
@@ -19,6 +19,9 @@ DOWN = 7.0
 """Seconds after which a watch is open again where nothing keeps it from it."""
 PROMPT = 20.0
 """Seconds in which a unit is finished while nothing keeps the extender from it."""
+HELD = 1.2
+"""Seconds for which a seat may have been gone when an answer rests on it: it is looked for every
+second."""
 MEMORY = 60.0
 """Seconds for which failed requests may make a watch wait."""
 
@@ -39,6 +42,9 @@ class StandingChecks:
     ) -> None:
         self.shrunk: set[str] = set()
         """Nodes that have become smaller under their pods."""
+        self.records_lost = False
+        """Somebody took or spoilt plan records, and the process may have been killed since: who is
+        half gone is known to nobody then (docs/actuation.md, what is not closed)."""
         self._state = state
         self._storage = storage
         self._host = host
@@ -50,6 +56,32 @@ class StandingChecks:
         self._hindered = 0.0
         """Until when the API server's misbehaviour, or our being down, excuses half a unit."""
         self._idle: dict[str, float] = {}
+        self._held: dict[str, float] = {}
+        """Node, or uid of a pod that has a plan -> when a seat was last held there, or for it."""
+        self._still = 0.0
+        """Until when a process stands still."""
+
+    def stands_still(self, until: float) -> None:
+        """Nothing is done in time by a process that stands still, and a moment after that."""
+        self._still = max(self._still, until)
+
+    def _note_seats(self) -> None:
+        coordinator = self._host().coordinator
+        for flight in () if coordinator is None else coordinator.book:
+            held = dict.fromkeys((*flight.seats.values(), *flight.pods), self._time())
+            self._held.update(held)
+
+    def answered(self, uid: str, nodes: Collection[str], kept: Collection[str]) -> None:
+        """A pod of no gang, with no seat in its way, gets its node list back unchanged."""
+        if len(kept) == len(nodes):
+            return
+        self._note_seats()
+        pod, since = self._state.pods.get(uid), self._time() - HELD
+        if pod is None or pod.work.gang or self._held.get(uid, since) > since:
+            return
+        for node in sorted(set(nodes) - set(kept)):
+            if self._held.get(node, since) <= since:
+                self._broken("kept-off", f"{pod.name} is kept off {node}, where nobody has a seat")
 
     def hinder(self, until: float) -> None:
         """Excuse half a unit until then, at least."""
@@ -57,6 +89,7 @@ class StandingChecks:
 
     def look(self) -> None:
         """Check what time alone can break."""
+        self._note_seats()
         for node, free in self._state.free().items():
             if free < 0 and node not in self.shrunk:
                 self._broken("overcommit", f"{node} has {-free} CPU more in use than it has")
@@ -64,6 +97,10 @@ class StandingChecks:
         coordinator, cache = host.coordinator, host.cache
         now = self._time()
         down = cache.stale_for() if cache is not None and cache.synced else 0.0
+        if now < self._still + DOWN:
+            self._idle.clear()
+            self.hinder(self._still)
+            return
         if down > DOWN and not self._faults.reading_failed(now - MEMORY, now):
             self._broken("stale", f"a watch is down for {down:.1f} s though the API is well")
         if coordinator is None or cache is None or not coordinator.recovered:
@@ -106,7 +143,7 @@ class StandingChecks:
 
     def _half_gone(self, now: float) -> None:
         """(a) No unit `all` stays half gone longer than something keeps the extender from it."""
-        for unit in self._units.values():
+        for unit in () if self.records_lost else self._units.values():
             pods = [self._state.pods[uid] for uid in unit.left]
             if unit.denied or any(pod.protected or self._faults.denies(pod.name) for pod in pods):
                 continue

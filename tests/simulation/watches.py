@@ -136,6 +136,10 @@ class Stream:
 
     # -- the watcher's side -----------------------------------------------------------------
 
+    def unread(self, now: float) -> float:
+        """Return since when a change is here that the watcher has not looked at, else ``now``."""
+        return min(now, self._due[0][0]) if self._due else now
+
     async def lines(self, idle: float) -> list[bytes]:
         """Wait for the next lines; none: the watch has ended in good order.
 

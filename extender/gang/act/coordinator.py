@@ -73,6 +73,7 @@ class Coordinator:
         self.known, self.ensure, self.ask = answering.known, answering.ensure, answering.ask
         self.bookings = planning.bookings
         self.bindings, self.partly_bound = seating.bindings, seating.partly_bound
+        planning.turns.undoing = self.partly_bound.undoing
         refused = seating.refused_seats
         self.seat_not_offered = refused.seat_not_offered
         self.seat_not_tried = refused.seat_not_tried

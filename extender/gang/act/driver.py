@@ -120,9 +120,12 @@ class Driver:
             )
             if why and error is None and uid not in unit.must_go:
                 lasting = True  # our own check: the plan does not hold any more
-            if why and lasting and not (told_broken if uid in unit.must_go else told):
-                told, told_broken = True, uid in unit.must_go
-                self._refuse(unit, victim, why, error)
+            if why and lasting:
+                if not (told_broken if uid in unit.must_go else told):
+                    told, told_broken = True, uid in unit.must_go
+                    self._refuse(unit, victim, why, error)
+                elif unit.fates.get(uid) is Fate.WAITING:
+                    unit.fates[uid] = Fate.REFUSED  # once more: it was asked for in between
             longest = REFUSED_PAUSE if unit.error else 5.0
             await self._rest(self._evictor.pause(pause, error, longest))
             pause = min(pause * 2, REFUSED_PAUSE)

@@ -103,6 +103,12 @@ class UnsettledOffers:
         """The pod is bound, gone or asked about again; return what it was offered last."""
         return self._drop(uid)
 
+    def unsettled(self, uid: str) -> bool:
+        """Whether the pod may still come to be bound to what it was offered last."""
+        self.look()
+        offer = self._made.get(uid)
+        return offer is not None and self._counts(offer)
+
     def _counts(self, offer: PodOffer) -> bool:
         return self._shown - offer.shown <= OFFER_SECONDS
 

@@ -1,11 +1,13 @@
 """Gangs of which some members were bound and the rest cannot be: told, and undone if so configured.
 
 With the bind barrier that takes a refusal of the API server after its rehearsal had said yes, or
-an outage between two posts. Deleting a bare pod is final, so by default members that sit stay.
+an outage between two posts. Deleting a bare pod is final, so by default members that sit stay, and
+nobody is deleted while another member may be on its way to the seat it was given.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 
@@ -25,11 +27,15 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
 
 IN_PART = "GangBoundInPart"
+LOOK_SECONDS = 0.25
+"""How often it is looked for members that are on their way."""
 log = structlog.get_logger("gang")
 
 
 class PartlyBound:
-    """Tells, and rolls back. ``gang_of`` gives a gang as it is; ``give_up`` ends a plan."""
+    """Tells, and rolls back. ``gang_of`` gives a gang as it is; ``give_up`` ends a plan;
+    ``on_the_way(uid)`` tells whether a member that was given its seat may still be bound there.
+    """
 
     def __init__(
         self,
@@ -43,6 +49,7 @@ class PartlyBound:
         gang_of: Callable[[GangKey], Gang],
         decide: Callable[[Decision], None],
         give_up: Callable[[Flight, str], None],
+        on_the_way: Callable[[str], bool] = lambda uid: False,
     ) -> None:
         self._roll_back = roll_back
         self._evictor = evictor
@@ -53,6 +60,9 @@ class PartlyBound:
         self._gang_of = gang_of
         self._decide = decide
         self._give_up = give_up
+        self._on_the_way = on_the_way
+        self._undone: Counter[GangKey] = Counter()
+        """Gangs of which members are about to be deleted."""
         self._told: set[str] = set()
         """Plans in flight that were told of already."""
         self._bound: dict[str, set[str]] = {}
@@ -80,8 +90,13 @@ class PartlyBound:
         if sitting and flight.seats and not flight.yields and self._short(flight, sitting):
             self._tell(flight, why)
             if self._roll_back:
-                self._spawn(self._remove(flight, sitting, why))
+                self._undone[flight.key] += 1
+                self._spawn(self._undo(flight, sitting, why))
         self._told.discard(flight.id)
+
+    def undoing(self, key: GangKey) -> bool:
+        """Whether members of a gang are about to be deleted: none of them counts as its own."""
+        return self._undone[key] > 0
 
     def done(self, flight: Flight) -> None:
         """All members of the plan are bound."""
@@ -122,6 +137,20 @@ class PartlyBound:
                 seats=tuple(seat for seat in flight.plan.seats if seat.uid in sitting),
             )
         )
+
+    async def _undo(self, flight: Flight, uids: set[str], why: str) -> None:
+        try:
+            for uid in sorted(flight.seats):
+                await self._settled(uid)
+            if self._short(flight, uids):
+                await self._remove(flight, uids, why)
+        finally:
+            self._undone -= Counter([flight.key])  # no entry is left of a gang that is done with
+
+    async def _settled(self, uid: str) -> None:
+        """Wait until a member was seen bound, or is not going to be."""
+        while self._on_the_way(uid):  # noqa: ASYNC110 - time alone may settle it
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _remove(self, flight: Flight, uids: set[str], why: str) -> None:
         """Delete the members that were bound, and nobody else, each by its UID."""

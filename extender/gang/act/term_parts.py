@@ -161,6 +161,8 @@ def seating_of(
         gang_of=reading.present_gang,
         decide=telling.decisions.decide,
         give_up=lambda flight, why: flights.end(flight, Outcome.GAVE_UP, why, penal=True),
+        # With the barrier it is known who is bound: we do it.
+        **({} if term.settings.bind.enabled else {"on_the_way": reading.offers.unsettled}),
     )
     bindings = Bindings(
         term.settings.bind,

@@ -79,6 +79,8 @@ class PlanningTurns:
         self._stale = stale
         self.booked: Callable[[Gang, Snapshot], Iterable[Hold]] = lambda gang, snapshot: ()
         """What booked starts of others keep of the room."""
+        self.undoing: Callable[[GangKey], bool] = lambda key: False
+        """Whether members that were bound of a gang are about to be deleted."""
 
     def version(self) -> Version:
         """Return what an answer rests on; another one when it may be another answer."""
@@ -154,6 +156,7 @@ class PlanningTurns:
     def _must_wait(self, gang: Gang, wall: float) -> Refusal | None:
         return (
             self._half_gone(gang)
+            or self._rolled_back(gang)
             or self._waiting.must_wait(gang, wall)
             or self._admission.must_wait(gang)
             or self._unseen(gang)
@@ -171,6 +174,12 @@ class PlanningTurns:
             message="a part of it went for a more urgent gang and the rest still has to: who takes "
             "their place is planned for after that",
         )
+
+    def _rolled_back(self, gang: Gang) -> Refusal | None:
+        if not self.undoing(gang.key):
+            return None
+        message = "it was bound in part, and who was bound of it is deleted first (seats.rollback)"
+        return Refusal(gang=gang.key, code=Code.SETTLING, message=message)
 
     def _unseen(self, gang: Gang) -> Refusal | None:
         pod = self._evidence.unseen(gang)
