@@ -139,6 +139,26 @@ def test_who_may_no_longer_evict_has_no_plan_with_victims() -> None:
 # -- victims ---------------------------------------------------------------------------------
 
 
+def test_a_clock_that_is_set_back_spares_nobody_of_a_unit_that_has_begun_to_go() -> None:
+    young = Protections(Settings(plan=PlanSettings(min_runtime_seconds=60)))
+    state = cluster()
+    back = replace(
+        state,
+        now=NOW - 3600,
+        bound={
+            name: tuple(replace(each, started=NOW - 100) for each in pods)
+            for name, pods in state.bound.items()
+        },
+    )
+
+    def why(alone: bool) -> str:
+        return victim_problem(LOW[0], 100, back, RESOLVER, young, alone=alone)
+
+    assert "runs for -3500 s, less than minRuntimeSeconds" in why(alone=False)
+    assert why(alone=True) == ""
+
+
+
 def why_stays(state: Snapshot, which: Victim = LOW[0], priority: int = 100, **more: bool) -> str:
     return victim_problem(which, priority, state, RESOLVER, PROTECTIONS, **more)
 

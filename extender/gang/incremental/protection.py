@@ -174,9 +174,16 @@ class Protections:
         budgets: int = 0,
         started: float | None = None,
         gang: Gang | None = None,
+        begun: bool = False,
     ) -> str:
-        """Return why the pod stays for a preemptor of priority ``asked``, "" when it need not."""
+        """Return why the pod stays for a preemptor of priority ``asked``, "" when it need not.
+
+        ``begun``: a pod that goes with it has gone by our hand. Nothing that ends with time spared
+        it then, and a clock that was set back brings none of that again.
+        """
         for shield in self.shields(pod, snapshot, budgets=budgets, started=started, gang=gang):
+            if begun and shield.until < inf:
+                continue
             if asked < shield.below:
                 return shield.why
         return ""

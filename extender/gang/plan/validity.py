@@ -116,7 +116,7 @@ def victim_problem(
         return ""
     key = resolver.unit_key(pod)
     gang = None if key is None else resolver.resolve(key, snapshot)
-    why = _pod_problem(pod, gang, priority, snapshot, protections)
+    why = _pod_problem(pod, gang, priority, snapshot, protections, begun=alone)
     if why:
         return why
     if pod.deleting:
@@ -141,7 +141,13 @@ def whole_again(gang: Gang, unit: AbstractSet[str], size: int) -> bool:
 
 
 def _pod_problem(
-    pod: Pod, gang: Gang | None, priority: int, snapshot: Snapshot, protections: Protections
+    pod: Pod,
+    gang: Gang | None,
+    priority: int,
+    snapshot: Snapshot,
+    protections: Protections,
+    *,
+    begun: bool = False,
 ) -> str:
     """Return why this pod itself stays for a preemptor of this priority, "" when it need not."""
     least, started = pod.priority, None
@@ -150,7 +156,7 @@ def _pod_problem(
         started = oldest_start(gang) if gang.goes_whole else None
     if least >= priority:
         return f"its priority {least} is not below {priority}"
-    return protections.why(pod, snapshot, priority, started=started, gang=gang)
+    return protections.why(pod, snapshot, priority, started=started, gang=gang, begun=begun)
 
 
 def unit_problem(
