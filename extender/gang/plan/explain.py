@@ -23,6 +23,8 @@ from extender.search.problem import Infeasible
 MOST_CLASSES = 16
 MOST_GANGS = 64
 MOST_LINE = 2048
+CANNOT_FIT = "cannot fit: "
+"""How a refusal begins that a search has proved."""
 """Bytes of one line: what is told is kept, sent and read, however much there would be to say."""
 
 
@@ -143,7 +145,7 @@ def explain_refusal(
     elif not gang.preempts:
         message = "does not fit into free room, and its preemptionPolicy is Never"
     elif answer.proved and not struck:
-        message = "cannot fit: " + reasons
+        message = CANNOT_FIT + reasons
     else:
         message = "no solution was found: " + reasons
     if built.slow:
