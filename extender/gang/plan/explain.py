@@ -23,9 +23,9 @@ from extender.search.problem import Infeasible
 MOST_CLASSES = 16
 MOST_GANGS = 64
 MOST_LINE = 2048
+"""Bytes of one line: what is told is kept, sent and read, however much there would be to say."""
 CANNOT_FIT = "cannot fit: "
 """How a refusal begins that a search has proved."""
-"""Bytes of one line: what is told is kept, sent and read, however much there would be to say."""
 
 
 def victim_reason(pod: Pod, unit: VictimUnit, used_nodes: set[str]) -> str:
