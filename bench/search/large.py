@@ -39,6 +39,7 @@ from bench.report import machine, memory, percentile, table, write_section
 from extender.gang.plan import planner as planner_module
 from extender.gang.plan.build import Build
 from extender.gang.plan.built import Built
+from extender.gang.plan.explain import CANNOT_FIT
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
@@ -229,7 +230,7 @@ def _row(run: Asked) -> tuple[object, ...]:
     plans = [answer for answer in run.answers if isinstance(answer, Plan)]
     refused = [answer for answer in run.answers if isinstance(answer, Refusal)]
     proved = sum(plan.proof == "optimal" for plan in plans)
-    proved += sum("even with every allowed victim gone" in answer.message for answer in refused)
+    proved += sum(answer.message.startswith(CANNOT_FIT) for answer in refused)
     victims = [len(plan.victims) for plan in plans]
     return (
         run.name,

@@ -18,6 +18,7 @@ from bench.inputs.mix import URGENT, MixSettings, mix
 from bench.inputs.state import State, gang_of
 from bench.report import log_plot, memory, percentile, table, write_plot
 from bench.search.quality_sizes import Size
+from extender.gang.plan.explain import CANNOT_FIT
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.groups.resolver import Resolver
@@ -149,7 +150,7 @@ def _mix_row(first: str, second: str, runs: Sequence[Run]) -> tuple[object, ...]
 
 def _proved_no(answer: Plan | Refusal) -> bool:
     return isinstance(answer, Refusal) and answer.message.startswith(
-        ("cannot fit: ", "no node accepts")
+        (CANNOT_FIT, "no node accepts")
     )
 
 

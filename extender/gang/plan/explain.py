@@ -24,6 +24,8 @@ MOST_CLASSES = 16
 MOST_GANGS = 64
 MOST_LINE = 2048
 """Bytes of one line: what is told is kept, sent and read, however much there would be to say."""
+CANNOT_FIT = "cannot fit: "
+"""How a refusal begins that a search has proved."""
 
 
 def victim_reason(pod: Pod, unit: VictimUnit, used_nodes: set[str]) -> str:
@@ -143,7 +145,7 @@ def explain_refusal(
     elif not gang.preempts:
         message = "does not fit into free room, and its preemptionPolicy is Never"
     elif answer.proved and not struck:
-        message = "cannot fit: " + reasons
+        message = CANNOT_FIT + reasons
     else:
         message = "no solution was found: " + reasons
     if built.slow:
