@@ -75,7 +75,11 @@ ROOMS = (
     Room(
         "member rules",
         ("extender.fit.member_rules",),
-        ("tests/fit/test_member_rules.py", "tests/fit/test_member_rules_allow.py"),
+        (
+            "tests/fit/test_member_rules.py",
+            "tests/fit/test_member_rules_allow.py",
+            "tests/gang/test_held_rules.py",
+        ),
     ),
     Room(
         "verbs",
