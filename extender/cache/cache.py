@@ -16,6 +16,7 @@ from extender.cache.discovery import CANDIDATES, served
 from extender.cache.feed import Subscriber
 from extender.cache.pods import MemberKey
 from extender.cache.probe import Probe
+from extender.cache.pulse import Pulse
 from extender.cache.reflector import Reflector
 from extender.cache.stats import CacheStats, WatchStats
 from extender.cache.store import Store
@@ -76,6 +77,7 @@ class Cache:
             if source != JOB and (workload_priority or source not in PRIORITY_KINDS)
         ]
         self._probe = Probe(client, self._clock, probe_seconds)
+        self._pulse = Pulse(self._clock)
         self.stats = CacheStats()
         self._familiarity = Familiarity(client, self.stats)
         self.store = Store(member_key, self._clock.wall, self.stats)
@@ -93,6 +95,7 @@ class Cache:
     async def start(self) -> None:
         """Begin to follow; returns at once."""
         store = self.store
+        self._pulse.begin()
         self._follow(followed_resources.nodes(), store.nodes)
         self._follow(followed_resources.pods(), store.pods)
         self._follow(followed_resources.namespaces(), store.namespaces)
@@ -101,6 +104,7 @@ class Cache:
         self._spawn(self._discover(), "discovery")
         self._probe.begin()
         self._spawn(self._probe.run(), "probe")
+        self._spawn(self._pulse.run(), "pulse")
 
     async def stop(self) -> None:
         """Stop following; what is held stays readable."""
@@ -243,6 +247,7 @@ class Cache:
             self._settings,
             self._clock,
             self._random,
+            known_at=self._pulse.known_at,
             on_synced=self._check_synced,
             on_left_out=partial(on_left_out, stats),
             on_missing=self._look_again.set,

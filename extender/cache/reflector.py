@@ -70,12 +70,14 @@ class Reflector(Generic[Row]):
         clock: Clock,
         random: Callable[[], float],
         *,
+        known_at: Callable[[], float],
         on_synced: Callable[[], None] = lambda: None,
         on_left_out: Callable[[], None] = lambda: None,
         on_missing: Callable[[], None] = lambda: None,
         on_refused: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_left_out`` is called when other objects than before may be left out as malformed."""
+        """``known_at`` gives until when all that had come was read (see Pulse). ``on_left_out`` is
+        called when other objects than before may be left out as malformed."""
         self.resource = resource
         self.stats = stats
         self._client = client
@@ -84,6 +86,7 @@ class Reflector(Generic[Row]):
         self._settings = settings
         self._clock = clock
         self._random = random
+        self._known_at = known_at
         self._backoff = Backoff(clock.monotonic, random)
         self._on_synced = on_synced
         self._on_left_out = on_left_out
@@ -119,7 +122,7 @@ class Reflector(Generic[Row]):
             else:
                 continue
             finally:
-                stats.closed(clock.monotonic())
+                stats.closed(self._known_at())
             await clock.sleep(delay)
 
     # -- after a failure --------------------------------------------------------------------

@@ -6,14 +6,15 @@ import asyncio
 import errno
 import socket
 
+import pytest
 from aiohttp import web
 
 from extender.cache.backoff import BRIEF
 from extender.kube import sockets
 from extender.kube.client import KubeClient
 from tests.cache.conftest import FastClock, until
-from tests.cache.fakeapi import FakeApi, refuse
-from tests.cache.watched import Faults, Make, pods, started
+from tests.cache.fakeapi import FakeApi, pod, refuse
+from tests.cache.watched import PODS, Faults, Make, names, pods, started
 
 
 class Frozen:
@@ -85,6 +86,27 @@ async def test_a_process_that_was_stopped_knows_that_it_knows_nothing(
     clock.now += 60.0
     assert cache.stale_for() >= 60.0
     await until(lambda: cache.stale_for() == 0.0)
+
+
+@pytest.mark.parametrize("beats", [0, 1], ids=["the watch first", "the pulse first"])
+async def test_watches_that_ended_while_the_process_stood_still_were_down_all_the_time(
+    api: FakeApi, make: Make, clock: FastClock, beats: int
+) -> None:
+    """It reads that they have ended when it goes on: nobody knows since when they had."""
+    cache = await started(make)
+    api.put(PODS, pod("last"))
+    await until(lambda: "last" in names(cache))
+
+    async def refused(request: web.Request) -> web.StreamResponse | None:
+        return refuse(503, "ServiceUnavailable") if "watch" in request.query else None
+
+    api.script = refused
+    clock.now += 60.0
+    for _ in range(beats):
+        cache._pulse.beat()
+    api.end_watches(PODS)
+    await until(lambda: not pods(cache).up)
+    assert cache.stale_for() >= 60.0
 
 
 async def test_a_mistake_in_the_probe_does_not_end_it(
