@@ -151,7 +151,7 @@ def test_a_clock_that_is_set_back_spares_nobody_of_a_unit_that_has_begun_to_go()
         },
     )
 
-    def why(alone: bool) -> str:
+    def why(*, alone: bool) -> str:
         return victim_problem(LOW[0], 100, back, RESOLVER, young, alone=alone)
 
     assert "runs for -3500 s, less than minRuntimeSeconds" in why(alone=False)
