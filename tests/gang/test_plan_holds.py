@@ -158,7 +158,6 @@ def test_a_clock_that_is_set_back_spares_nobody_of_a_unit_that_has_begun_to_go()
     assert why(alone=True) == ""
 
 
-
 def why_stays(state: Snapshot, which: Victim = LOW[0], priority: int = 100, **more: bool) -> str:
     return victim_problem(which, priority, state, RESOLVER, PROTECTIONS, **more)
 
