@@ -130,3 +130,34 @@ async def test_room_taken_from_seats_that_yield_is_not_missed_by_firm_ones() -> 
         assert (await rig.filter("first-1", "n0")).node_names == ["n0"]
         await rig.bind("first-1", "n0")
         await rig.until(lambda: "done" in rig.outcomes("first"), "the first gang sits")
+
+
+async def test_a_member_that_goes_and_is_not_needed_takes_no_other_members_seat_along(
+    wide: Rig,
+) -> None:
+    await wide.group("high", 2, "high")
+    for i in range(3):
+        await wide.pod(f"high-{i}", cls="high", group="high")
+    await wide.until(lambda: wide.cache.pod_named("default", "high-2") is not None, "three")
+    nodes = [f"n{i}" for i in range(4)]
+    (first,) = (await wide.filter("high-0", *nodes)).node_names
+    (flight,) = wide.coordinator.book
+    assert len(flight.seats) == 3
+    await wide.bind("high-0", first)
+    await wide.until(lambda: len(flight.seats) == 2, "one sits")
+    await wide.remove("high-2")
+    await wide.until(lambda: wide.cache.pod_named("default", "high-2") is None, "one goes")
+    assert list(wide.coordinator.book) == [flight]
+    assert (await wide.filter("high-1", *nodes)).node_names == list(flight.seats.values())
+    await wide.bind("high-1", flight.seats[wide.cached("high-1").uid])
+    await wide.until(lambda: not len(wide.coordinator.book), "the other sits")
+    assert "all 2 members are bound" in wide.messages("high")
+
+
+async def test_a_member_that_goes_and_was_needed_ends_the_plan(rig: Rig) -> None:
+    flight, node = await seated(rig)
+    await rig.bind("high-0", node)
+    await rig.until(lambda: len(flight.seats) == 1, "one sits")
+    await rig.remove("high-1")
+    await rig.until(lambda: not len(rig.coordinator.book), "its plan is over")
+    assert "high-1 went away before it was bound" in rig.messages("high")

@@ -228,7 +228,7 @@ class Book:
         return flight
 
     def seat_taken(self, uid: str) -> None:
-        """Drop the hold of a member that is bound (or gone)."""
+        """Drop the hold of a member that is bound."""
         flight = self.of_member(uid)
         if flight is None:
             return
@@ -239,6 +239,12 @@ class Book:
         flight.presumed.discard(uid)
         self.version += 1
         self._settle_firmness(flight, was=was)
+
+    def seat_lost(self, flight: Flight, uid: str) -> None:
+        """A member that the others can do without is gone: the plan is for them alone."""
+        left = tuple(seat for seat in flight.plan.seats if seat.uid != uid)
+        self.seat_taken(uid)
+        flight.plan = replace(flight.plan, seats=left)
 
     def answered(self, flight: Flight, uid: str, now: float) -> None:
         """A member was given its seat at ``now`` (monotonic): its gang's seats are firm."""

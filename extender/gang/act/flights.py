@@ -102,6 +102,7 @@ class Flights:
             leaves=self.leaves,
             advance=self._advance,
             replan=replan,
+            does_without=self._comparison.does_without,
         )
         self.observe = sightings.observe
 

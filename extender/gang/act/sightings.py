@@ -23,7 +23,8 @@ class Sightings:
 
     ``leaves(pod, now)`` tells whether a pod is on its way out, and nobody need ask for it any more.
     ``advance(flight)`` is asked to look at what a flight still waits for; ``replan(flight, why)``
-    for another plan.
+    for another plan. ``does_without(flight, uid)`` tells whether a gang is complete without one of
+    its members.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Sightings:
         leaves: Callable[[Pod, float], bool],
         advance: Callable[[Flight], None],
         replan: Callable[[Flight, str], None],
+        does_without: Callable[[Flight, str], bool],
     ) -> None:
         self._book = reading.book
         self._gangs = reading.gangs
@@ -48,6 +50,8 @@ class Sightings:
         self._known_to_leave = leaves
         self._advance = advance
         self._replan = replan
+        self._does_without = does_without
+        self._barrier = term.settings.bind.enabled
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of one pod event (None: it did not, or does not, exist)."""
@@ -98,9 +102,17 @@ class Sightings:
 
     def _member_lost(self, pod: Pod) -> None:
         flight = self._book.of_member(pod.uid)
-        if flight is not None:
-            why = f"member {pod.key} went away before it was bound"
-            self._lifetimes.end(flight, Outcome.GAVE_UP, why)
+        if flight is None:
+            return
+        # Where the room is there already: others may sit, and without their seats the rest would
+        # not come to them. With the barrier nobody sits before all have come.
+        if flight.state is State.OPEN and not self._barrier and self._does_without(flight, pod.uid):
+            log.info("a member that is not needed is gone", gang=str(flight.key), pod=pod.key)
+            self._book.seat_lost(flight, pod.uid)
+            self._done_if_seated(flight)
+            return
+        why = f"member {pod.key} went away before it was bound"
+        self._lifetimes.end(flight, Outcome.GAVE_UP, why)
 
     def _nominated(self, pod: Pod) -> None:
         """kube-scheduler keeps room for a pod: whoever is less urgent does not get past it."""
@@ -131,6 +143,9 @@ class Sightings:
         if flight.seats and flight.state in (State.PLANNED, State.EVICTING, State.WAITING):
             self._replan(flight, f"member {pod.key} has a node before the seats are open")
             return
+        self._done_if_seated(flight)
+
+    def _done_if_seated(self, flight: Flight) -> None:
         if not flight.seats:
             took = self._clocks.monotonic() - flight.started
             self._lifetimes.end(
