@@ -14,7 +14,7 @@ from extender.search import solver
 from extender.search.highs import available, by_columns, by_level, column_rows, package
 from extender.search.highs.column_relaxation import proved
 from extender.search.problem import Infeasible, Limits, Problem, Solution
-from extender.search.problem.stop import Stop
+from extender.search.problem.stop import Countdown, Stop
 from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, three_kinds
@@ -179,6 +179,8 @@ def test_one_class_and_amounts_of_any_size_are_asked_too() -> None:
         (54, (0, 0, 0, 0, 65, 2907)),
         (152, (0, 0, 151, 23, 429, 27525)),
         (700056, (0, 0, 0, 0, 301, 18007)),
+        (900017, (0, 0, 0, 0, 161, 9107)),
+        (900323, (0, 0, 0, 0, 134, 7746)),
         (900004, (0, 0, 0, 0, 35, 1153)),
         (900310, (0, 0, 0, 0, 71, 3376)),
     ],
@@ -189,7 +191,7 @@ def test_hard_gangs_are_proved_in_a_few_programs(
     """Those that a second did not suffice for; the last costs are HiGHS' own, without end. Asked
     for whole numbers a few times, of few variables each."""
     problem = leader_and_workers(seed)
-    first = solver.search(problem, deadline=time.monotonic() - 1)
+    first = solver.search(problem, cancel=Countdown(0))
     assert isinstance(first, Solution)
     asked: list[int] = []
     among = by_columns.ByColumns._among

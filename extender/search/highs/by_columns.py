@@ -82,6 +82,9 @@ class ByColumns:
                 break
             if least:
                 self.relaxation.hold(cost, least)
+            else:
+                self.program.high[cost > 0] = 0
+                self.relaxation.bounds_changed()
         return bound
 
     def _cost(self, cost: Any) -> int:
@@ -139,8 +142,6 @@ class ByColumns:
         """The least of a level, as far as it becomes known; the answer becomes better meanwhile."""
         cost = self.program.cost[level]
         if not self._cost(cost):
-            self.program.high[cost > 0] = 0
-            self.relaxation.bounds_changed()
             return 0
         floor = self.relaxation.floor(cost)
         if floor is None:
