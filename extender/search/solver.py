@@ -60,8 +60,8 @@ def solve(
     if proved(first) or Stop(None, deadline, cancel).over():
         return first
     better = highs.improve(problem, first, deadline, cancel, _node_sets(problem))
-    if proved(better) or Stop(None, deadline, cancel).over():
-        return better
+    if proved(better) or Stop(None, deadline - OWN_SECONDS, cancel).over():
+        return better  # what the own search does before it asks a clock would not be over
     return merged(better, _own(problem, limits, deadline=deadline, cancel=cancel))
 
 

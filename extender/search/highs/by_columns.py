@@ -28,6 +28,8 @@ FEW = 400
 MOST_WHOLE = 5_000
 """Variables of any program of whole numbers: of larger ones HiGHS may forget the time
 (leader_and_workers(900004): 7,952 variables, 53 s where it was given 1)."""
+GOOD = 0.02
+"""So near to the best of its kind an answer may be that is only looked for."""
 MOST_WEIGHT, MOST_TOGETHER = 10_000, 10**8
 """Of a level against the next one, and of the first against the last, where an answer is looked for
 that is good at all of them."""
@@ -116,7 +118,7 @@ class ByColumns:
             inside = taken | self._nearest(floor, few)
             if self._holds():
                 inside = self._with_point(inside, ends)
-            self._among(inside, ends, together)
+            self._among(inside, ends, together, gap=GOOD)
             if self._holds() or inside.all() or self.stop.over():
                 return
             few *= 4
@@ -218,7 +220,7 @@ class ByColumns:
         program.high[gone] = ends[gone]
         self.relaxation.bounds_changed()
 
-    def _among(self, inside: Any, ends: Any, cost: Any) -> int | None:
+    def _among(self, inside: Any, ends: Any, cost: Any, gap: float = 0.0) -> int | None:
         """Minimise over these variables, the others at their ends: what that costs at least, by
         HiGHS. None where it has nothing to say."""
         import numpy as np
@@ -238,6 +240,7 @@ class ByColumns:
             start.col_value = self.point[inside].astype(float).tolist()
             highs.setSolution(start)
         highs.setOptionValue("time_limit", left)
+        highs.setOptionValue("mip_rel_gap", gap)
         highs.run()
         status = str(highs.getModelStatus().name)
         if status != OPTIMAL and status not in CUT:
