@@ -6,6 +6,7 @@ import random
 import time
 from itertools import product
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -196,9 +197,9 @@ def test_hard_gangs_are_proved_in_a_few_programs(
     asked: list[int] = []
     among = by_columns.ByColumns._among
 
-    def counted(self: by_columns.ByColumns, *arguments: object) -> int | None:
-        asked.append(int(arguments[0].sum()))  # type: ignore[attr-defined]
-        return among(self, *arguments)
+    def counted(self: by_columns.ByColumns, inside: Any, *other: Any, **more: Any) -> int | None:
+        asked.append(int(inside.sum()))
+        return among(self, inside, *other, **more)
 
     monkeypatch.setattr(by_columns.ByColumns, "_among", counted)
     answer = ask(problem, openly(first))  # type: ignore[arg-type]
