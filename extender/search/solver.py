@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from extender.search import census, highs
 from extender.search.dispatcher import BACKEND, backend_for, by_table, merged, proved
 from extender.search.kinds import alike
@@ -17,6 +19,7 @@ from extender.search.problem.stop import Countdown, Flag, Stop, part_of, sooner
 from extender.search.problem.validate import check_frame
 from extender.search.seating.spread import settled
 from extender.search.several import leading_class
+from extender.search.several.reductions import largest
 
 if TYPE_CHECKING:
     from extender.search.core.census import Census as CompiledCensus
@@ -56,9 +59,9 @@ def solve(
     first = _own(problem, limits, deadline=_own_part(deadline), cancel=cancel)
     if proved(first) or Stop(None, deadline, cancel).over():
         return first
-    better = highs.improve(problem, first, deadline, cancel)
-    if proved(better) or Stop(None, deadline, cancel).over():
-        return better
+    better = highs.improve(problem, first, deadline, cancel, _node_sets(problem))
+    if proved(better) or Stop(None, deadline - OWN_SECONDS, cancel).over():
+        return better  # what the own search does before it asks a clock would not be over
     return merged(better, _own(problem, limits, deadline=deadline, cancel=cancel))
 
 
@@ -84,6 +87,21 @@ def solve_led(
 ) -> Solution | None:
     """As leading_class.solve: the optimum of all classes, where one of them (or JOINT) decides."""
     return leading_class.solve(problem, lead, search, limits, deadline=deadline, cancel=cancel)
+
+
+def _node_sets(problem: Problem) -> highs.Sets | None:
+    """What finds the sets of units that nodes have, where it was built and holds the numbers."""
+    if BACKEND == "reference":
+        return None
+    from extender.search.core.columns import Columns, Doubtful
+    from extender.search.core.node_sets import NodeSets
+
+    several = len(problem.classes) > 1
+    try:
+        Columns(replace(problem, classes=(largest(problem),)) if several else problem)
+    except Doubtful:
+        return None
+    return NodeSets
 
 
 def _own_part(deadline: float) -> float | None:

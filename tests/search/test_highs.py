@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from extender.search import solver
 from extender.search.highs import by_level as highs
+from extender.search.highs import package as highs_package
 from extender.search.highs.rows import covers
 from extender.search.problem import Infeasible, Limits, MemberClass, Problem, Solution, Unit
 from extender.search.problem.stop import Countdown
@@ -168,7 +169,7 @@ def test_what_contradicts_an_answer_is_not_believed(
     """A bound above an answer that was verified, or "no answer" where there is one."""
     problem = two_nodes()
     found = openly(solver.search(problem))
-    package = highs._package()
+    package = highs_package.loaded()
 
     class Liar(package.Highs):  # type: ignore[misc,name-defined]
         def getModelStatus(self) -> object:  # noqa: N802
@@ -178,12 +179,12 @@ def test_what_contradicts_an_answer_is_not_believed(
             return SimpleNamespace(mip_dual_bound=3.0, mip_node_count=1)
 
     names = {**vars(package), "Highs": Liar}
-    monkeypatch.setattr(highs, "_package", lambda: SimpleNamespace(**names))
+    monkeypatch.setattr(highs_package, "loaded", lambda: SimpleNamespace(**names))
     assert highs.improve(problem, found, time.monotonic() + 60) == found
 
 
 def test_without_the_package_the_own_search_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(highs, "_package", lambda: None)
+    monkeypatch.setattr(highs_package, "loaded", lambda: None)
     assert not highs.available()
     problem = two_nodes()
     assert not highs.takes(problem)

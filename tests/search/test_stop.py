@@ -269,7 +269,7 @@ class Rehearsed:
         return self.at(100 - 10 * self.spend(deadline))
 
     def improve(
-        self, problem: Problem, found: Solution, deadline: float, cancel: object
+        self, problem: Problem, found: Solution, deadline: float, cancel: object, sets: object
     ) -> Solution:
         begun = found.cost[-1]
         had = self.spend(min(deadline, self.now + 2.0))

@@ -6,5 +6,6 @@ level after the other. Believed is only what whole numbers confirm.
 """
 
 from extender.search.highs.by_level import available, improve, takes
+from extender.search.highs.column_rows import Sets
 
-__all__ = ["available", "improve", "takes"]
+__all__ = ["Sets", "available", "improve", "takes"]

@@ -14,14 +14,15 @@ minimised with the levels before it held at what they are. It computes in floati
 from __future__ import annotations
 
 from enum import Enum, auto
-from functools import cache
-from importlib import import_module
 from math import ceil, inf, isfinite
 from time import monotonic
 from typing import Any
 
 from msgspec import Struct
 
+from extender.search.highs import by_columns, column_rows, package
+from extender.search.highs.column_rows import Sets
+from extender.search.highs.package import CUT, MOST_COST, NO_ANSWER, OPTIMAL, ROUNDING
 from extender.search.highs.rows import Row, Rows, covers
 from extender.search.problem import Infeasible, Problem, Solution, Vector
 from extender.search.problem.cost import cost_of
@@ -31,48 +32,32 @@ from extender.search.problem.verify import verify
 
 MOST_UNITS, MOST_SEATS = 6_000, 4_000
 """Units, and classes times nodes, of a problem that is asked: more take longer than there is."""
-MOST_COST = 1_000_000
-"""Of a level that is asked, the most that an answer known costs there."""
-ROUNDING = 0.01
-"""By so much a bound may be too high: far more than the tolerances allow at such costs."""
-
-OPTIONS: dict[str, object] = {
-    "output_flag": False,
-    "threads": 1,
-    "mip_rel_gap": 0.0,
-    "mip_abs_gap": 0.0,
-    "mip_feasibility_tolerance": 1e-7,
-    # Like units on like nodes are many, and what is found of them is not worth the time.
-    "mip_detect_symmetry": False,
-    # An answer is mostly there, or found by rounding: what remains is the proof.
-    "mip_heuristic_run_feasibility_jump": False,
-    "mip_heuristic_run_rins": False,
-    "mip_heuristic_run_rens": False,
-}
-
-
-@cache
-def _package() -> Any:
-    """highspy, or None where it is not installed."""
-    try:
-        return import_module("highspy")
-    except ImportError:
-        return None
+MOST_SET_UNITS, MOST_SET_SEATS = 30_000, 15_000
+"""The same where nodes are asked about by their sets of units."""
+CHECKED = 4e-6
+"""Seconds that reading and checking an answer takes, for each of these: they are kept back."""
 
 
 def available() -> bool:
     """Whether HiGHS can be asked at all. The first call loads it: some 0.1 s."""
-    return _package() is not None
+    return package.loaded() is not None
 
 
 def takes(problem: Problem) -> bool:
     """Whether the (settled) problem is one that HiGHS may be asked about."""
-    return (
-        len(problem.units) <= MOST_UNITS
-        and len(problem.nodes) * len(problem.classes) <= MOST_SEATS
-        and covers(problem)
-        and available()
-    )
+    small = _is_small(problem)
+    large = len(problem.units) <= MOST_SET_UNITS and _seats(problem) <= MOST_SET_SEATS
+    by_sets = large and column_rows.covers(problem)
+    return (small or by_sets) and covers(problem) and available()
+
+
+def _seats(problem: Problem) -> int:
+    return len(problem.nodes) * len(problem.classes)
+
+
+def _is_small(problem: Problem) -> bool:
+    """Whether members and units may be asked about one by one, and not in sets of nodes only."""
+    return len(problem.units) <= MOST_UNITS and _seats(problem) <= MOST_SEATS
 
 
 class Settled(Enum):
@@ -88,9 +73,6 @@ class Settled(Enum):
 
 NOT_RUN = ""
 """In the place of HiGHS' word where it was not asked."""
-OPTIMAL, NO_ANSWER = "kOptimal", "kInfeasible"
-CUT = ("kTimeLimit", "kInterrupt")
-"""HiGHS' own words: names of HighsModelStatus."""
 
 
 class Known(Struct):
@@ -107,22 +89,49 @@ def improve(
     found: Solution | Infeasible,
     deadline: float,
     cancel: Flag | None = None,
+    sets: Sets | None = None,
 ) -> Solution | Infeasible:
     """The better answer and the higher bound of what was found and what HiGHS finds until the
-    ``deadline`` (a time.monotonic value). ``takes(problem)`` holds, ``found`` is not proved."""
+    ``deadline`` (a time.monotonic value). ``takes(problem)`` holds, ``found`` is not proved.
+    ``sets``: core.node_sets.NodeSets, where it was built and holds the problem's numbers."""
     stop = Stop(None, deadline, cancel)
+    if isinstance(found, Solution) and sets is not None and column_rows.covers(problem):
+        kept = CHECKED * (len(problem.units) + _seats(problem))
+        sooner = Stop(None, deadline - kept, cancel)
+        told = by_columns.improve(problem, found, _sure(found), sets, sooner)
+        if told is not None:
+            found = _joined(found, *told, stop)
+        if found.optimal or stop.over():
+            return found
+    if not _is_small(problem):
+        return found
     before = found if isinstance(found, Solution) else None
     known = _Levels(problem, before, stop).settle()
     if known is None:
         return found
     if known.infeasible:
         return no_answer(problem, None, stop, unproved=False)
-    answer = known.answer
-    if answer is None:
+    if known.answer is None:
         return found
-    bound = known.bound if before is None else max(known.bound, before.bound)
-    if bound > answer.cost:
-        return found  # floats went astray somewhere: nothing of it is believed
+    return _joined(before, known.answer, known.bound, stop)
+
+
+def _sure(found: Solution) -> Vector:
+    """The least cost of the first levels, as far as the search before has proved it."""
+    sure: list[int] = []
+    for cost, least in zip(found.cost, found.bound, strict=True):
+        if cost != least:
+            break
+        sure.append(cost)
+    return tuple(sure)
+
+
+def _joined(before: Solution | None, answer: Solution, bound: Vector, stop: Stop) -> Solution:
+    """The answer, no dearer than the one before, with the higher bound."""
+    if before is not None:
+        bound = max(bound, before.bound)
+        if bound > answer.cost:
+            return before  # floats went astray somewhere: nothing of it is believed
     optimal = bound == answer.cost
     return Solution(
         seats=answer.seats,
@@ -141,13 +150,7 @@ class _Levels:
     def __init__(self, problem: Problem, before: Solution | None, stop: Stop) -> None:
         self.problem, self.before, self.stop = problem, before, stop
         levels = range(len(problem.levels))
-        self.sure: list[int] = []
-        """The least cost of the first levels, as far as the search before has proved it."""
-        if before is not None:
-            for cost, least in zip(before.cost, before.bound, strict=True):
-                if cost != least:
-                    break
-                self.sure.append(cost)
+        self.sure = () if before is None else _sure(before)
         nothing = [level for level in levels[: len(self.sure)] if not self.sure[level]]
         self.rows = Rows(problem, before.cost if before else None, nothing)
         self.point = None if before is None else self.rows.point(before)
@@ -181,33 +184,21 @@ class _Levels:
         return Known(self.best, bound)
 
     def _model(self) -> Any:
-        package, rows = _package(), self.rows
+        highspy, rows = package.loaded(), self.rows
         import numpy
 
-        program = package.HighsLp()
+        program = highspy.HighsLp()
         program.num_col_, program.num_row_ = len(rows.low), len(rows.row_low)
         program.col_cost_ = numpy.zeros(len(rows.low))
         program.col_lower_, program.col_upper_ = numpy.array(rows.low), numpy.array(rows.high)
         program.row_lower_ = numpy.array(rows.row_low)
         program.row_upper_ = numpy.array(rows.row_high)
-        program.a_matrix_.format_ = package.MatrixFormat.kRowwise
+        program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         program.a_matrix_.start_ = numpy.array(rows.start)
         program.a_matrix_.index_ = numpy.array(rows.index)
         program.a_matrix_.value_ = numpy.array(rows.value)
-        program.integrality_ = [package.HighsVarType.kInteger] * len(rows.low)
-        highs = package.Highs()
-        for name, value in OPTIONS.items():
-            highs.setOptionValue(name, value)
-        highs.passModel(program)
-        cancel = self.stop.cancel
-        if cancel is not None:
-
-            def ask(event: Any) -> None:
-                if cancel[0]:
-                    event.interrupt()
-
-            highs.cbMipInterrupt += ask
-        return highs
+        program.integrality_ = [highspy.HighsVarType.kInteger] * len(rows.low)
+        return package.fresh(program, self.stop.cancel)
 
     def _hold(self, row: Row, most: int) -> None:
         if row:
@@ -231,7 +222,7 @@ class _Levels:
         columns = numpy.arange(len(costs), dtype=numpy.int32)
         highs.changeColsCost(len(costs), columns, costs)
         if self.point is not None:
-            start = _package().HighsSolution()
+            start = package.loaded().HighsSolution()
             start.col_value = [float(value) for value in self.point]
             highs.setSolution(start)
         highs.setOptionValue("time_limit", left)

@@ -290,23 +290,30 @@ class Rows:
         problem = self.problem
         seats = tuple(sorted((c, n, values[x]) for (c, n), x in self.seats.items() if values[x]))
         chosen = {u for u, y in self.units.items() if values[y]}
-        room: dict[int, list[int]] = {}
-        asked: dict[int, set[int]] = {}
-        for c, n, members in seats:
-            left = room.setdefault(n, [column[n] for column in problem.free])
-            for r, ask in self._asked[c]:
-                left[r] -= ask * members
-                asked.setdefault(n, set()).add(r)
-        for u in chosen:
-            for n, amounts in problem.units[u].releases:
-                if n in room:
-                    room[n] = [a + b for a, b in zip(room[n], amounts, strict=True)]
-        sitting = {(c, n) for c, n, _ in seats}
-        blocked = {u for b in problem.blockers if (b.cls, b.node) in sitting for u in b.units}
-        for u in sorted(chosen, key=lambda u: (problem.units[u].cost, u), reverse=True):
-            held = [(n, a) for n, a in problem.units[u].releases if n in asked]
-            if u not in blocked and all(room[n][r] >= a[r] for n, a in held for r in asked[n]):
-                chosen.remove(u)
-                for n, amounts in held:
-                    room[n] = [a - b for a, b in zip(room[n], amounts, strict=True)]
-        return seats, tuple(sorted(chosen))
+        return seats, tuple(sorted(needed(problem, seats, chosen)))
+
+
+def needed(problem: Problem, seats: Sequence[tuple[int, int, int]], chosen: set[int]) -> set[int]:
+    """The chosen units less every one that these seats do not need, the dearest first."""
+    asks = [[(r, ask) for r, ask in enumerate(c.request) if ask] for c in problem.classes]
+    chosen = set(chosen)
+    room: dict[int, list[int]] = {}
+    asked: dict[int, set[int]] = {}
+    for c, n, members in seats:
+        left = room.setdefault(n, [column[n] for column in problem.free])
+        for r, ask in asks[c]:
+            left[r] -= ask * members
+            asked.setdefault(n, set()).add(r)
+    for u in chosen:
+        for n, amounts in problem.units[u].releases:
+            if n in room:
+                room[n] = [a + b for a, b in zip(room[n], amounts, strict=True)]
+    sitting = {(c, n) for c, n, _ in seats}
+    blocked = {u for b in problem.blockers if (b.cls, b.node) in sitting for u in b.units}
+    for u in sorted(chosen, key=lambda u: (problem.units[u].cost, u), reverse=True):
+        held = [(n, a) for n, a in problem.units[u].releases if n in asked]
+        if u not in blocked and all(room[n][r] >= a[r] for n, a in held for r in asked[n]):
+            chosen.remove(u)
+            for n, amounts in held:
+                room[n] = [a - b for a, b in zip(room[n], amounts, strict=True)]
+    return chosen

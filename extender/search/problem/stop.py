@@ -7,6 +7,7 @@ Python ask it themselves; the compiled ones are given what it rests on (core/clo
 from __future__ import annotations
 
 from array import array
+from math import inf
 from time import monotonic
 from typing import Protocol
 
@@ -68,6 +69,11 @@ class Stop:
     def left(self) -> int:
         """Branches that may still be looked at."""
         return max(0, self.limit - self.used)
+
+    @property
+    def seconds(self) -> float:
+        """Until the deadline, where there is one."""
+        return self.deadline - monotonic() if self.deadline > 0 else inf
 
     def over(self) -> bool:
         """Whether the time is up or the flag is set."""
