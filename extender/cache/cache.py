@@ -95,7 +95,6 @@ class Cache:
     async def start(self) -> None:
         """Begin to follow; returns at once."""
         store = self.store
-        self._pulse.begin()
         self._follow(followed_resources.nodes(), store.nodes)
         self._follow(followed_resources.pods(), store.pods)
         self._follow(followed_resources.namespaces(), store.namespaces)

@@ -34,10 +34,6 @@ class Pulse:
         began, ended = self._gap
         return began if now - ended < BRIEF else now
 
-    def begin(self) -> None:
-        """Count from now on."""
-        self._last = self._clock.monotonic()
-
     def beat(self) -> None:
         """Note that the loop runs."""
         now = self._clock.monotonic()

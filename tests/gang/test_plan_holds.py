@@ -112,15 +112,6 @@ def test_the_members_of_a_plan_wait_and_are_enough() -> None:
     assert "now lacks 2 members" in member_problem(planned(), gang, one)
 
 
-def test_who_comes_while_members_are_seated_is_no_part_of_a_gang_without_a_stated_size() -> None:
-    gang = high(cluster())
-    one = {"uid-high-0": "n0"}
-    unsized = replace(gang, size_known=False)
-    assert "now lacks 2 members" in member_problem(planned(), unsized, one)
-    assert member_problem(planned(), unsized, one, binding=True) == ""
-    assert "now lacks 2 members" in member_problem(planned(), gang, one, binding=True)
-
-
 def test_a_member_that_has_its_node_needs_no_seat() -> None:
     gang = high(cluster())
     first, second = sorted(gang.members, key=lambda member: member.uid)
@@ -137,25 +128,6 @@ def test_who_may_no_longer_evict_has_no_plan_with_victims() -> None:
 
 
 # -- victims ---------------------------------------------------------------------------------
-
-
-def test_a_clock_that_is_set_back_spares_nobody_of_a_unit_that_has_begun_to_go() -> None:
-    young = Protections(Settings(plan=PlanSettings(min_runtime_seconds=60)))
-    state = cluster()
-    back = replace(
-        state,
-        now=NOW - 3600,
-        bound={
-            name: tuple(replace(each, started=NOW - 100) for each in pods)
-            for name, pods in state.bound.items()
-        },
-    )
-
-    def why(*, alone: bool) -> str:
-        return victim_problem(LOW[0], 100, back, RESOLVER, young, alone=alone)
-
-    assert "runs for -3500 s, less than minRuntimeSeconds" in why(alone=False)
-    assert why(alone=True) == ""
 
 
 def why_stays(state: Snapshot, which: Victim = LOW[0], priority: int = 100, **more: bool) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from extender.gang.incremental.protection import Protections
-from extender.gang.plan.validity import unit_problem
+from extender.gang.plan.validity import member_problem, unit_problem, victim_problem
 from extender.groups.resolver import Resolver
 from extender.model.plan import Plan
-from extender.model.settings import Settings
+from extender.model.settings import PlanSettings, Settings
 from extender.model.snapshot import Snapshot
-from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
+from tests.gang.world import NOW, evicted, gang_key, group, node, plan_for, pod, snapshot
 
 
 def cluster(low_1_in: str) -> Snapshot:
@@ -42,3 +44,36 @@ def test_a_victim_that_has_become_part_of_another_whole_gang_is_no_victim() -> N
         found = unit_problem(plan.victims, plan.priority, state, resolver, Protections(settings))
         assert found.endswith(why)
         assert bool(found) == bool(why)
+
+
+def test_who_comes_while_members_are_seated_is_no_part_of_a_gang_without_a_stated_size() -> None:
+    state = cluster("low")
+    plan = plan_for(state, "high")
+    assert isinstance(plan, Plan)
+    gang = Resolver(Settings().groups).resolve(gang_key("high"), state)
+    unsized = replace(gang, size_known=False)
+    first = {seat.uid: seat.node for seat in plan.seats[:1]}
+    assert "now lacks 2 members" in member_problem(plan, unsized, first)
+    assert member_problem(plan, unsized, first, binding=True) == ""
+    assert "now lacks 2 members" in member_problem(plan, gang, first, binding=True)
+
+
+def test_a_clock_that_is_set_back_spares_nobody_of_a_unit_that_has_begun_to_go() -> None:
+    state = cluster("low")
+    plan = plan_for(state, "high")
+    assert isinstance(plan, Plan)
+    settings = Settings(plan=PlanSettings(min_runtime_seconds=60))
+    bound = {
+        name: tuple(replace(each, started=NOW - 100) for each in pods)
+        for name, pods in state.bound.items()
+    }
+    back = replace(state, now=NOW - 3600, bound=bound)
+
+    def why(*, alone: bool) -> str:
+        victim, resolver = plan.victims[0], Resolver(settings.groups)
+        return victim_problem(
+            victim, plan.priority, back, resolver, Protections(settings), alone=alone
+        )
+
+    assert "runs for -3500 s, less than minRuntimeSeconds" in why(alone=False)
+    assert why(alone=True) == ""
