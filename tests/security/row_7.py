@@ -169,8 +169,8 @@ MUTANTS = (
         ROW,
         "protected pods are not evicted by a record",
         "extender/gang/plan/validity.py",
-        "    return protections.why(pod, snapshot, priority, started=started, gang=gang, begun=begun)\n",
-        '    return ""\n',
+        "return protections.why(pod, snapshot, priority, started=started, gang=gang, begun=begun)",
+        'return ""',
         "tests/gang/test_foreign_records.py::test_a_begun_unit_of_protected_pods_is_not_finished",
     ),
     Mutant(
