@@ -106,6 +106,7 @@ class _Writer:
         if any(h.kind == "flap" for h in happenings):
             last += FLAPS * FLAP_SECONDS
         last = max(last, *(f.until for f in planned if f.until < faults.LASTING), 1.0)
+        replicas = chance.hit("replicas", 0.04)
         return Script(
             seed=self._seed,
             nodes=nodes,
@@ -118,7 +119,8 @@ class _Writer:
             size=size.name,
             few_sources=size.few_sources,
             quiet=size.quiet,
-            latency=chance.pick("latency", (0.005, 0.02, 0.1, 0.6)),
+            # The lease is short here: an API server that is always slow would let nobody keep it.
+            latency=min(chance.pick("latency", (0.005, 0.02, 0.1, 0.6)), 0.1 if replicas else 0.6),
             lag=chance.pick("lag", (0.01, 0.05, 0.3, 1.5)),
             scheduler_lag=chance.pick("scheduler-lag", (0.01, 0.05, 0.3)),
             slow=chance.pick("slow", (0.005, 0.05, 0.3, 3.0)),
@@ -126,7 +128,7 @@ class _Writer:
             bind_fails=chance.pick("bind-fails", (0.0, 0.0, 0.0, 0.2)),
             shuffle=chance.hit("shuffles", 0.3),
             slow_binds=trouble.slow_binds,
-            replicas=chance.hit("replicas", 0.04),
+            replicas=replicas,
             small_objects=chance.hit("small-objects", 0.06),
         )
 

@@ -153,6 +153,9 @@ class Simulation:
         gang = decision.gang.rsplit("/")[-1]
         if decision.outcome is decisions.Outcome.PLAN:
             self.calm.seated.setdefault(gang, []).append(self.loop.time())
+            self.checks.standing.planned(
+                [seat.uid for seat in decision.seats], [seat.node for seat in decision.seats]
+            )
         self.story.tell(
             "decides",
             gang,

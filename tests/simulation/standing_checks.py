@@ -71,6 +71,10 @@ class StandingChecks:
             held = dict.fromkeys((*flight.seats.values(), *flight.pods), self._time())
             self._held.update(held)
 
+    def planned(self, uids: Collection[str], nodes: Collection[str]) -> None:
+        """Seats are held from now on; whoever holds them may be killed before they are seen."""
+        self._held.update(dict.fromkeys((*uids, *nodes), self._time()))
+
     def answered(self, uid: str, nodes: Collection[str], kept: Collection[str]) -> None:
         """A pod of no gang, with no seat in its way, gets its node list back unchanged."""
         if len(kept) == len(nodes):
