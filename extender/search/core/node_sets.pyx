@@ -6,8 +6,12 @@ what ties the node to others, as a gang on several nodes. Of two sets the one is
 seats no more of any class, costs no less, most important level first, and needs no fewer switches:
 whatever answer has it is no worse with the other one in its place. Seats without a cost and
 without a switch are a set too; nothing at all is not told.
+
+Left out as well is a set that more nodes than there are members can do without switches, at no
+higher cost: some of them have nothing to do in any answer, and may take its place.
 """
 
+from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from extender.search.core.packed_cost cimport i64
@@ -19,6 +23,8 @@ cdef enum:
     MOST_VECTORS = 5000       # of members on one node
     MOST_COVERS = 2000        # room and cost of a node's units, undominated
     MOST_LOCAL = 64           # units of one node
+    MOST_MEMBERS = 2000       # of a gang whose sets are compared between nodes
+    MOST_PLACES = 4000000     # costs kept for that
 
 cdef i64 MOST_STEPS = 150000000  # of all nodes together
 
@@ -60,6 +66,12 @@ cdef class NodeSets:
 
     cdef int C, R, L, V
     cdef i64 steps
+    cdef bint every                           # all sets of this node are told
+    cdef int enough                           # so many nodes at no higher cost leave a set out
+    cdef vector[i64] strides                  # C; to number vectors of members, or none
+    cdef unordered_map[i64, int] place_of     # number of a vector -> its place in
+    cdef vector[vector[i64]] cheapest         # costs at that many nodes, a heap: the dearest first
+    cdef vector[int] place                    # V; -1 for none
     cdef vector[i64] requests                 # C*R
     # The node that is looked at:
     cdef vector[i64] free, whole, cap         # R
@@ -72,23 +84,37 @@ cdef class NodeSets:
     cdef vector[int] vectors                  # V*C
     cdef vector[i64] asked                    # V*R
     cdef Covers plain, all_covers, grown
+    cdef vector[vector[int]] as_good          # V; sets that beat one of these members before, or are it
     # What was found:
     cdef vector[int] node, members, switch_first, switches, unit_first, units
     cdef vector[i64] cost
     cdef vector[bits] on
+    cdef vector[int] counted_at               # place of its members, -1 where the set stays anyway
 
-    def __init__(self, requests, int levels):
-        """requests (C, R): not all of a class are 0."""
+    def __init__(self, requests, int levels, counts=()):
+        """requests (C, R): not all of a class are 0; counts (C,): members there are, where sets that
+        other nodes have as cheaply may be left out."""
         self.C, self.R, self.L = len(requests), len(requests[0]), levels
         self.steps = 0
+        self.enough = 0
+        stride = 1
+        for count in counts:
+            self.strides.push_back(stride)
+            stride *= count + 1
+            if stride >= 1 << 60:
+                break
+        if counts and stride < 1 << 60 and sum(counts) <= MOST_MEMBERS:
+            # One of them may be the node itself.
+            self.enough = sum(counts) + 1
         for request in requests:
             for amount in request:
                 self.requests.push_back(amount)
         self.switch_first.push_back(0)
         self.unit_first.push_back(0)
 
-    def add(self, int n, free, most, limits, units, switches):
-        """Take a node; False where there is more to look at than is looked at.
+    def add(self, int n, free, most, limits, units, switches, bint every=False):
+        """Take a node, with ``every`` undominated set of its own; False where there is more to look
+        at than is looked at.
 
         free (R,); most (C,) members by count, mask and limits; limits: (classes, members at most);
         units: (number, amounts (R,), cost (L,), place of the switch it needs or -1); switches:
@@ -97,7 +123,7 @@ cdef class NodeSets:
         cdef int c, r
         if len(units) > MOST_LOCAL or len(switches) > MOST_SWITCHES:
             return False
-        self.free, self.most = free, most
+        self.free, self.most, self.every = free, most, every
         self.limit_of.clear()
         self.limit_most.clear()
         for classes, members in limits:
@@ -128,6 +154,7 @@ cdef class NodeSets:
     def found(self):
         """Bytes of int32 arrays: node (sets,), members (sets, C), then first and number of the switches
         and units of each set; last cost (sets, L), of int64."""
+        self.leave_out_common()
         return tuple([
             as_bytes(self.node), as_bytes(self.members), as_bytes(self.switch_first),
             as_bytes(self.switches), as_bytes(self.unit_first), as_bytes(self.units),
@@ -155,6 +182,11 @@ cdef class NodeSets:
             if self.needs[i] < 0 and not self.take(&self.plain, i):
                 return False
         first = <int>self.node.size()
+        if <int>self.as_good.size() < self.V:
+            self.as_good.resize(self.V)
+        for i in range(self.V):
+            self.as_good[i].clear()
+        self.find_places()
         for mask in range(<bits>1 << switches):
             more = False
             for i in range(units):
@@ -298,34 +330,145 @@ cdef class NodeSets:
             k = 0
             for k in range(<int>covers.who.size()):
                 if reaches(&covers.room[k * R], lack.data(), R):
-                    if not self.is_beaten(first, v, mask, &covers.cost[k * L]):
+                    if not self.is_common(v, &covers.cost[k * L]) and not self.is_beaten(
+                        first, v, mask, &covers.cost[k * L]
+                    ):
                         self.keep(n, v, mask, &covers.cost[k * L], covers.who[k])
+                    if not mask:
+                        self.count_in(v, &covers.cost[k * L])
                     break
             self.steps += k + 1
             if self.steps > MOST_STEPS:
                 return False
         return True
 
+    cdef void find_places(self) noexcept nogil:
+        """Where the least costs of the node's vectors at other nodes are kept."""
+        cdef int v, c
+        cdef i64 number
+        self.place.assign(self.V, -1)
+        if not self.enough:
+            return
+        for v in range(self.V):
+            number = 0
+            for c in range(self.C):
+                number += self.vectors[v * self.C + c] * self.strides[c]
+            if self.place_of.count(number):
+                self.place[v] = self.place_of[number]
+            elif <i64>self.cheapest.size() * self.enough < MOST_PLACES:
+                self.place[v] = <int>self.cheapest.size()
+                self.place_of[number] = self.place[v]
+                self.cheapest.push_back(vector[i64]())
+
+    cdef bint is_common(self, int v, const i64* cost) noexcept nogil:
+        """Whether enough nodes seat these members without switches at no higher cost. Those are before
+        this set in the order of costs, then of nodes, so that no two leave each other out."""
+        cdef int place = self.place[v]
+        if self.every or place < 0:
+            return False
+        if <i64>self.cheapest[place].size() < <i64>self.enough * self.L:
+            return False
+        return order_of(self.cheapest[place].data(), cost, self.L) <= 0
+
+    cdef void leave_out_common(self) noexcept nogil:
+        """Of the first nodes' sets those that enough others turned out to have for less."""
+        cdef int at, kept = 0, c, level, i, first, place, C = self.C, L = self.L
+        cdef int switches = 0, units = 0
+        for at in range(<int>self.node.size()):
+            place = self.counted_at[at]
+            if place >= 0 and <i64>self.cheapest[place].size() == <i64>self.enough * L:
+                if order_of(self.cheapest[place].data(), &self.cost[at * L], L) < 0:
+                    continue
+            self.node[kept] = self.node[at]
+            self.counted_at[kept] = place
+            for c in range(C):
+                self.members[kept * C + c] = self.members[at * C + c]
+            for level in range(L):
+                self.cost[kept * L + level] = self.cost[at * L + level]
+            for i in range(self.switch_first[at], self.switch_first[at + 1]):
+                self.switches[switches] = self.switches[i]
+                switches += 1
+            for i in range(self.unit_first[at], self.unit_first[at + 1]):
+                self.units[units] = self.units[i]
+                units += 1
+            kept += 1
+            self.switch_first[kept] = switches
+            self.unit_first[kept] = units
+        self.node.resize(kept)
+        self.counted_at.resize(kept)
+        self.members.resize(kept * C)
+        self.cost.resize(kept * L)
+        self.switch_first.resize(kept + 1)
+        self.unit_first.resize(kept + 1)
+        self.switches.resize(switches)
+        self.units.resize(units)
+
+    cdef void count_in(self, int v, const i64* cost) noexcept nogil:
+        """This node seats these members without switches at this cost."""
+        cdef int place = self.place[v], L = self.L, level, at, child, size
+        cdef i64* heap
+        if place < 0:
+            return
+        size = <int>self.cheapest[place].size() // L
+        if size < self.enough:
+            at = size
+            self.cheapest[place].resize((size + 1) * L)
+            heap = self.cheapest[place].data()
+            while at and order_of(&heap[(at - 1) // 2 * L], cost, L) < 0:
+                for level in range(L):
+                    heap[at * L + level] = heap[(at - 1) // 2 * L + level]
+                at = (at - 1) // 2
+        else:
+            heap = self.cheapest[place].data()
+            if order_of(heap, cost, L) <= 0:
+                return
+            at = 0
+            while True:
+                child = 2 * at + 1
+                if child >= size:
+                    break
+                if child + 1 < size and order_of(&heap[(child + 1) * L], &heap[child * L], L) > 0:
+                    child += 1
+                if order_of(&heap[child * L], cost, L) <= 0:
+                    break
+                for level in range(L):
+                    heap[at * L + level] = heap[child * L + level]
+                at = child
+        for level in range(L):
+            heap[at * L + level] = cost[level]
+
     cdef bint is_beaten(self, int first, int v, bits mask, const i64* cost) noexcept nogil:
-        cdef int at, c
-        cdef bint more
-        for at in range(first, <int>self.node.size()):
+        """Whether a set that is there is as good. What was as good with other switches, or cost more
+        with fewer of them, mostly is so again: it is asked first."""
+        cdef int at, end = <int>self.node.size()
+        for at in self.as_good[v]:
+            if not self.on[at] & ~mask and order_of(&self.cost[at * self.L], cost, self.L) <= 0:
+                return True
+        for at in range(first, end):
             if self.on[at] & ~mask or order_of(&self.cost[at * self.L], cost, self.L) > 0:
                 continue
-            more = True
-            for c in range(self.C):
-                if self.members[at * self.C + c] < self.vectors[v * self.C + c]:
-                    more = False
-                    break
-            if more:
+            if self.seats_all(at, v):
+                self.as_good[v].push_back(at)
                 return True
-        self.steps += <i64>self.node.size() - first
+        self.steps += end - first
+        self.as_good[v].push_back(end)
         return False
 
+    cdef bint seats_all(self, int at, int v) noexcept nogil:
+        """Whether this set seats as many members of every class."""
+        cdef int c
+        for c in range(self.C):
+            if self.members[at * self.C + c] < self.vectors[v * self.C + c]:
+                return False
+        return True
+
     cdef void keep(self, int n, int v, bits mask, const i64* cost, bits who) noexcept nogil:
-        cdef int c, level, i
+        cdef int c, level, i, place = self.place[v]
+        if self.every:
+            place = -1
         self.node.push_back(n)
         self.on.push_back(mask)
+        self.counted_at.push_back(place)
         for c in range(self.C):
             self.members.push_back(self.vectors[v * self.C + c])
         for level in range(self.L):

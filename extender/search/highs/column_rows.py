@@ -9,7 +9,7 @@ that needs a switch is at most as much as the switch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from extender.search.problem import Problem, Solution, Vector
@@ -18,7 +18,7 @@ from extender.search.problem.seat_regions import is_wide
 OPEN_END = 1 << 62
 """In the place of a row's bound that it has not."""
 
-Sets = Callable[[Sequence[Sequence[int]], int], Any]
+Sets = Callable[[Sequence[Sequence[int]], int, Sequence[int]], Any]
 """Makes a core.node_sets.NodeSets."""
 
 
@@ -115,8 +115,9 @@ class ColumnProgram:
         above: Vector,
         nothing: Sequence[int],
         over: Callable[[], bool],
+        every: Collection[int] = (),
     ) -> None:
-        self.problem = problem
+        self.problem, self.every = problem, every
         self.switches = Switches(problem, above, nothing)
         self.complete = self._find_sets(sets, over)
         """Whether all sets were found; nothing else holds where not."""
@@ -126,7 +127,9 @@ class ColumnProgram:
     def _find_sets(self, sets: Sets, over: Callable[[], bool]) -> bool:
         problem, switches = self.problem, self.switches
         asked, classes = switches.asked, problem.classes
-        found = sets([[c.request[r] for r in asked] for c in classes], len(problem.levels) + 1)
+        counts = [c.count for c in classes]
+        requests = [[c.request[r] for r in asked] for c in classes]
+        found = sets(requests, len(problem.levels) + 1, counts)
         limits: list[list[tuple[Sequence[int], int]]] = [[] for _ in problem.nodes]
         for cap in problem.caps:
             for n, domain in enumerate(cap.domain):
@@ -159,7 +162,7 @@ class ColumnProgram:
                 for u in switches.places[n]
             ]
             free = [problem.free[r][n] for r in asked]
-            if not found.add(n, free, most, limits[n], local, tied):
+            if not found.add(n, free, most, limits[n], local, tied, n in self.every):
                 return False
         self._found = found.found()
         return True
@@ -290,8 +293,8 @@ class ColumnProgram:
             self._row(-OPEN_END, self.problem.budgets[b].allowed, list(row), list(row.values()))
 
     def point(self, answer: Solution) -> Any:
-        """The variables' values in an answer no dearer than this one, or None where it has units
-        that were left out."""
+        """The variables' values in an answer no dearer than this one, or None where none has the
+        seats and units that the program has left."""
         import numpy as np
 
         switches, problem = self.switches, self.problem
@@ -311,7 +314,16 @@ class ColumnProgram:
                 return None
             values[j] = 1
         self.switch_on(values)
-        return values
+        return values if self._keeps_rows(values) else None
+
+    def _keeps_rows(self, values: Any) -> bool:
+        import numpy as np
+
+        taken = values[self.entry_column].nonzero()[0]
+        parts = self.entry_value[taken] * values[self.entry_column[taken]]
+        sums = np.zeros(len(self.row_low), dtype=np.int64)
+        np.add.at(sums, self.entry_row[taken], parts)
+        return bool(((sums >= self.row_low) & (sums <= self.row_high)).all())
 
     def _cheapest(self, n: int, members: Sequence[int], on: set[int]) -> int | None:
         """The column of the node that seats so many with these switches on."""
