@@ -1,6 +1,7 @@
 """The second opinion where nodes have few sets of units: level by level, over their columns.
 
-First an answer is looked for that is good at all levels. Then for each level the relaxation's
+First an answer is looked for that loses nothing at the most important levels (sparing.py), and is
+good at all others. Then for each level the relaxation's
 prices give a lower bound and, for each variable, what an answer costs at least that moves it
 (column_relaxation.py). What costs more than the answer there is stays where it is for good: of
 thousands of columns some tens to hundreds remain. Over those HiGHS is asked for whole numbers, a
@@ -13,7 +14,7 @@ from __future__ import annotations
 from math import ceil, inf, isfinite
 from typing import Any
 
-from extender.search.highs import package
+from extender.search.highs import package, sparing
 from extender.search.highs.column_relaxation import ColumnRelaxation, Floor, model
 from extender.search.highs.column_rows import ColumnProgram, Sets
 from extender.search.highs.package import CUT, MOST_COST, OPTIMAL, ROUNDING
@@ -25,9 +26,9 @@ from extender.search.problem.verify import verify
 
 FEW = 400
 """Variables of the first program of whole numbers; each further one has four times as many."""
-MOST_WHOLE = 5_000
-"""Variables of any program of whole numbers: of larger ones HiGHS may forget the time
-(leader_and_workers(900004): 7,952 variables, 53 s where it was given 1)."""
+MOST_WHOLE = 6_000
+"""Variables of any program of whole numbers: of larger ones HiGHS may forget the time, as it did
+of 7,952 of leader_and_workers(900004) while it had its presolve: 53 s where it was given 1."""
 GOOD = 0.02
 """So near to the best of its kind an answer may be that is only looked for."""
 MOST_WEIGHT, MOST_TOGETHER = 10_000, 10**8
@@ -40,15 +41,24 @@ def improve(
 ) -> tuple[Solution, Vector] | None:
     """The best answer now and a bound of all answers; None where nothing was found out.
 
-    ``sure``: what was proved of the first levels before."""
-    nothing = [level for level, cost in enumerate(sure) if not cost]
-    program = ColumnProgram(problem, sets, before.cost, nothing, stop.over)
-    if not program.complete or not program.columns or stop.over():
-        return None
-    search = ByColumns(program, before, sure, stop)
-    bound = search.settle()
-    levels = len(problem.levels)
-    return search.best, tuple((*bound, *[0] * levels)[:levels])
+    ``sure``: what was proved of the first levels before. Answers that lose nothing at the levels
+    after those are looked for first: any of them is better than one that does, and what is
+    proved of the cheapest of them holds of all answers."""
+    seated = {n for _, n, _ in before.seats}
+    for end in (*sparing.prefixes(problem, before, len(sure)), len(sure)):
+        if stop.over():
+            return None
+        nothing = sparing.nothing_lost(sure, end)
+        program = ColumnProgram(problem, sets, before.cost, nothing, stop.over, seated)
+        if not program.complete or not program.columns:
+            continue
+        search = ByColumns(program, before, sure, stop)
+        if not search.begin():
+            continue
+        bound = search.settle()
+        levels = len(problem.levels)
+        return search.best, tuple((*bound, *[0] * levels)[:levels])
+    return None
 
 
 class ByColumns:
@@ -62,16 +72,20 @@ class ByColumns:
         self.point = program.point(before)
         """(variables,) the best answer, or None where it is no point of the program."""
 
-    def settle(self) -> list[int]:
-        """Minimise until the end: the bound, as far as it is known."""
-        if self.point is None:
-            return []
-        self._take(self.point)
+    def begin(self) -> bool:
+        """Look for an answer that is good at all levels; whether there is one now."""
+        if self.point is not None:
+            self._take(self.point)
         worth = self._together(0).astype(float)
         worth[: self.program.columns] /= self.program.weight()
-        worth[self.point != 0] = -1.0
+        if self.point is not None:
+            worth[self.point != 0] = -1.0
         self.relaxation = ColumnRelaxation(self.program, worth, self.stop)
         self._look(0)
+        return self.point is not None
+
+    def settle(self) -> list[int]:
+        """Minimise until the end, from a first answer on: the bound, as far as it is known."""
         bound: list[int] = []
         for level, cost in enumerate(self.program.cost):
             if self._cost(cost) > MOST_COST:
@@ -124,8 +138,9 @@ class ByColumns:
             few *= 4
 
     def _holds(self) -> bool:
-        """Whether the answer keeps to what the levels may cost."""
-        return all(cost @ self.point <= most for cost, most in self.relaxation.held)
+        """Whether there is an answer, and it keeps to what the levels may cost."""
+        held = self.relaxation.held
+        return self.point is not None and all(cost @ self.point <= most for cost, most in held)
 
     def _away(self, floor: Floor) -> tuple[Any, Any]:
         """(variables,) what moving each costs at least; whether it may be moved."""
@@ -241,6 +256,9 @@ class ByColumns:
             highs.setSolution(start)
         highs.setOptionValue("time_limit", left)
         highs.setOptionValue("mip_rel_gap", gap)
+        # The prices have presolved it; what presolve finds besides takes longer than the answer,
+        # and it forgets the time (three_kinds(1, 3000): 0.75 s where it was given 0.5).
+        highs.setOptionValue("presolve", "off")
         highs.run()
         status = str(highs.getModelStatus().name)
         if status != OPTIMAL and status not in CUT:
@@ -264,5 +282,9 @@ class ByColumns:
         answer = Solution(seats, tuple(sorted(chosen)), cost, nothing, optimal=cost == nothing)
         if verify(self.problem, answer):
             return
-        if (program.cost @ values).tolist() <= (program.cost @ self.point).tolist():
+        if self.point is None:
+            kept = answer.cost < self.best.cost
+        else:
+            kept = (program.cost @ values).tolist() <= (program.cost @ self.point).tolist()
+        if kept:
             self.point, self.best = values, answer

@@ -86,7 +86,7 @@ class ColumnRelaxation:
         self.highs.changeColsBounds(len(every), every, low.astype(float), high.astype(float))
 
     def floor(self, cost: Any) -> Floor | None:
-        """What the best prices for these costs prove; None without time."""
+        """What the best prices for these costs prove; None without time or without any point."""
         import numpy as np
 
         self.cost = cost
@@ -99,16 +99,19 @@ class ColumnRelaxation:
             self.highs.setOptionValue("time_limit", self.highs.getRunTime() + left)
             self.highs.run()
             solution = self.highs.getSolution()
-            if not solution.dual_valid:
+            feasible = solution.dual_valid
+            # Where these columns hold no point at all, the ray says which rows forbid it, and so
+            # which others are missing, whatever they cost (Farkas' lemma).
+            prices = np.array(solution.row_dual if feasible else self.highs.getDualRay()[2])
+            if len(prices) != len(solution.row_dual):
                 return None
-            floor = proved(
-                self.program, self.held, cost, np.nan_to_num(np.array(solution.row_dual))
-            )
+            of = cost if feasible else np.zeros_like(cost)
+            floor = proved(self.program, self.held, of, np.nan_to_num(prices))
             if floor is None:
                 return None
             better = self._missing(floor)
             if not len(better):
-                return floor
+                return floor if feasible else None
             self._add(better)
 
     def away(self, ends: Any) -> Any:
