@@ -10,7 +10,7 @@ without a switch are a set too; nothing at all is not told.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.packed_cost cimport i64
+from extender.search.core.packed_cost cimport i64, order
 
 ctypedef unsigned long long bits
 
@@ -33,15 +33,6 @@ cdef cppclass Covers:
         this.room.assign(R, 0)
         this.cost.assign(L, 0)
         this.who.assign(1, 0)
-
-
-cdef inline int order_of(const i64* one, const i64* other, int L) noexcept nogil:
-    """-1, 0 or 1: the lexicographic order of two costs."""
-    cdef int level
-    for level in range(L):
-        if one[level] != other[level]:
-            return -1 if one[level] < other[level] else 1
-    return 0
 
 
 cdef inline bint reaches(const i64* room, const i64* wanted, int R) noexcept nogil:
@@ -255,7 +246,7 @@ cdef class NodeSets:
         self.grown.who.clear()
         while a < size or b < size:
             if b == size or (
-                a < size and order_of(&covers.cost[a * L], &dearer[b * L], L) <= 0
+                a < size and order(&covers.cost[a * L], &dearer[b * L], L) <= 0
             ):
                 room, cost, who = &covers.room[a * R], &covers.cost[a * L], covers.who[a]
                 a += 1
@@ -310,7 +301,7 @@ cdef class NodeSets:
         cdef int at, c
         cdef bint more
         for at in range(first, <int>self.node.size()):
-            if self.on[at] & ~mask or order_of(&self.cost[at * self.L], cost, self.L) > 0:
+            if self.on[at] & ~mask or order(&self.cost[at * self.L], cost, self.L) > 0:
                 continue
             more = True
             for c in range(self.C):
