@@ -15,7 +15,7 @@ from typing import Any, cast
 import structlog
 
 from extender.cache.cache import Cache
-from extender.cache.feed import Change
+from extender.cache.feed import Change, ChangeKind
 from extender.cli import cache_metrics, observe_metrics
 from extender.cli.observe_debug import ObserveDebug
 from extender.cli.observe_page import observe_page
@@ -108,7 +108,7 @@ class Watching:
         self.cache.subscribe(self._seen)
 
     def _seen(self, change: Change) -> None:
-        if change.kind == "pod":
+        if change.kind is ChangeKind.POD:
             old, new = cast("Pod | None", change.old), cast("Pod | None", change.new)
             try:
                 self.observer.observe(old, new)

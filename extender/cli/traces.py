@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import structlog
 
 from extender.cache.cache import Cache
-from extender.cache.feed import Change
+from extender.cache.feed import Change, ChangeKind
 from extender.cli.replica import Replica
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.tell.decisions import Decision, Outcome
@@ -114,7 +114,7 @@ class Traces:
             self._lives.flying(gang, Flown(flight.id, flight.plan.priority, flight.path))
 
     def _observe(self, change: Change) -> None:
-        if change.kind != "pod" or self._lives is None:
+        if change.kind is not ChangeKind.POD or self._lives is None:
             return
         old, new = cast("Pod | None", change.old), cast("Pod | None", change.new)
         if old is not None and (new is None or new.uid != old.uid):
