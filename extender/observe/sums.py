@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from enum import StrEnum
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
@@ -68,6 +69,26 @@ class Sums(Struct):
 NAMES: Final = tuple(each.name for each in fields(Sums))
 
 
+class Waited(StrEnum):
+    """What became of a gang that began to wait for its quorum."""
+
+    WAITING = "waiting"
+    """Nothing yet."""
+    WHOLE = "whole"
+    """It had its quorum on nodes."""
+    GONE = "gone"
+    """Its members went away before that."""
+
+
+class OurAnswer(StrEnum):
+    """What we would have told a gang's scheduler last."""
+
+    NONE = ""
+    """Nobody had asked."""
+    PLAN = "plan"
+    REFUSAL = "refusal"
+
+
 class Told(Struct, omit_defaults=True):
     """One gang that waited: what we would have done, and what was done. Lists are cut short."""
 
@@ -78,10 +99,8 @@ class Told(Struct, omit_defaults=True):
     """Wall clock, as all times here."""
     until: Moment = 0.0
     """0: it still waits."""
-    outcome: str = "waiting"
-    """waiting, whole, gone."""
-    answer: str = ""
-    """plan, refusal, or "" when nobody had asked."""
+    outcome: Waited = Waited.WAITING
+    answer: OurAnswer = OurAnswer.NONE
     message: str = ""
     planned: Moment = 0.0
     """When we had the plan."""
@@ -102,7 +121,12 @@ class Told(Struct, omit_defaults=True):
         """How much there is to tell of it."""
         pods = 10 * (self.evicted + self.would_evict + self.seats_lost)
         gangs = 100 * (len(self.broke) + len(self.half_broke) + len(self.would_break))
-        return pods + gangs + min(self.in_part_seconds, 3600.0) / 60 + (self.answer != "")
+        return (
+            pods
+            + gangs
+            + min(self.in_part_seconds, 3600.0) / 60
+            + (self.answer is not OurAnswer.NONE)
+        )
 
 
 class Week(Struct):
