@@ -45,6 +45,7 @@ from extender.console.console import Console
 from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
+from extender.gang.act.evictor import Removal
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
@@ -210,7 +211,7 @@ def _coordinators(
         for tell in told:
             tell(decision)
 
-    def evicted(result: str) -> None:
+    def evicted(result: Removal) -> None:
         metrics.evicted(result)
         lately.evicted(result, time.time())
 
