@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bench.rival.anatomy import Anatomy
 from bench.rival.bed import Rival
-from bench.rival.outcome import Optimum, ContenderOutcome
+from bench.rival.outcome import ContenderOutcome, Optimum
 
 WAP: Rival = "workload-aware"
 FEWEST = "fewest-pods"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from bench.rival.anatomy import Losses
 from bench.rival.bed import Rival
 from bench.rival.comparison import DEFAULT, FEWEST, WAP, Compared, Drawn
-from bench.rival.outcome import Damage, ContenderOutcome
+from bench.rival.outcome import ContenderOutcome, Damage
 
 TITLES: dict[Rival, str] = {
     "workload-aware": "kube-scheduler, GenericWorkload on",

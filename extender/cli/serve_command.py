@@ -42,7 +42,6 @@ from extender.cli.replica import Replica
 from extender.cli.status_source import StatusSource, told_in_a_map
 from extender.cli.traces import Traces
 from extender.console.console import Console
-from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
 from extender.gang.act.evictor import Removal
@@ -53,6 +52,7 @@ from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate, logged
 from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
+from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.lately import Lately
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
@@ -252,7 +252,7 @@ def _label(client: KubeClient, settings: LeadershipSettings) -> LeaderLabel | No
 
 def _expose(metrics: Metrics, client: KubeClient, cache: Cache, replica: Replica) -> None:
     def states() -> dict[str, float]:
-        counts = {state.value: 0.0 for state in State if state is not State.ENDED}
+        counts = {state.value: 0.0 for state in FlightState if state is not FlightState.ENDED}
         for flight in replica.coordinator.book:
             counts[flight.state.value] += 1
         return counts

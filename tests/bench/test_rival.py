@@ -94,13 +94,18 @@ def test_a_loss_is_taken_apart_into_placement_and_pruning() -> None:
     assert (found.evicted, found.least_there, found.least) == (32, 32, 4)
     assert (found.free_seats, found.free_used) == (8, 2)
     free = tuple(f"n{i}" for i in (0, 8, 16, 24, *range(32, 40)))
-    found = anatomy(state, ContenderOutcome(damage(state, everybody), 12, ran=True, seconds=1.0, seats=free))
+    found = anatomy(
+        state, ContenderOutcome(damage(state, everybody), 12, ran=True, seconds=1.0, seats=free)
+    )
     assert found is not None
     assert (found.evicted, found.least_there, found.least) == (32, 4, 4)
     assert (found.free_seats, found.free_used) == (8, 8)
     losses = Losses.of([found])
     assert (losses.by_placement, losses.by_pruning) == (1, 8)
-    assert anatomy(state, ContenderOutcome(damage(state, everybody), 3, ran=False, seconds=None)) is None
+    assert (
+        anatomy(state, ContenderOutcome(damage(state, everybody), 3, ran=False, seconds=None))
+        is None
+    )
 
 
 def test_nodes_drawn_at_random_cost_what_stands_there_on_average() -> None:

@@ -14,7 +14,7 @@ from tests.simulation.more import MORE, with_more
 from tests.simulation.mutants import Mutant, named
 from tests.simulation.script import write
 from tests.simulation.shrink import shrink
-from tests.simulation.simulation import SimulationOutcome, Simulation
+from tests.simulation.simulation import Simulation, SimulationOutcome
 from tests.simulation.size import MIXED, SIZES
 
 CHUNK = 50

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from tests.simulation.script import Script
-from tests.simulation.simulation import SimulationOutcome, Simulation
+from tests.simulation.simulation import Simulation, SimulationOutcome
 
 
 def shrink(script: Script, most: int = 200) -> tuple[Script, SimulationOutcome]:
