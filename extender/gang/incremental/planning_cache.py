@@ -332,7 +332,14 @@ class PlanningCache:
                     subject = VictimUnit(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number_on(node, pod.requests)
-                holder = Holder(priority, number, whole, budgets > 0, amounts, subject)
+                holder = Holder(
+                    priority,
+                    number,
+                    whole=whole,
+                    covered=budgets > 0,
+                    requests=amounts,
+                    subject=subject,
+                )
                 holders.append((priority, pod.uid, holder))
             holders.sort()
             census.put(

@@ -253,7 +253,7 @@ class Build:
             [bytes([mask[at] for at in places]) for mask in self._allowed],
             self._offers.free_room(places),
             self._blocked,
-            strict,
+            strict=strict,
         )
         units = units_of(gathered, in_the_way, self._planning, most)
         own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
