@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct
 
 from extender.cache.stats import CacheStats
-from extender.model.decode import Record
+from extender.model.decode import DecodedObject
 
 log = structlog.get_logger("cache")
 
@@ -35,8 +35,8 @@ class Change(Struct, frozen=True, gc=False):
     """One applied change. ``old`` None: added. ``new`` None: gone."""
 
     kind: ChangeKind
-    old: Record | None
-    new: Record | None
+    old: DecodedObject | None
+    new: DecodedObject | None
 
 
 Subscriber = Callable[[Change], None]
@@ -61,7 +61,7 @@ class Feed:
 
         return unsubscribe
 
-    def emit(self, kind: ChangeKind, old: Record | None, new: Record | None) -> None:
+    def emit(self, kind: ChangeKind, old: DecodedObject | None, new: DecodedObject | None) -> None:
         """Count one change and tell everybody."""
         self.generation += 1
         if self._waiting is not None:

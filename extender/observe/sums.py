@@ -19,7 +19,7 @@ MONDAY: Final = 4 * DAY
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
-Moment = Annotated[float, Meta(ge=-WEEK, le=LAST)]
+WallTime = Annotated[float, Meta(ge=-WEEK, le=LAST)]
 """Wall clock, in seconds since the epoch; the week of its beginning began before it."""
 Lasting = Annotated[float, Meta(ge=0, le=LAST)]
 """Seconds. What is read from a file is within these bounds, or no report."""
@@ -95,14 +95,14 @@ class Told(Struct, omit_defaults=True):
     gang: str
     priority: Priority = 0
     quorum: Count = 0
-    since: Moment = 0.0
+    since: WallTime = 0.0
     """Wall clock, as all times here."""
-    until: Moment = 0.0
+    until: WallTime = 0.0
     """0: it still waits."""
     outcome: Waited = Waited.WAITING
     answer: OurAnswer = OurAnswer.NONE
     message: str = ""
-    planned: Moment = 0.0
+    planned: WallTime = 0.0
     """When we had the plan."""
     seats: Count = 0
     would_evict: Count = 0
@@ -132,7 +132,7 @@ class Told(Struct, omit_defaults=True):
 class Week(Struct):
     """Seven days from a Monday on."""
 
-    start: Moment
+    start: WallTime
     days: list[Sums] = field(default_factory=lambda: [Sums() for _ in range(7)])
     gangs: list[Told] = field(default_factory=list)
     left_out: Count = 0

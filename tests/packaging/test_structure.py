@@ -18,6 +18,7 @@ SAME_NAME: dict[str, str] = {}
 SAME_CLASS = {
     "Census": "search/census specifies it, search/core is the same compiled",
     "Clock": "the program's, and what of it compiled loops are handed",
+    "Obj": "an object of JSON, with whatever it has",
     "Offer": "search/census specifies it, search/core is the same compiled",
     "Offers": "search/census specifies them, search/core is the same compiled",
 }
@@ -25,10 +26,12 @@ SAME_CLASS = {
 CLASS = re.compile(
     r"^\s*(?:(?:cdef|cpdef|ctypedef) +)?(?:public +)?(?:packed +)?"
     r"(?:class|cppclass|enum|fused|struct|union) +(\w+) *(?:\"\w+\" *)?[(:\[]"
-    r"|^\s*ctypedef +[\w* ]+?[ *](\w+)(?: *\"\w+\"| *\[\w+\])? *$",
+    r"|^\s*ctypedef +[\w* ]+?[ *](\w+)(?: *\"\w+\"| *\[\w+\])? *$"
+    r"|^([A-Z]+[a-z]\w*)(?:: TypeAlias)? = (?!TypeVar|ParamSpec)",
     re.M,
 )
-"""Also what Cython declares: enums, records under the name that C++ has for them, other types."""
+"""Also other names of types, and what Cython declares: enums, records under the name that C++ has
+for them. A TypeVar stands for any type, and is its own file's."""
 
 
 MOST_LINES = 400
@@ -46,7 +49,7 @@ def several(names: Iterable[tuple[str, Path]]) -> dict[str, set[Path]]:
 
 def class_names(source: str) -> list[str]:
     """Names of the types that a source declares; an enum without one is none."""
-    return [declared or named for declared, named in CLASS.findall(source)]
+    return ["".join(found) for found in CLASS.findall(source)]
 
 
 def package_files(*endings: str) -> list[Path]:
@@ -108,6 +111,11 @@ def test_two_files_of_one_name_are_seen() -> None:
         ("ctypedef i64 PackedCost[MOST_LIMBS]", ["PackedCost"]),
         ('    ctypedef long long wide "pgx_wide"', ["wide"]),
         ("ctypedef const char* Text", ["Text"]),
+        ("Counts = tuple[int, ...]", ["Counts"]),
+        ("Counts: TypeAlias = tuple[int, ...]", ["Counts"]),
+        ('Key = TypeVar("Key")', []),
+        ("MOST_COUNTS = 3", []),
+        ("A = 3", []),
         ("class of members that fit", []),
         ("cdef Asked asked", []),
     ],

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from extender.gang.act.background import Background
 from extender.gang.act.book import Flight
 from extender.gang.act.flights import Flights
-from extender.gang.act.planner_thread import Masks
 from extender.gang.act.turns import PlanningTurns
+from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Outcome, Verb
 from extender.gang.tell.flight_state import FlightState

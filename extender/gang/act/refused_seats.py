@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 from extender.gang.act.book import Book, Flight, Tries
 from extender.gang.act.evidence import Evidence
-from extender.gang.act.planner_thread import Masks
 from extender.gang.act.requeuing import Requeuing
+from extender.gang.plan.question import Masks
 from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import Pod
 
