@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extender.cache.backoff import BRIEF
+from extender.model.texts import cut
 
 MAX_UNDECODABLE = 100
 """How many malformed objects are remembered by name, per resource."""
@@ -91,8 +92,8 @@ class WatchStats:
             "decodeErrors": self.decode_errors,
             "relists": self.relists,
             "syncSeconds": round(self.sync_seconds, 3),
-            "lastError": self.last_error,
-            "undecodable": dict(self.undecodable),
+            "lastError": cut(self.last_error),
+            "undecodable": {name: cut(why) for name, why in self.undecodable.items()},
         }
 
     def opened(self, now: float) -> None:

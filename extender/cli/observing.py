@@ -61,7 +61,7 @@ async def observe(settings: Settings, kubeconfig: str | None) -> None:
         cache_metrics.expose(metrics, cache)
         observe_metrics.expose(metrics, observer, watching.file)
         health = Health(lambda: [], watching.heartbeats.late, watching.cold)
-        debug = ObserveDebug(cache, observer, watching.file, settings)
+        debug = ObserveDebug(cache, cache.describe, observer, watching.file, settings)
         page = observe_page(cache, observer, watching.file, settings, watching.days, watching.cold)
         server = Server(
             settings.server, ObserveVerbs(observer), debug, health, metrics, pages=Console(page)

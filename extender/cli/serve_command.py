@@ -158,7 +158,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         traces.follow(cache, replica, metrics)
         verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
         health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
-        debug = DebugView(cache, lambda: replica.coordinator, settings)
+        debug = DebugView(cache, cache.describe, lambda: replica.coordinator, settings)
         load, tokens = Load(settings.server), Tokens(client)
         source = console_source(cache, replica, resolver, settings, days)
         console = Console(source)
