@@ -31,6 +31,7 @@ MODULES = (
     "frontiers",
     "multi_class_bound",
     "packing",
+    "cheapest_nodes",
     "node_sets",
     "elimination",
     "domain_limits",

@@ -26,7 +26,7 @@ class Fate(Enum):
     """The change does not compile, or what it changes is not where it was looked for."""
 
 
-class Outcome(Struct, Generic[M], frozen=True):
+class MutantOutcome(Struct, Generic[M], frozen=True):
     """Of one mutant; ``said`` is the end of what pytest wrote."""
 
     mutant: M

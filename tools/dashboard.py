@@ -207,6 +207,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 (
                     (rate("cache_events_total", "resource"), "{{resource}}"),
                     (rate("cache_errors_total", "resource"), "{{resource}}: errors"),
+                    (rate("cache_failures_total", "what"), "{{what}} failed"),
                 ),
                 "ops",
             ),

@@ -42,7 +42,7 @@ from bench.rival.comparison import (
     broken_promises,
     machine,
 )
-from bench.rival.outcome import Outcome, damage, optimum
+from bench.rival.outcome import ContenderOutcome, damage, optimum
 from bench.rival.report import report
 from extender.model.cost_order import ORDERS
 from extender.search.solver import BACKEND
@@ -99,12 +99,12 @@ def compare(
         f"{state.name}: least {least if plans[DEFAULT].possible else 'impossible'}", file=sys.stderr
     )
 
-    def attempt(who: Contender) -> Outcome:
+    def attempt(who: Contender) -> ContenderOutcome:
         try:
             found = bed.attempt(state, who, quiet=quiet)
         except (RuntimeError, TimeoutError) as problem:
             # One attempt that cannot be made is told in its place; the others still count.
-            found = Outcome(
+            found = ContenderOutcome(
                 damage(state, ()),
                 0,
                 ran=False,

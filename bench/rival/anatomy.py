@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from bench.inputs.state import Amounts, State
-from bench.rival.outcome import Outcome, optimum
+from bench.rival.outcome import ContenderOutcome, optimum
 
 ORDER = "fewest-pods"
 DRAWS = 20
@@ -39,7 +39,7 @@ class Anatomy(Struct, frozen=True):
     """Fewest pods for a gang on nodes drawn at random, mean of DRAWS draws (``at_random``)."""
 
 
-def anatomy(state: State, outcome: Outcome) -> Anatomy | None:
+def anatomy(state: State, outcome: ContenderOutcome) -> Anatomy | None:
     """Take a rival's outcome apart; None where its gang does not run, or cannot by our rules."""
     if not outcome.ran:
         return None

@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from bench.inputs.state import State
-from bench.rival.outcome import Outcome, damage
+from bench.rival.outcome import ContenderOutcome, damage
 from bench.rival.serving import serving
 from tests.controlplane.cleaning import Baseline
 from tests.controlplane.client import Client
@@ -70,7 +70,7 @@ class Bed:
 
     def attempt(
         self, state: State, contender: Contender, *, quiet: float = 12.0, timeout: float = 120.0
-    ) -> Outcome:
+    ) -> ContenderOutcome:
         """Build the state, let the contender's scheduler loose, create the gang, count.
 
         It is over when all members run, or when no pod has changed for ``quiet``
@@ -141,7 +141,7 @@ class Bed:
 
     def _judge(
         self, state: State, watch: Watch, began: float, quiet: float, timeout: float
-    ) -> Outcome:
+    ) -> ContenderOutcome:
         waiting = {pod.name for pod in state.members}
         bound: dict[str, tuple[float, str]] = {}
         running: set[str] = set()
@@ -175,7 +175,7 @@ class Bed:
                 problem = "" if ran else f"still changing after {timeout:g} s"
                 break
             time.sleep(0.02)
-        return Outcome(
+        return ContenderOutcome(
             damage=damage(state, gone),
             members=len(running),
             ran=ran,

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bench.rival.anatomy import Anatomy
 from bench.rival.bed import Rival
-from bench.rival.outcome import Optimum, Outcome
+from bench.rival.outcome import ContenderOutcome, Optimum
 
 WAP: Rival = "workload-aware"
 FEWEST = "fewest-pods"
@@ -38,9 +38,9 @@ class Compared(Struct, frozen=True):
     """Members of the urgent gang."""
     plans: dict[str, Optimum]
     """Cost order -> the offline plan's optimum; always has ``default`` and ``fewest-pods``."""
-    ours: dict[str, Outcome]
+    ours: dict[str, ContenderOutcome]
     """Cost order -> what the extender did with it."""
-    rivals: dict[Rival, Outcome]
+    rivals: dict[Rival, ContenderOutcome]
     drawn: Drawn | None = None
     """None for a named case."""
     anatomy: Anatomy | None = None

@@ -54,7 +54,7 @@ class Damage(Struct, frozen=True):
         return tuple(known)
 
 
-class Outcome(Struct, frozen=True):
+class ContenderOutcome(Struct, frozen=True):
     """What one contender did with one state."""
 
     damage: Damage

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from bench.rival.anatomy import Losses
 from bench.rival.bed import Rival
 from bench.rival.comparison import DEFAULT, FEWEST, WAP, Compared, Drawn
-from bench.rival.outcome import Damage, Outcome
+from bench.rival.outcome import ContenderOutcome, Damage
 
 TITLES: dict[Rival, str] = {
     "workload-aware": "kube-scheduler, GenericWorkload on",
@@ -20,7 +20,7 @@ KINDS: Mapping[str, Callable[[Drawn], object]] = {
     "fill": lambda drawn: drawn.fill,
     "placement": lambda drawn: drawn.placement,
 }
-Had = Callable[[Compared], Outcome | None]
+Had = Callable[[Compared], ContenderOutcome | None]
 """A contender's outcome of a case; None where it was not run."""
 Line = Callable[[Compared], Damage | None]
 
@@ -83,7 +83,7 @@ def _damage(damage: Damage) -> str:
     return f"{damage.pods} / {damage.gpus} / {damage.gangs}, {damage.highest}"
 
 
-def _cell(outcome: Outcome | None, gang: int) -> str:
+def _cell(outcome: ContenderOutcome | None, gang: int) -> str:
     if outcome is None:
         return "not run"
     text = _damage(outcome.damage)

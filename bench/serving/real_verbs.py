@@ -15,8 +15,9 @@ import time
 
 from bench.serving.verbs_bench import node_names
 from extender.cache.cache import Cache
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.wiring import coordinate
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.resolver import Resolver
 from extender.kube.client import KubeClient
 from extender.model.objects import GangKey, Node, Pod
@@ -100,6 +101,6 @@ def _flight(nodes: list[str]) -> Flight:
         plan=plan,
         pods=pods,
         seats={seat.uid: seat.node for seat in seats},
-        state=State.WAITING,
+        state=FlightState.WAITING,
         since=0.0,
     )

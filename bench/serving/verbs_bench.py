@@ -89,6 +89,10 @@ class NoDebug:
         """Return nothing."""
         return []
 
+    def watches(self) -> list[object]:
+        """Return nothing."""
+        return []
+
     def observed(self) -> None:
         """Return nothing."""
 

@@ -189,27 +189,7 @@ class Cache:
     def describe(self) -> list[dict[str, Any]]:
         """Return one entry a resource for the debug API; ages in seconds."""
         now = self._clock.monotonic()
-        return [
-            {
-                "resource": watch.resource,
-                "path": watch.path,
-                "synced": watch.synced,
-                "up": watch.up,
-                "silentSeconds": round(watch.silent_for(now), 3),
-                "contactAgeSeconds": round(now - watch.last_contact, 3),
-                "version": watch.version,
-                "lists": watch.lists,
-                "watches": watch.watches,
-                "events": watch.events,
-                "bookmarks": watch.bookmarks,
-                "errors": watch.errors,
-                "relists": watch.relists,
-                "syncSeconds": round(watch.sync_seconds, 3),
-                "lastError": watch.last_error,
-                "undecodable": dict(watch.undecodable),
-            }
-            for watch in self.stats.watches.values()
-        ]
+        return [watch.described(now) for watch in self.stats.watches.values()]
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call ``callback`` with a Change after each one; return how to end that."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from extender.cache.feed import Feed
+from extender.cache.feed import ChangeKind, Feed
 from extender.groups.ended_members import MOST_ENDED, counts_as_ended, slim
 from extender.model.objects import GangKey, Pod
 
@@ -92,4 +92,4 @@ class EndedMembers:
 
     def _changed(self, key: GangKey) -> None:
         self._dirty.add(key)
-        self._feed.emit("ended-member", None, None)
+        self._feed.emit(ChangeKind.ENDED_MEMBER, None, None)

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from enum import StrEnum
 
 import structlog
 from msgspec import Struct
 
 from extender.cache.stats import CacheStats
-from extender.model.decode import Record
+from extender.model.decode import DecodedObject
 
 log = structlog.get_logger("cache")
 
 
+class ChangeKind(StrEnum):
+    """What has changed."""
+
+    POD = "pod"
+    NODE = "node"
+    NAMESPACE = "namespace"
+    BUDGET = "budget"
+    PRIORITY_CLASS = "priority-class"
+    GROUP = "group"
+    # With neither an old record nor a new one:
+    GROUP_SOURCES = "group-sources"
+    """Other kinds of PodGroups are read than before, or other objects of them cannot be decoded."""
+    ENDED_MEMBER = "ended-member"
+    """A member of a gang is done, or its pod was deleted after."""
+
+
 class Change(Struct, frozen=True, gc=False):
-    """One applied change. ``old`` None: added. ``new`` None: gone.
+    """One applied change. ``old`` None: added. ``new`` None: gone."""
 
-    ``kind``: "pod", "node", "namespace", "budget", "priority-class" or "group"; or, with neither,
-    "group-sources": other kinds of PodGroups are read than before, or other objects of them
-    cannot be decoded; "ended-member": a member of a gang is done, or its pod was deleted after.
-    """
-
-    kind: str
-    old: Record | None
-    new: Record | None
+    kind: ChangeKind
+    old: DecodedObject | None
+    new: DecodedObject | None
 
 
 Subscriber = Callable[[Change], None]
@@ -49,7 +61,7 @@ class Feed:
 
         return unsubscribe
 
-    def emit(self, kind: str, old: Record | None, new: Record | None) -> None:
+    def emit(self, kind: ChangeKind, old: DecodedObject | None, new: DecodedObject | None) -> None:
         """Count one change and tell everybody."""
         self.generation += 1
         if self._waiting is not None:
@@ -64,7 +76,7 @@ class Feed:
             except Exception:
                 # A subscriber's mistake must not stop the cache from following the cluster.
                 self._stats.subscriber_errors += 1
-                log.exception("subscriber failed", kind=kind)
+                log.exception("subscriber failed", kind=str(kind))
 
     async def wait(self, generation: int, timeout: float) -> int:
         """Return the generation once it exceeds ``generation``, or after ``timeout`` seconds."""

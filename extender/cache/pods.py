@@ -11,7 +11,7 @@ from msgspec import structs
 
 from extender.cache.composites import Composites
 from extender.cache.ended_pods import EndedMembers
-from extender.cache.feed import Feed
+from extender.cache.feed import ChangeKind, Feed
 from extender.cache.node_amounts import NodeAmounts
 from extender.cache.stats import CacheStats
 from extender.groups.composite import Hierarchy, unit_key
@@ -89,7 +89,7 @@ class PodTable:
                     return
                 self._drop(other)
             self._add(record)
-            self._feed.emit("pod", None, record)
+            self._feed.emit(ChangeKind.POD, None, record)
             return
         if record.version < old.version and not force:
             self._stats.outdated_events += 1
@@ -154,7 +154,7 @@ class PodTable:
         ):
             self._take_out(old)
             self._add(new)
-            self._feed.emit("pod", old, new)
+            self._feed.emit(ChangeKind.POD, old, new)
             return
         # Every index keeps its keys: only the record itself is exchanged.
         self.by_uid[uid] = new
@@ -175,11 +175,11 @@ class PodTable:
             self._pending_view = None
         for key in keys:
             self._member_dirty.setdefault(key, False)
-        self._feed.emit("pod", old, new)
+        self._feed.emit(ChangeKind.POD, old, new)
 
     def _drop(self, old: Pod) -> None:
         self._take_out(old)
-        self._feed.emit("pod", old, None)
+        self._feed.emit(ChangeKind.POD, old, None)
 
     def _add(self, pod: Pod) -> None:
         uid = pod.uid

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from extender.cache.backoff import BRIEF
+from extender.model.texts import cut
 
 MAX_UNDECODABLE = 100
 """How many malformed objects are remembered by name, per resource."""
@@ -72,6 +74,28 @@ class WatchStats:
         proven = now - self.opened_at >= BRIEF or self.opened_at - self.shown_at < BRIEF
         return 0.0 if self.up and proven else max(0.0, now - self.down_since)
 
+    def described(self, now: float) -> dict[str, Any]:
+        """Return what the debug API shows; ages in seconds."""
+        return {
+            "resource": self.resource,
+            "path": self.path,
+            "synced": self.synced,
+            "up": self.up,
+            "silentSeconds": round(self.silent_for(now), 3),
+            "contactAgeSeconds": round(now - self.last_contact, 3),
+            "version": self.version,
+            "lists": self.lists,
+            "watches": self.watches,
+            "events": self.events,
+            "bookmarks": self.bookmarks,
+            "errors": self.errors,
+            "decodeErrors": self.decode_errors,
+            "relists": self.relists,
+            "syncSeconds": round(self.sync_seconds, 3),
+            "lastError": cut(self.last_error),
+            "undecodable": {name: cut(why) for name, why in self.undecodable.items()},
+        }
+
     def opened(self, now: float) -> None:
         """Note that the watch is open."""
         self.up = True
@@ -113,10 +137,10 @@ class CacheStats:
     outdated_events: int = 0
     """Events about a state older than the one held, ignored."""
     subscriber_errors: int = 0
-    snapshots: int = 0
-    """Snapshots built (not those given out again)."""
+    """Changes that whoever follows them did not bear: a mistake of ours."""
     discoveries: int = 0
     discovery_errors: int = 0
+    """Questions what is served that were not answered, or not understood."""
     unfamiliar: tuple[str, ...] = ()
     """What of this API server was not tested or is not read (cache.unfamiliar)."""
 

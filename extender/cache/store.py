@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from extender.cache.feed import Feed
+from extender.cache.feed import ChangeKind, Feed
 from extender.cache.node_amounts import NodeAmounts
 from extender.cache.pods import MemberKey, PodTable
 from extender.cache.stats import CacheStats
@@ -34,19 +34,21 @@ class Store:
         self.amounts = NodeAmounts()
         self.pods = PodTable(member_key, self.amounts, self.feed, stats)
         self.nodes: ObjectTable[str, Node] = ObjectTable(
-            "node", _name, self.feed, stats, self._node_changed
+            ChangeKind.NODE, _name, self.feed, stats, self._node_changed
         )
         self.namespaces: ObjectTable[str, Namespace] = ObjectTable(
-            "namespace", _name, self.feed, stats
+            ChangeKind.NAMESPACE, _name, self.feed, stats
         )
         self.budgets: ObjectTable[tuple[str, str], DisruptionBudget] = ObjectTable(
-            "budget", _full_name, self.feed, stats
+            ChangeKind.BUDGET, _full_name, self.feed, stats
         )
         self.priority_classes: ObjectTable[str, PriorityClass] = ObjectTable(
-            "priority-class", _name, self.feed, stats
+            ChangeKind.PRIORITY_CLASS, _name, self.feed, stats
         )
         self.groups: dict[str, ObjectTable[tuple[str, str, str], GroupObject]] = {
-            source: ObjectTable("group", _group_name, self.feed, stats, self._group_changed(source))
+            source: ObjectTable(
+                ChangeKind.GROUP, _group_name, self.feed, stats, self._group_changed(source)
+            )
             for source in SOURCES
         }
         self.group_sources: frozenset[str] = frozenset()
@@ -69,7 +71,6 @@ class Store:
         now = float(int(self._wall()))
         if last is not None and last.generation == self.feed.generation and last.now == now:
             return last
-        self.stats.snapshots += 1
         self._last = Snapshot(
             generation=self.feed.generation,
             now=now,
@@ -92,7 +93,7 @@ class Store:
         """Take which sources' PodGroups are read now: what of these is missing does not exist."""
         if sources != self.group_sources:
             self.group_sources = sources
-            self.feed.emit("group-sources", None, None)
+            self.feed.emit(ChangeKind.GROUP_SOURCES, None, None)
 
     def leave_out(self, source: str, found: Mapping[tuple[str, str], str]) -> None:
         """Take which objects of a source could not be decoded: (namespace, name) -> why."""
@@ -100,7 +101,7 @@ class Store:
         now |= {(source, *name): why for name, why in found.items()}
         if now != self.unreadable:
             self.unreadable = now
-            self.feed.emit("group-sources", None, None)
+            self.feed.emit(ChangeKind.GROUP_SOURCES, None, None)
 
     def _all_groups(self) -> Mapping[tuple[str, str, str], GroupObject]:
         views = tuple(table.snapshot() for table in self.groups.values())

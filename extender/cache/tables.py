@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import structs
 
-from extender.cache.feed import Feed
+from extender.cache.feed import ChangeKind, Feed
 from extender.cache.stats import CacheStats
 from extender.model.objects import (
     DisruptionBudget,
@@ -99,7 +99,7 @@ class ObjectTable(Generic[Key, Small]):
 
     def __init__(
         self,
-        kind: str,
+        kind: ChangeKind,
         key: Callable[[Small], Key],
         feed: Feed,
         stats: CacheStats,

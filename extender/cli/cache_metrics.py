@@ -10,6 +10,7 @@ CACHE_METRICS = (
     ("cache_watches", "watches", "Watches opened.", True),
     ("cache_events", "events", "Watch events applied.", True),
     ("cache_errors", "errors", "Lists and watches that failed.", True),
+    ("cache_decode_errors", "decodeErrors", "Objects and events that could not be read.", True),
     ("cache_silent_seconds", "silentSeconds", "How long a watch has been down.", False),
     ("cache_sync_seconds", "syncSeconds", "How long the last full read took.", False),
 )
@@ -27,6 +28,23 @@ def expose(metrics: Metrics, cache: Cache) -> None:
             label="resource",
             counter=counter,
         )
+    metrics.source(
+        "cache_failures",
+        "Questions what is served that failed, and changes whose followers did (a defect).",
+        lambda: {
+            "discovery": float(cache.stats.discovery_errors),
+            "subscriber": float(cache.stats.subscriber_errors),
+        },
+        label="what",
+        counter=True,
+    )
+    metrics.source(
+        "cache_outdated_events",
+        "Events about a state older than the one held, which are ignored.",
+        lambda: {"all": float(cache.stats.outdated_events)},
+        label="of",
+        counter=True,
+    )
     metrics.source(
         "kubernetes_unfamiliar",
         "What of this API server was not tested with this program, or is not read by it.",

@@ -9,8 +9,9 @@ from extender.cache.cache import Cache
 from extender.cli import documents
 from extender.cli.replica import Replica
 from extender.console.capture import Capture, ConsoleSource, FlightSeen, UnitSeen
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.tell.days import Days
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.plan import Hold
@@ -63,7 +64,7 @@ class _EnforcingView:
             flights=tuple(
                 _seen(flight, now, wall)
                 for flight in coordinator.book
-                if flight.state is not State.ENDED
+                if flight.state is not FlightState.ENDED
             ),
             units=tuple(
                 UnitSeen(

@@ -20,9 +20,14 @@ class DebugView:
     """Implements server.debug.DebugSource. ``present`` is the coordinator of this moment."""
 
     def __init__(
-        self, source: ClusterSource, present: Callable[[], Coordinator], settings: Settings
+        self,
+        source: ClusterSource,
+        watched: Callable[[], Sequence[object]],
+        present: Callable[[], Coordinator],
+        settings: Settings,
     ) -> None:
         self._source = source
+        self._watched = watched
         self._present = present
         self._settings = settings
 
@@ -95,6 +100,10 @@ class DebugView:
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""
         return pods_named(name, self._source.snapshot(), self._coordinator.resolver.member_key)
+
+    def watches(self) -> Sequence[object]:
+        """Return what is followed of the cluster, by resource."""
+        return self._watched()
 
     def observed(self) -> None:
         """Nothing: this process acts."""

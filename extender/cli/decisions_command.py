@@ -17,7 +17,7 @@ from extender.cli.live_command import (
     wanted,
 )
 from extender.cli.numbers import at_least_one
-from extender.cli.output import Part, Table
+from extender.cli.output import OutputPart, Table
 
 OUTCOMES = ("plan", "refusal", "done", "gave-up", "broken", "in-part", "observed")
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     return answered(args, work)
 
 
-def _parts(found: list[dict[str, Any]], *, long: bool) -> list[Part]:
+def _parts(found: list[dict[str, Any]], *, long: bool) -> list[OutputPart]:
     if not found:
         return ["no decisions"]
     if long:

@@ -16,7 +16,7 @@ from extender.cli.live_command import (
     one_name,
     wanted,
 )
-from extender.cli.output import Part, Table
+from extender.cli.output import OutputPart, Table
 from extender.gang.tell.leaving import leaving
 from extender.gang.tell.standing import GangState, standings
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                 for one in found
             ),
         )
-        parts: list[Part] = [table] if found else ["no gangs"]
+        parts: list[OutputPart] = [table] if found else ["no gangs"]
         return await listed(server, args, "gangs", found, parts)
 
     return answered(args, work)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from extender.cli.exit_statuses import BAD_INPUT, NO, OK, UNREACHED, statuses
 from extender.cli.live import NoAnswer, ServerClient, add_target, target_of
-from extender.cli.output import PROGRAMS, Part, add_output, error, show
+from extender.cli.output import PROGRAMS, OutputPart, add_output, error, show
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 
@@ -112,7 +112,7 @@ async def listed(
     args: argparse.Namespace,
     what: str,
     found: Sequence[object],
-    parts: Sequence[Part],
+    parts: Sequence[OutputPart],
 ) -> int:
     """Print what was found, under ``what`` for programs; return OK or, of no known gang, NO.
 

@@ -16,14 +16,14 @@ from extender.cli.documents import Document, kind_of
 from extender.cli.workloads import TEMPLATED, name_of
 
 Texts = list[str] | None
-Labels = dict[str, str] | None
+StringMap = dict[str, str] | None
 
 
 class _Metadata(Struct):
     name: str | None = None
     namespace: str | None = None
-    labels: Labels = None
-    annotations: Labels = None
+    labels: StringMap = None
+    annotations: StringMap = None
 
 
 class _Expression(Struct):
@@ -33,7 +33,7 @@ class _Expression(Struct):
 
 
 class _Selector(Struct, rename="camel"):
-    match_labels: Labels = None
+    match_labels: StringMap = None
     match_expressions: list[_Expression] | None = None
 
 
@@ -183,7 +183,7 @@ class _DisruptionBudget(_Object):
 
 
 class _Exposed(Struct):
-    selector: Labels = None
+    selector: StringMap = None
 
 
 class _Service(_Object):
@@ -213,7 +213,7 @@ class _Binding(_Object, rename="camel"):
 
 
 class _ConfigMap(_Object):
-    data: Labels = None
+    data: StringMap = None
 
 
 SHAPES: dict[str, type[Struct]] = {

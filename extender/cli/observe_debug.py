@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -23,9 +23,15 @@ class ObserveDebug:
     """Implements server.debug.DebugSource for a process that holds and evicts nothing."""
 
     def __init__(
-        self, source: ClusterSource, observer: Observer, file: LedgerFile, settings: Settings
+        self,
+        source: ClusterSource,
+        watched: Callable[[], Sequence[object]],
+        observer: Observer,
+        file: LedgerFile,
+        settings: Settings,
     ) -> None:
         self._source = source
+        self._watched = watched
         self._observer = observer
         self._file = file
         self._settings = settings
@@ -59,6 +65,10 @@ class ObserveDebug:
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""
         return pods_named(name, self._source.snapshot(), self._observer.resolver.member_key)
+
+    def watches(self) -> Sequence[object]:
+        """Return what is followed of the cluster, by resource."""
+        return self._watched()
 
     def observed(self) -> Mapping[str, object]:
         """Return the report, with the gangs that wait now."""

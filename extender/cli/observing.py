@@ -15,7 +15,7 @@ from typing import Any, cast
 import structlog
 
 from extender.cache.cache import Cache
-from extender.cache.feed import Change
+from extender.cache.feed import Change, ChangeKind
 from extender.cli import cache_metrics, observe_metrics
 from extender.cli.observe_debug import ObserveDebug
 from extender.cli.observe_page import observe_page
@@ -61,7 +61,7 @@ async def observe(settings: Settings, kubeconfig: str | None) -> None:
         cache_metrics.expose(metrics, cache)
         observe_metrics.expose(metrics, observer, watching.file)
         health = Health(lambda: [], watching.heartbeats.late, watching.cold)
-        debug = ObserveDebug(cache, observer, watching.file, settings)
+        debug = ObserveDebug(cache, cache.describe, observer, watching.file, settings)
         page = observe_page(cache, observer, watching.file, settings, watching.days, watching.cold)
         server = Server(
             settings.server, ObserveVerbs(observer), debug, health, metrics, pages=Console(page)
@@ -108,7 +108,7 @@ class Watching:
         self.cache.subscribe(self._seen)
 
     def _seen(self, change: Change) -> None:
-        if change.kind == "pod":
+        if change.kind is ChangeKind.POD:
             old, new = cast("Pod | None", change.old), cast("Pod | None", change.new)
             try:
                 self.observer.observe(old, new)

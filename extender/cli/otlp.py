@@ -24,8 +24,7 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
 from extender import __version__
-from extender.gang.tell.decisions import Outcome
-from extender.gang.tell.lives import LONGEST, SEATED, Life, LifeStep, Value
+from extender.gang.tell.lives import LONGEST, Life, LifeOutcome, LifeStep, Value
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey
 from extender.model.texts import counted, cut
@@ -162,7 +161,7 @@ class Otlp:
             "podgroup.gang": cut(life.gang, 2 * LONGEST),
             "k8s.namespace.name": cut(key.namespace, LONGEST),
             "podgroup.dialect": cut(key.dialect, LONGEST),
-            "podgroup.outcome": life.outcome,
+            "podgroup.outcome": str(life.outcome or ""),
             "podgroup.message": life.message,
         }
         if life.priority is not None:
@@ -183,9 +182,9 @@ class Otlp:
                 span.end(_ns(max(step.start, step.end)))
             for moment in life.moments:
                 root.add_event(moment.name, _told(moment), _ns(moment.start))
-        if life.outcome in (Outcome.DONE, SEATED):
+        if life.outcome in (LifeOutcome.DONE, LifeOutcome.SEATED):
             root.set_status(Status(StatusCode.OK))
-        elif life.outcome == Outcome.GAVE_UP:
+        elif life.outcome is LifeOutcome.GAVE_UP:
             root.set_status(Status(StatusCode.ERROR, life.message))
         root.end(_ns(max(life.began, life.ended)))
 

@@ -41,7 +41,7 @@ class Table(Struct, frozen=True):
     """The last column holds sentences."""
 
 
-Part = str | Table
+OutputPart = str | Table
 """What an answer is made of: a line, or a table."""
 
 
@@ -57,7 +57,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def show(parts: Sequence[Part], document: object, output: str) -> None:
+def show(parts: Sequence[OutputPart], document: object, output: str) -> None:
     """Print an answer: its parts, or the document they were made of."""
     if output == "table":
         _show_parts([cut(part) if isinstance(part, Table) else part for part in parts])
@@ -139,7 +139,7 @@ def plain(table: Table) -> Iterator[str]:
         yield (table.indent + "  ".join(padded)).rstrip()
 
 
-def _show_parts(parts: Sequence[Part]) -> None:
+def _show_parts(parts: Sequence[OutputPart]) -> None:
     rich = _rich(sys.stdout)
     if rich is None:
         for part in parts:

@@ -21,7 +21,7 @@ from typing import Any, cast
 import structlog
 
 from extender.cache.cache import Cache
-from extender.cache.feed import Change
+from extender.cache.feed import Change, ChangeKind
 from extender.gang.act.coordinator import LOOPS, RECOVERY, Coordinator
 from extender.gang.act.elector import Elector
 from extender.gang.act.heartbeats import Heartbeats
@@ -79,7 +79,7 @@ class Replica:
             self.coordinator.observe(None, pod)
 
     def _observe(self, change: Change) -> None:
-        if change.kind == "pod":
+        if change.kind is ChangeKind.POD:
             # The kind tells both types; asking for them again costs more than all the rest.
             old, new = cast("Pod | None", change.old), cast("Pod | None", change.new)
             self.coordinator.observe(old, new)

@@ -12,11 +12,11 @@ from extender.cli.workloads import at, items, name_of, namespace_of, workloads
 from extender.model.group_sources import API_GROUPS, OTHER_GROUPS
 from extender.model.owner_kinds import COMPOSITE, OTHER_KINDS
 
-Rights = Mapping[tuple[str, str], frozenset[str]]
+GrantedRights = Mapping[tuple[str, str], frozenset[str]]
 """(API group, resource) -> verbs."""
 
 
-def _rights(*lines: tuple[str, str, str]) -> Rights:
+def _rights(*lines: tuple[str, str, str]) -> GrantedRights:
     return {(group, name): frozenset(verbs.split()) for group, name, verbs in lines}
 
 
@@ -36,7 +36,7 @@ CLUSTER_RIGHTS = _rights(
 )
 """In every namespace. tests/packaging compares manifests/rbac.yaml with this."""
 
-OPTIONAL_RIGHTS: Rights = {
+OPTIONAL_RIGHTS: GrantedRights = {
     (group, plural): frozenset(("list", "watch"))
     for group, plural in (
         *((API_GROUPS[source], "podgroups") for source in OTHER_GROUPS),
@@ -157,7 +157,7 @@ def is_ours(
     return False
 
 
-def _grants(document: Document, wanted: Rights) -> bool:
+def _grants(document: Document, wanted: GrantedRights) -> bool:
     """Whether one rule of a role gives all of what is wanted."""
     return all(
         any(

@@ -15,7 +15,7 @@ from extender.cli.live_command import (
     one_name,
     wanted,
 )
-from extender.cli.output import Part, Table
+from extender.cli.output import OutputPart, Table
 from extender.gang.tell.standing import FLIGHT_STATES
 
 
@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
     return answered(args, work)
 
 
-def _parts(plan: dict[str, Any]) -> list[Part]:
+def _parts(plan: dict[str, Any]) -> list[OutputPart]:
     left = plan["secondsLeft"]
     until = f", given back in {left:.0f} s" if left is not None else ""
-    parts: list[Part] = [
+    parts: list[OutputPart] = [
         f"{plan['gang']} (priority {plan['priority']}, plan {plan['plan']}): {plan['state']} for "
         f"{plan['stateSeconds']:.0f} s, {FLIGHT_STATES.get(plan['state'], '')}{until}",
         Table(

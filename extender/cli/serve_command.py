@@ -42,9 +42,9 @@ from extender.cli.replica import Replica
 from extender.cli.status_source import StatusSource, told_in_a_map
 from extender.cli.traces import Traces
 from extender.console.console import Console
-from extender.gang.act.book import State
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
+from extender.gang.act.evictor import Removal
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leader_label import LeaderLabel
 from extender.gang.act.leadership import Leadership
@@ -52,6 +52,7 @@ from extender.gang.act.signature import read_key
 from extender.gang.act.wiring import coordinate, logged
 from extender.gang.tell.days import Days
 from extender.gang.tell.decisions import Decision
+from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.lately import Lately
 from extender.groups.markers import waits_for_jobs
 from extender.groups.resolver import Resolver
@@ -157,7 +158,7 @@ async def serve(settings: Settings, kubeconfig: str | None) -> None:
         traces.follow(cache, replica, metrics)
         verbs = LeadersVerbs(lambda: replica.verbs, replica.leadership)
         health = Health(replica.not_ready, replica.heartbeats.late, replica.cold)
-        debug = DebugView(cache, lambda: replica.coordinator, settings)
+        debug = DebugView(cache, cache.describe, lambda: replica.coordinator, settings)
         load, tokens = Load(settings.server), Tokens(client)
         source = console_source(cache, replica, resolver, settings, days)
         console = Console(source)
@@ -210,7 +211,7 @@ def _coordinators(
         for tell in told:
             tell(decision)
 
-    def evicted(result: str) -> None:
+    def evicted(result: Removal) -> None:
         metrics.evicted(result)
         lately.evicted(result, time.time())
 
@@ -251,7 +252,7 @@ def _label(client: KubeClient, settings: LeadershipSettings) -> LeaderLabel | No
 
 def _expose(metrics: Metrics, client: KubeClient, cache: Cache, replica: Replica) -> None:
     def states() -> dict[str, float]:
-        counts = {state.value: 0.0 for state in State if state is not State.ENDED}
+        counts = {state.value: 0.0 for state in FlightState if state is not FlightState.ENDED}
         for flight in replica.coordinator.book:
             counts[flight.state.value] += 1
         return counts

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 import structlog
 
 from extender.cache.cache import Cache
-from extender.cache.feed import Change
+from extender.cache.feed import Change, ChangeKind
 from extender.cli.replica import Replica
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.tell.decisions import Decision, Outcome
-from extender.gang.tell.lives import Flown, Life, Lives
+from extender.gang.tell.lives import Flown, Life, LifeOutcome, Lives
 from extender.model.errors import InvalidInput
 from extender.model.objects import GangKey, Pod
 from extender.model.settings import Settings
@@ -93,7 +93,7 @@ class Traces:
             if self._otlp is not None:
                 if self._lives is not None:
                     self._of_this_term(self._lives)
-                    self._lives.close("the extender was stopped")
+                    self._lives.close(LifeOutcome.STOPPED)
                 thread, left = self._otlp.close(), LAST_SECONDS
                 while thread.is_alive() and left > 0:
                     await asyncio.sleep(LOOK_SECONDS)
@@ -103,7 +103,7 @@ class Traces:
         """End what a term before was at: another leader, or the next term, goes on with it."""
         if self._replica is not None and self._replica.coordinator is not self._term:
             if self._term is not None:
-                lives.close("the lease was lost")
+                lives.close(LifeOutcome.LEASE_LOST)
             self._term = self._replica.coordinator
 
     def _flying(self, gang: str) -> None:
@@ -114,7 +114,7 @@ class Traces:
             self._lives.flying(gang, Flown(flight.id, flight.plan.priority, flight.path))
 
     def _observe(self, change: Change) -> None:
-        if change.kind != "pod" or self._lives is None:
+        if change.kind is not ChangeKind.POD or self._lives is None:
             return
         old, new = cast("Pod | None", change.old), cast("Pod | None", change.new)
         if old is not None and (new is None or new.uid != old.uid):

@@ -19,7 +19,7 @@ from extender.cli.live_command import (
     one_name,
     one_namespace,
 )
-from extender.cli.output import Part, error, show
+from extender.cli.output import OutputPart, error, show
 from extender.cli.why_gone import stories_of_gone_gangs, story_of_evicted
 from extender.cli.why_pod import story_of_pod
 from extender.gang.tell.story import Facts, Story, story_of_gang
@@ -99,8 +99,8 @@ def _document(story: Story) -> dict[str, object]:
     return {"pod": pod, "gang": story.gang, **asdict(story)}
 
 
-def _parts(story: Story, *, short: bool) -> list[Part]:
-    lines: list[Part] = [f"{story.subject}: {story.state}", f"  reason: {story.reason}"]
+def _parts(story: Story, *, short: bool) -> list[OutputPart]:
+    lines: list[OutputPart] = [f"{story.subject}: {story.state}", f"  reason: {story.reason}"]
     lines += [f"          {line}" for line in story.also]
     if story.decision is not None:
         first, *more = told(dict(story.decision))

@@ -33,5 +33,5 @@ def month(capture: Capture) -> list[Bar]:
         for outcome, count in day.counts.items():
             bands[words.TONES.get(outcome, "warn")] += count
         known = day.start + SECONDS > capture.counted_since
-        found.append(Bar(day.start, known, day.counts, bands))
+        found.append(Bar(day.start, known=known, counts=day.counts, bands=bands))
     return found

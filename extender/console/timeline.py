@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -14,12 +15,20 @@ from extender.model.texts import counted
 MOST_MOMENTS = 60
 
 
+class PodMoment(StrEnum):
+    """What happened to pods, beside outcomes of decisions."""
+
+    PODS = "pods"
+    """They were created."""
+    BOUND = "bound"
+    EVICTED = "evicted"
+
+
 class Moment(Struct, frozen=True):
     """Something that happened."""
 
     time: float
-    kind: str
-    """An outcome of a decision, or "pods", "bound", "evicted"."""
+    kind: Outcome | PodMoment
     title: str
     text: str = ""
     details: Sequence[str] = ()
@@ -38,7 +47,7 @@ def timeline(gang: Gang | None, name: str, decisions: Iterable[Decision]) -> lis
                 moments.append(
                     Moment(
                         decision.time,
-                        "evicted",
+                        PodMoment.EVICTED,
                         f"{len(mine)} of its pods {_chosen(decision, len(mine))}",
                         f"for {decision.gang}: {mine[0].reason}",
                     )
@@ -49,13 +58,13 @@ def timeline(gang: Gang | None, name: str, decisions: Iterable[Decision]) -> lis
 
 def _at(moment: Moment) -> float:
     """When at the latest: pods' times are cut to seconds, and no pod starts before its plan."""
-    return moment.time + (1.0 if moment.kind == "bound" else 0.0)
+    return moment.time + (1.0 if moment.kind is PodMoment.BOUND else 0.0)
 
 
 def _of(decision: Decision) -> Moment:
     return Moment(
         decision.time,
-        str(decision.outcome),
+        decision.outcome,
         words.OUTCOMES.get(decision.outcome, str(decision.outcome)),
         decision.message,
         decision.explanation,
@@ -73,14 +82,16 @@ def _of_pods(gang: Gang) -> list[Moment]:
     started = sorted(pod.started for pod in gang.bound if pod.started)
     found: list[Moment] = []
     if made:
-        found.append(Moment(made[0], "pods", "first pod created"))
+        found.append(Moment(made[0], PodMoment.PODS, "first pod created"))
         if made[-1] > made[0]:
-            found.append(Moment(made[-1], "pods", f"last of {counted(len(made), 'pod')} created"))
+            found.append(
+                Moment(made[-1], PodMoment.PODS, f"last of {counted(len(made), 'pod')} created")
+            )
     if started:
-        found.append(Moment(started[0], "bound", "first pod started"))
+        found.append(Moment(started[0], PodMoment.BOUND, "first pod started"))
         if len(started) > 1:
             title = f"{counted(len(started), 'pod')} started"
             if not gang.missing:
                 title += ", the quorum is complete"
-            found.append(Moment(started[-1], "bound", title))
+            found.append(Moment(started[-1], PodMoment.BOUND, title))
     return found

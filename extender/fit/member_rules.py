@@ -175,7 +175,7 @@ def led_away(
     }
 
 
-Kind = tuple[Pod, int]
+MemberKind = tuple[Pod, int]
 """One of some members that no rule can tell apart, and how many they are."""
 
 
@@ -191,7 +191,7 @@ def _label_keys(shapes: Iterable[PodShape]) -> tuple[str, ...]:
     return tuple(sorted(keys))
 
 
-def _kinds(pods: Sequence[Pod], keys: tuple[str, ...]) -> tuple[Kind, ...]:
+def _kinds(pods: Sequence[Pod], keys: tuple[str, ...]) -> tuple[MemberKind, ...]:
     """Group pods by namespace, shape and the labels that the rules read."""
     groups: dict[object, list[Pod]] = {}
     for pod in pods:
@@ -211,7 +211,7 @@ class _Found:
         self.verify: list[str] = []
 
 
-def _anti_affinity(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
+def _anti_affinity(kinds: Sequence[Sequence[MemberKind]], found: _Found) -> None:
     """One cap of 1 a domain over classes whose members all keep apart."""
     caps = found.caps
     keys = {
@@ -243,7 +243,7 @@ def _anti_affinity(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
             found.verify.append(f"anti-affinity on {key} holds between some of the members only")
 
 
-def _host_ports(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
+def _host_ports(kinds: Sequence[Sequence[MemberKind]], found: _Found) -> None:
     """One cap of 1 a node over classes that all take one port of one address.
 
     Who takes a port on every address clashes with everybody who takes it, those of
@@ -266,7 +266,9 @@ def _host_ports(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
                 found.caps.append(MemberCap(tuple(together), EACH_NODE, 1))
 
 
-def _pairs(one: Sequence[Kind], other: Sequence[Kind] | None) -> Iterator[tuple[Pod, Pod]]:
+def _pairs(
+    one: Sequence[MemberKind], other: Sequence[MemberKind] | None
+) -> Iterator[tuple[Pod, Pod]]:
     """Pairs of members of two classes, or of one with itself (other None), one a kind."""
     if other is not None:
         for a, _ in one:
@@ -288,7 +290,7 @@ def _keep_apart(one: Pod, other: Pod, key: str, namespaces: Namespaces) -> bool:
     )
 
 
-def _spreads(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
+def _spreads(kinds: Sequence[Sequence[MemberKind]], found: _Found) -> None:
     """One rule for each constraint of some class, over all classes that share it."""
     view, verify = found.view, found.verify
     rules: list[tuple[object, ...] | None] = []
@@ -329,7 +331,8 @@ def _spreads(kinds: Sequence[Sequence[Kind]], found: _Found) -> None:
 
 
 RULES: tuple[
-    tuple[Callable[[PodShape], object], Callable[[Sequence[Sequence[Kind]], _Found], None]], ...
+    tuple[Callable[[PodShape], object], Callable[[Sequence[Sequence[MemberKind]], _Found], None]],
+    ...,
 ] = (
     (lambda shape: shape.anti_affinity, _anti_affinity),
     (lambda shape: shape.host_ports, _host_ports),

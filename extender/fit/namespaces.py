@@ -33,7 +33,7 @@ def namespaces_of(snapshot: Snapshot) -> Namespaces:
     """
     found = _VERSION.match(snapshot.server_version)
     version = tuple(int(part) for part in found.groups()) if found else ()
-    return Namespaces(snapshot.namespaces, _FIRST_LEAK <= version <= _LAST_LEAK)
+    return Namespaces(snapshot.namespaces, leak=_FIRST_LEAK <= version <= _LAST_LEAK)
 
 
 def reached(term: PodAffinityTerm, namespace: str, known: Namespaces) -> bool:

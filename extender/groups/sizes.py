@@ -12,12 +12,12 @@ from extender.model.names import MOST_NAME, quoted
 from extender.model.objects import Pod
 from extender.model.texts import counted, some
 
-Place = Literal["label", "annotation"]
+SizePlace = Literal["label", "annotation"]
 SIZE = "podgroup-extender.io/gang-size"
 """Annotation that states the size of a gang for which its makers state none."""
 
 
-def stated_size(members: tuple[Pod, ...], place: Place, key: str) -> Declaration:
+def stated_size(members: tuple[Pod, ...], place: SizePlace, key: str) -> Declaration:
     """Return the one size that the members agree on, or the problem.
 
     Pods on their way out are not asked while others are there: a gang may be made

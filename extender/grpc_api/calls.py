@@ -19,7 +19,7 @@ from extender.grpc_api.message_reading import Call as Call
 from extender.grpc_api.message_reading import Message as Asked
 from extender.grpc_api.peers import cut
 from extender.grpc_api.rights import Rights
-from extender.grpc_api.statuses import Code, Exhausted, Statuses
+from extender.grpc_api.statuses import Exhausted, StatusCode, Statuses
 from extender.model.errors import InvalidInput, NotReady
 from extender.model.settings import Settings
 from extender.model.texts import counted
@@ -29,7 +29,7 @@ from extender.server.metrics import Metrics, VerbMetrics
 
 Question = TypeVar("Question", bound=Message)
 T = TypeVar("T")
-Answered = tuple[Message, int, int]
+CallAnswer = tuple[Message, int, int]
 """(answer, nodes in, nodes out)."""
 Handler: TypeAlias = "Callable[[object, Call], Awaitable[None]]"
 REQUEST_ID = "x-request-id"
@@ -86,7 +86,7 @@ class Calls:
         return len(self._calls) + len(self._left) + len(self._unread) - self._holding
 
     def unary(
-        self, verb: str, answer: Callable[[bytes, Call], Awaitable[Answered]], page: str = ""
+        self, verb: str, answer: Callable[[bytes, Call], Awaitable[CallAnswer]], page: str = ""
     ) -> Handler:
         """Return the handler of a call with one answer.
 
@@ -98,7 +98,7 @@ class Calls:
             started = perf_counter()
             log = self._log(verb, call)
             asked, read, sent = Asked(self._limits), 0, 0
-            code, text = Code.OK, ""
+            code, text = StatusCode.OK, ""
             task = _current()
             try:
                 await self._rights.admit(call, page)
@@ -124,7 +124,7 @@ class Calls:
                     raise
             except AnswerNotRead:
                 self._leave(task)
-                metrics.answered(Code.CANCELLED.name, perf_counter() - started, read, 0)
+                metrics.answered(StatusCode.CANCELLED.name, perf_counter() - started, read, 0)
                 await self._give_up(call, task, log)
             except Exception as error:
                 code, text = self._failed(error, page, metrics, log)
@@ -133,7 +133,7 @@ class Calls:
                 asked.release()
             metrics.answered(code.name, perf_counter() - started, read, sent)
             log.debug("answered", status=code.name, bytes_in=read, bytes_out=sent)
-            if code is not Code.OK:
+            if code is not StatusCode.OK:
                 await call.abort(code, text)
 
         return handle
@@ -164,15 +164,15 @@ class Calls:
                 if read > MOST_WATCH:
                     raise InvalidInput(f"has more than {MOST_WATCH} bytes", "message")
                 await feed(data, call)
-                code, text = Code.INTERNAL, "the watch ended by itself"
+                code, text = StatusCode.INTERNAL, "the watch ended by itself"
             except asyncio.CancelledError:
                 if not self.draining:
                     code, text = self._cancelled(call)
                     metrics.answered(code.name, perf_counter() - started, read, 0)
                     raise
-                code, text = Code.UNAVAILABLE, "stopping"
+                code, text = StatusCode.UNAVAILABLE, "stopping"
             except AnswerNotRead:
-                metrics.answered(Code.CANCELLED.name, perf_counter() - started, read, 0)
+                metrics.answered(StatusCode.CANCELLED.name, perf_counter() - started, read, 0)
                 await self._give_up(call, task, log)
             except Exception as error:
                 code, text = self._failed(error, page, metrics, log)
@@ -301,10 +301,10 @@ class Calls:
 
     def _cancelled(self, call: Call) -> tuple[grpc.StatusCode, str]:
         if self._cut:
-            return Code.UNAVAILABLE, "stopping: the time for calls in flight is over"
+            return StatusCode.UNAVAILABLE, "stopping: the time for calls in flight is over"
         left = call.time_remaining()
         late = left is not None and left <= 0
-        return (Code.DEADLINE_EXCEEDED if late else Code.CANCELLED), ""
+        return (StatusCode.DEADLINE_EXCEEDED if late else StatusCode.CANCELLED), ""
 
     def _failed(
         self, error: Exception, page: str, metrics: VerbMetrics, log: structlog.stdlib.BoundLogger

@@ -11,7 +11,7 @@ from msgspec import Struct
 from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.decisions import Decision, Outcome
-from extender.grpc_api.calls import Answered, Call, parsed
+from extender.grpc_api.calls import Call, CallAnswer, parsed
 from extender.grpc_api.messages import decision, reference, victim, ways
 from extender.grpc_api.source import GrpcSource
 from extender.model.errors import InvalidInput
@@ -42,7 +42,7 @@ class ExplainCalls:
     def __init__(self, source: GrpcSource) -> None:
         self._source = source
 
-    async def explain(self, data: bytes, call: Call) -> Answered:
+    async def explain(self, data: bytes, call: Call) -> CallAnswer:
         """Return how things stand."""
         asked = parsed(plan_pb2.ExplainRequest, data)
         self._source.require_ready()

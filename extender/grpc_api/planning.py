@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extender.gang.plan.what_if import find_gang
 from extender.gang.tell.what_ifs import WhatIf, WhatIfs
-from extender.grpc_api.calls import Answered, Call, parsed
+from extender.grpc_api.calls import Call, CallAnswer, parsed
 from extender.grpc_api.messages import gang_plan, made, refusal
 from extender.grpc_api.source import GrpcSource
 from extender.model.errors import InvalidInput, NotReady
@@ -24,7 +24,7 @@ class PlanCalls:
         self._source = source
         self._what_ifs = what_ifs
 
-    async def plan(self, data: bytes, call: Call) -> Answered:
+    async def plan(self, data: bytes, call: Call) -> CallAnswer:
         """Return what would be planned now."""
         asked = parsed(plan_pb2.PlanRequest, data)
         if not asked.gang and not asked.manifest:

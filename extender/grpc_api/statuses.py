@@ -31,10 +31,14 @@ from extender.model.errors import InvalidInput, NotReady, UnknownPod
 from extender.server.metrics import Metrics
 from extender.server.seldom import Seldom
 
-Code = grpc.StatusCode
+StatusCode = grpc.StatusCode
 SHOWN = 1000
 """Characters of an error's text that are told: all of a call's trailers have 8 KiB."""
-OF_REVIEWS = {401: Code.UNAUTHENTICATED, 403: Code.PERMISSION_DENIED, 503: Code.UNAVAILABLE}
+OF_REVIEWS = {
+    401: StatusCode.UNAUTHENTICATED,
+    403: StatusCode.PERMISSION_DENIED,
+    503: StatusCode.UNAVAILABLE,
+}
 
 
 class Exhausted(Exception):  # noqa: N818 - reads as the condition it is
@@ -65,7 +69,7 @@ class Statuses:
         elif isinstance(error, NotReady):
             if self._seldom.due(("not ready", text)):
                 log.warning("not ready", reason=text)
-        elif code is Code.INTERNAL:
+        elif code is StatusCode.INTERNAL:
             log.error("internal error", exc_info=error)
         return code, text[:SHOWN]
 
@@ -73,28 +77,28 @@ class Statuses:
         """Return (status, what it is counted as, text)."""
         match error:
             case InvalidInput():
-                return Code.INVALID_ARGUMENT, "", str(error)
+                return StatusCode.INVALID_ARGUMENT, "", str(error)
             case NotReady():
-                return Code.UNAVAILABLE, "", str(error)
+                return StatusCode.UNAVAILABLE, "", str(error)
             case UnknownPod():
-                return Code.FAILED_PRECONDITION, "unknown-pod", str(error)
+                return StatusCode.FAILED_PRECONDITION, "unknown-pod", str(error)
             case Denied():
-                return Code.PERMISSION_DENIED, "name", str(error)
+                return StatusCode.PERMISSION_DENIED, "name", str(error)
             case NotAllowed():
                 return OF_REVIEWS[error.status], "token", str(error)
             case TurnedOff():
-                return Code.UNIMPLEMENTED, "", str(error)
+                return StatusCode.UNIMPLEMENTED, "", str(error)
             case Exhausted() | TooManyAsked():
-                return Code.RESOURCE_EXHAUSTED, "calls", str(error)
+                return StatusCode.RESOURCE_EXHAUSTED, "calls", str(error)
             case NoRoom():
                 held = self._limits.budget.limit
                 text = f"the bodies being read exceed {held} bytes; try again"
-                return Code.RESOURCE_EXHAUSTED, "bytes", text
+                return StatusCode.RESOURCE_EXHAUSTED, "bytes", text
             case MessageLate():
                 text = f"no complete message within {self._limits.seconds:g} s"
-                return Code.DEADLINE_EXCEEDED, "body-late", text
+                return StatusCode.DEADLINE_EXCEEDED, "body-late", text
             case _:
-                return Code.INTERNAL, "", "internal error, see the log"
+                return StatusCode.INTERNAL, "", "internal error, see the log"
 
     def refused(self, kind: str, about: str, log: structlog.stdlib.BoundLogger, text: str) -> None:
         """Count a refusal, and log it once a minute for each that it is ``about``."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Raw
 
-from extender.grpc_api.calls import Answered, Call, Calls, parsed
+from extender.grpc_api.calls import Call, CallAnswer, Calls, parsed
 from extender.grpc_api.seats import SeatBoard
 from extender.model.errors import InvalidInput, NotReady
 from extender.pb.podgroup.v1 import extender_pb2
@@ -25,7 +25,7 @@ class VerbMethods:
         self._calls = calls
         self._board = board
 
-    async def filter(self, data: bytes, call: Call) -> Answered:
+    async def filter(self, data: bytes, call: Call) -> CallAnswer:
         """Say which of the nodes the pod may have."""
         asked = parsed(extender_pb2.FilterRequest, data)
         args = FilterArgs(read_pod(Raw(asked.pod)), asked.node_names[:])
@@ -40,7 +40,7 @@ class VerbMethods:
             answer.seat.term, answer.seat.version = self._board.term, self._board.version
         return answer, len(args.node_names), len(result.node_names)
 
-    async def prioritize(self, data: bytes, call: Call) -> Answered:
+    async def prioritize(self, data: bytes, call: Call) -> CallAnswer:
         """Score the nodes."""
         asked = parsed(extender_pb2.PrioritizeRequest, data)
         args = FilterArgs(read_pod(Raw(asked.pod)), asked.node_names[:])
@@ -52,7 +52,7 @@ class VerbMethods:
         )
         return answer, len(args.node_names), len(scores)
 
-    async def preempt(self, data: bytes, call: Call) -> Answered:
+    async def preempt(self, data: bytes, call: Call) -> CallAnswer:
         """Say which pods may go, by node."""
         asked = parsed(extender_pb2.PreemptRequest, data)
         pod = read_pod(Raw(asked.pod))
@@ -70,7 +70,7 @@ class VerbMethods:
         )
         return answer, len(args.candidates), len(result.candidates)
 
-    async def bind(self, data: bytes, call: Call) -> Answered:
+    async def bind(self, data: bytes, call: Call) -> CallAnswer:
         """Give a pod its node, a member of a gang with the others."""
         asked = parsed(extender_pb2.BindRequest, data)
         args = bind_args(

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct, field
 NO_RAW = Raw()
 """What an absent raw field holds; compare with ``is``, which is far cheaper than its bytes."""
 
-Amounts = dict[str, str | int | float]
+RawAmounts = dict[str, str | int | float]
 
 
 def raw_bytes(raw: Raw) -> bytes:
@@ -59,8 +59,8 @@ class RawOwner(Shape, gc=False):
 class RawResources(Shape, gc=False):
     """v1.ResourceRequirements."""
 
-    requests: Amounts | None = None
-    limits: Amounts | None = None
+    requests: RawAmounts | None = None
+    limits: RawAmounts | None = None
 
 
 class RawContainer(Shape, gc=False):
@@ -193,8 +193,8 @@ class RawNodeSpec(Shape, gc=False):
 class RawNodeStatus(Shape, gc=False):
     """v1.NodeStatus."""
 
-    allocatable: Amounts | None = None
-    capacity: Amounts | None = None
+    allocatable: RawAmounts | None = None
+    capacity: RawAmounts | None = None
 
 
 class RawNode(Shape, gc=False):

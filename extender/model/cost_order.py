@@ -8,44 +8,71 @@ everything right of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
-LEVELS = {
-    "pdb-violations": "pods evicted beyond what their PodDisruptionBudgets allow",
-    "by-priority": "per priority from the highest: gangs broken, then pods evicted",
-    "gangs": "gangs broken, whatever their priority",
-    "pods": "pods evicted, whatever their priority",
-    "gpus": "extended resources (GPUs and the like) that the evicted pods ask for",
-    "topology": "1 when the seats leave the topology domain the gang would like to share",
-    "grace": "pods that take longer than plan.patienceSeconds to end",
-    "work": "share of a node times seconds since start or last checkpoint",
-    "reservations": "plans of less urgent gangs that lose their seats",
-    "waits": "terminating pods whose end has to be waited for",
-    "age": "seconds the evicted pods have run: what started later goes first",
+
+class CostLevel(StrEnum):
+    """A level as orders name it."""
+
+    PDB_VIOLATIONS = "pdb-violations"
+    BY_PRIORITY = "by-priority"
+    GANGS = "gangs"
+    PODS = "pods"
+    GPUS = "gpus"
+    TOPOLOGY = "topology"
+    GRACE = "grace"
+    WORK = "work"
+    RESERVATIONS = "reservations"
+    WAITS = "waits"
+    AGE = "age"
+
+
+LEVELS: Mapping[str, str] = {
+    CostLevel.PDB_VIOLATIONS: "pods evicted beyond what their PodDisruptionBudgets allow",
+    CostLevel.BY_PRIORITY: "per priority from the highest: gangs broken, then pods evicted",
+    CostLevel.GANGS: "gangs broken, whatever their priority",
+    CostLevel.PODS: "pods evicted, whatever their priority",
+    CostLevel.GPUS: "extended resources (GPUs and the like) that the evicted pods ask for",
+    CostLevel.TOPOLOGY: "1 when the seats leave the topology domain the gang would like to share",
+    CostLevel.GRACE: "pods that take longer than plan.patienceSeconds to end",
+    CostLevel.WORK: "share of a node times seconds since start or last checkpoint",
+    CostLevel.RESERVATIONS: "plans of less urgent gangs that lose their seats",
+    CostLevel.WAITS: "terminating pods whose end has to be waited for",
+    CostLevel.AGE: "seconds the evicted pods have run: what started later goes first",
 }
-TAIL = ("topology", "grace", "reservations", "waits", "age")
+
+
+def _levels(*names: str) -> tuple[CostLevel, ...]:
+    return tuple(map(CostLevel, names))
+
+
+TAIL = _levels("topology", "grace", "reservations", "waits", "age")
 """Always counted; put at the end where an order does not name them."""
 
-ORDERS: Mapping[str, tuple[str, ...]] = {
+ORDERS: Mapping[str, tuple[CostLevel, ...]] = {
     # kube-scheduler's own idea first: a high priority is never spared for a lower one.
     # A wish for one topology domain evicts no further pod and breaks no further gang. It
     # comes before the work lost, which hardly ever ties: after it, it would never count.
     # So does a long grace period, which keeps the gang waiting and says nothing of priority.
-    "default": ("pdb-violations", "by-priority", "topology", "grace", "work"),
+    "default": _levels("pdb-violations", "by-priority", "topology", "grace", "work"),
     # For clusters where every eviction costs alike, whoever it hits. Of equally many pods
     # those go that the default order takes, so a high priority is spared where that is free.
-    "fewest-pods": ("pdb-violations", "pods", "by-priority", "topology", "grace", "work"),
+    "fewest-pods": _levels("pdb-violations", "pods", "by-priority", "topology", "grace", "work"),
     # For clusters where a broken training job costs more than many small pods.
-    "fewest-gangs": ("pdb-violations", "gangs", "by-priority", "topology", "grace", "work"),
+    "fewest-gangs": _levels("pdb-violations", "gangs", "by-priority", "topology", "grace", "work"),
     # For clusters billed by the accelerator.
-    "fewest-gpus": ("pdb-violations", "gpus", "by-priority", "topology", "grace", "work"),
+    "fewest-gpus": _levels("pdb-violations", "gpus", "by-priority", "topology", "grace", "work"),
     # For long jobs that checkpoint and say so.
-    "least-work": ("pdb-violations", "work", "by-priority"),
+    "least-work": _levels("pdb-violations", "work", "by-priority"),
 }
 
 
-def order_of(name: str, own: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the named order with its tail; KeyError when there is none."""
-    levels = own[name] if name in own else ORDERS[name]
+def order_of(name: str, own: Mapping[str, tuple[str, ...]]) -> tuple[CostLevel, ...]:
+    """Return the named order with its tail; KeyError when there is none.
+
+    ValueError when one of ``own`` names an unknown level, which ``problems_of`` says beforehand.
+    """
+    levels = _levels(*own[name]) if name in own else ORDERS[name]
     return (*levels, *(level for level in TAIL if level not in levels))
 
 
@@ -69,10 +96,11 @@ def problems_of(name: str, own: Mapping[str, tuple[str, ...]]) -> list[str]:
     return found
 
 
-def spares_by_priority(levels: tuple[str, ...]) -> bool:
+def spares_by_priority(levels: tuple[CostLevel, ...]) -> bool:
     """Whether nothing but budgets weighs more than the victims' priorities.
 
     Only then may the search leave out everybody above the least priority at
     which enough room is sure (extender.gang.plan.priority_cutoff).
     """
-    return next((level for level in levels if level != "pdb-violations"), "") == "by-priority"
+    others = (level for level in levels if level is not CostLevel.PDB_VIOLATIONS)
+    return next(others, None) is CostLevel.BY_PRIORITY

@@ -42,7 +42,7 @@ Source = bytes | str | Raw | Mapping[str, Any]
 _GROUP_SOURCES = {group: source for source, group in API_GROUPS.items()}
 _OWNER_SOURCES = {(kind.group, kind.kind): source for source, kind in OTHER_KINDS.items()}
 
-Record = Pod | Node | PriorityClass | DisruptionBudget | Namespace | GroupObject
+DecodedObject = Pod | Node | PriorityClass | DisruptionBudget | Namespace | GroupObject
 Shape = TypeVar("Shape")
 Result = TypeVar("Result")
 
@@ -97,7 +97,7 @@ class _Header(msgspec.Struct, gc=False, rename="camel"):
 _header = msgspec.json.Decoder(_Header)
 
 
-def decode_documents(source: Source) -> Iterator[Record]:
+def decode_documents(source: Source) -> Iterator[DecodedObject]:
     """Yield the records in one object or list, such as ``kubectl get pods,nodes -o json`` prints.
 
     Kinds the extender does not read are skipped; the items of a typed list (PodList)
@@ -106,7 +106,7 @@ def decode_documents(source: Source) -> Iterator[Record]:
     yield from _documents(_bytes(source, "document"), "", "", 0)
 
 
-def _documents(data: bytes | Raw, kind: str, version: str, depth: int) -> Iterator[Record]:
+def _documents(data: bytes | Raw, kind: str, version: str, depth: int) -> Iterator[DecodedObject]:
     if depth > MOST_LISTS:
         raise InvalidInput(f"document: {TOO_DEEP}")
     try:
@@ -126,9 +126,9 @@ def _documents(data: bytes | Raw, kind: str, version: str, depth: int) -> Iterat
         yield decode(data)
 
 
-def _decoder(kind: str, version: str) -> Callable[[Source], Record] | None:
+def _decoder(kind: str, version: str) -> Callable[[Source], DecodedObject] | None:
     group = version.partition("/")[0] if "/" in version else ""
-    simple: dict[tuple[str, str], Callable[[Source], Record]] = {
+    simple: dict[tuple[str, str], Callable[[Source], DecodedObject]] = {
         ("", "Pod"): decode_pod,
         ("", "Node"): decode_node,
         ("", "Namespace"): decode_namespace,

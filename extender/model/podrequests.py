@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from extender.model.apishape import (
     NO_RAW,
-    Amounts,
+    RawAmounts,
     RawContainer,
     RawPodSpec,
     RawPodStatus,
@@ -33,7 +33,7 @@ RESOURCE_BYTES = 160
 KNOWN = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
 
 _resources = msgspec.json.Decoder(RawResources)
-_amounts = msgspec.json.Decoder(Amounts)
+_amounts = msgspec.json.Decoder(RawAmounts)
 _memo: Memo[tuple[bytes | str | None, ...], Requests] = Memo()
 _intern: Interner[Requests] = Interner()
 
@@ -260,7 +260,7 @@ def _requirements(raw: Raw, where: str) -> RawResources:
         raise InvalidInput(f"{where}: {error}") from error
 
 
-def _plain(raw: Raw, parent: str) -> Amounts:
+def _plain(raw: Raw, parent: str) -> RawAmounts:
     if not raw_bytes(raw):
         return {}
     try:

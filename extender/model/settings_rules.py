@@ -26,7 +26,7 @@ from extender.model.settings import (
 from extender.model.status import problems_of as status_problems
 from extender.model.tracing import problems_of as tracing_problems
 
-Rule = tuple[bool, str]
+SettingsRule = tuple[bool, str]
 """(whether it is kept, what is wrong where it is not)."""
 
 
@@ -58,7 +58,7 @@ def validate(settings: Settings) -> None:
         raise InvalidInput("; ".join(wrong))
 
 
-def _server(s: ServerSettings) -> tuple[Rule, ...]:
+def _server(s: ServerSettings) -> tuple[SettingsRule, ...]:
     return (
         (0 <= s.port <= 65535, "server.port must be 0..65535"),
         (s.max_body_bytes >= 1024, "server.maxBodyBytes must be at least 1024"),
@@ -105,14 +105,14 @@ def _server(s: ServerSettings) -> tuple[Rule, ...]:
     )
 
 
-def _api(s: ApiSettings) -> tuple[Rule, ...]:
+def _api(s: ApiSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.connections >= 8, "api.connections must be at least 8"),
         (s.requests_per_second >= 0, "api.requestsPerSecond must not be negative"),
     )
 
 
-def _cache(s: CacheSettings) -> tuple[Rule, ...]:
+def _cache(s: CacheSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.stale_seconds > 0, "cache.staleSeconds must be positive"),
         (s.stall_seconds > 0, "cache.stallSeconds must be positive"),
@@ -120,7 +120,7 @@ def _cache(s: CacheSettings) -> tuple[Rule, ...]:
     )
 
 
-def _groups(s: GroupSettings) -> tuple[Rule, ...]:
+def _groups(s: GroupSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.settle_seconds >= 0, "groups.settleSeconds must not be negative"),
         (
@@ -130,7 +130,7 @@ def _groups(s: GroupSettings) -> tuple[Rule, ...]:
     )
 
 
-def _plan(s: PlanSettings) -> tuple[Rule, ...]:
+def _plan(s: PlanSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.branch_nodes > 0, "plan.branchNodes must be positive"),
         (s.seconds > 0, "plan.seconds must be positive"),
@@ -146,7 +146,7 @@ def _plan(s: PlanSettings) -> tuple[Rule, ...]:
     )
 
 
-def _seats(s: SeatSettings) -> tuple[Rule, ...]:
+def _seats(s: SeatSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.give_ups >= 0, "seats.giveUps must not be negative"),
         (s.suspend_seconds > 0, "seats.suspendSeconds must be positive"),
@@ -156,7 +156,7 @@ def _seats(s: SeatSettings) -> tuple[Rule, ...]:
     )
 
 
-def _eviction(s: EvictionSettings) -> tuple[Rule, ...]:
+def _eviction(s: EvictionSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.longest_grace_seconds > 0, "eviction.longestGraceSeconds must be positive"),
         (s.per_namespace_hour >= 0, "eviction.perNamespaceHour must not be negative"),
@@ -165,7 +165,7 @@ def _eviction(s: EvictionSettings) -> tuple[Rule, ...]:
     )
 
 
-def _bind(s: BindSettings) -> tuple[Rule, ...]:
+def _bind(s: BindSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.hold_seconds > 0, "bind.holdSeconds must be positive"),
         (s.post_seconds > 0, "bind.postSeconds must be positive"),
@@ -173,14 +173,14 @@ def _bind(s: BindSettings) -> tuple[Rule, ...]:
     )
 
 
-def _grpc(s: GrpcSettings) -> tuple[Rule, ...]:
+def _grpc(s: GrpcSettings) -> tuple[SettingsRule, ...]:
     return (
         (s.max_calls > 0, "grpc.maxCalls must be positive"),
         (s.max_streams > 0, "grpc.maxStreams must be positive"),
     )
 
 
-def _leadership(s: LeadershipSettings) -> tuple[Rule, ...]:
+def _leadership(s: LeadershipSettings) -> tuple[SettingsRule, ...]:
     return (
         (bool(s.name), "leadership.name must not be empty"),
         (s.lease_seconds >= 1, "leadership.leaseSeconds must be at least 1"),

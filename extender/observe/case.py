@@ -13,7 +13,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.plan import Plan, Refusal
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted, cut
-from extender.observe.sums import Told
+from extender.observe.sums import OurAnswer, Told
 
 NAMES_TOLD = 20
 """Pods and gangs named in one list of a report."""
@@ -107,7 +107,7 @@ def take_plan(case: Case, plan: Plan, snapshot: Snapshot, wall: float) -> None:
         node: frozenset(pod.uid for pod in snapshot.bound.get(node, ())) for node in nodes
     }
     told = case.told
-    told.answer, told.planned, told.seats = "plan", wall, len(plan.seats)
+    told.answer, told.planned, told.seats = OurAnswer.PLAN, wall, len(plan.seats)
     told.priority = plan.priority
     seats, victims = counted(len(plan.seats), "seat"), counted(len(plan.victims), "pod")
     told.message = f"{seats}, {victims} to evict, {plan.proof}"
@@ -125,7 +125,7 @@ def forget_before(case: Case) -> None:
 def take_refusal(case: Case, refusal: Refusal) -> None:
     """Keep why there is no plan."""
     case.refusal = refusal
-    case.told.answer = "refusal"
+    case.told.answer = OurAnswer.REFUSAL
     case.told.message = cut(f"{refusal.code}: {refusal.message}")
 
 

@@ -15,7 +15,7 @@ from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
 from extender.observe.case import Case, add_name, newly_lost
 from extender.observe.preemptions import SETTLE_SECONDS, Preemptions, Sighting
-from extender.observe.sums import Ledger, Told
+from extender.observe.sums import Ledger, Told, Waited
 
 MOST_CASES = 4096
 """Gangs followed at a time; what others lose or evict is counted all the same."""
@@ -261,14 +261,14 @@ class Cases:
             # ended its work meanwhile.
             pause = PLAN_SECONDS if self.plannable(case) else SETTLE_SECONDS
             if now - case.whole_since >= pause:
-                self._close(case, "whole")
+                self._close(case, Waited.WHOLE)
                 if gang.pending:
                     self.begin(case.key)
             return
         if not any(not pod.deleting for pod in gang.members):
             case.empty_since = case.empty_since or now
             if now - case.empty_since >= GONE_SECONDS:
-                self._close(case, "gone")
+                self._close(case, Waited.GONE)
             return
         case.empty_since = 0.0
         if not gang.starts_whole:
@@ -295,13 +295,13 @@ class Cases:
         told.in_part_seconds += passed
         self._ledger.count(wall, in_part_pod_seconds=passed * bound)
 
-    def _close(self, case: Case, outcome: str) -> None:
+    def _close(self, case: Case, outcome: Waited) -> None:
         del self.open[case.key]
         wall, told = self._clocks.wall(), case.told
-        began = case.whole_since if outcome == "whole" else case.empty_since
+        began = case.whole_since if outcome is Waited.WHOLE else case.empty_since
         told.outcome, told.until = outcome, wall - (self._clocks.monotonic() - began)
-        amounts = {outcome: 1, "refused": int(case.plan is None and case.refusal is not None)}
-        if outcome == "gone":
+        amounts = {str(outcome): 1, "refused": int(case.plan is None and case.refusal is not None)}
+        if outcome is Waited.GONE:
             amounts["evicted_in_vain"] = told.evicted
         self._ledger.count(wall, **amounts)
         if told.weight >= 1:

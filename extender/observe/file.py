@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from extender.model.errors import InvalidInput
 from extender.model.json_text import decoded
-from extender.observe.sums import Ledger, Moment, Week
+from extender.observe.sums import Ledger, WallTime, Week
 
 log = structlog.get_logger("observe")
 T = TypeVar("T", bound=Struct)
@@ -33,10 +33,10 @@ class Report(Struct, omit_defaults=False):
     """What is kept, and what ``podgroup-extender report`` reads."""
 
     format: int
-    written: Moment
+    written: WallTime
     """Wall clock."""
     weeks: list[Week]
-    since: Moment = 0.0
+    since: WallTime = 0.0
     """When it began to be kept; 0: not known."""
 
 

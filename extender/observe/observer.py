@@ -19,16 +19,18 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.heartbeats import Heartbeats
-from extender.gang.act.planner_thread import PLANNER, Masks, Overran, PlannerThread
+from extender.gang.act.planner_thread import PLANNER, Overran, PlannerThread
 from extender.gang.act.rounds import run_rounds
 from extender.gang.act.waiting import Version, Waiting
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import leaves_in_time
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import Masks
 from extender.gang.plan.schedulers import NO_ASKER, seated_by
 from extender.gang.tell.decisions import (
     Decision,
     Decisions,
+    ObservedEnd,
     Outcome,
     SearchInput,
     Verb,
@@ -53,7 +55,7 @@ from extender.observe.case import (
 )
 from extender.observe.cases import Cases
 from extender.observe.preemptions import Preemptions
-from extender.observe.sums import Ledger
+from extender.observe.sums import Ledger, Waited
 from extender.wire.preempt_json import NodeVictims
 
 log = structlog.get_logger("observe")
@@ -62,6 +64,11 @@ log = structlog.get_logger("observe")
 PLANNING, TICK = "planning", "tick"
 LOOPS = (PLANNING, TICK, PLANNER)
 """What has to show life."""
+ENDINGS = {
+    Waited.WHOLE: (ObservedEnd.WHOLE, "has its quorum"),
+    Waited.GONE: (ObservedEnd.GONE, "is gone without its quorum"),
+}
+"""What becomes of a gang that waited -> how decisions call it, and words for it."""
 OF_BEFORE = 1 << 40
 """Generations from here on are those of clusters as they were; no cache comes so far."""
 
@@ -299,17 +306,17 @@ class Observer:
             f"{len(told.half_broke)} of them left in part; {told.in_part_seconds:.0f} s in part, "
             f"{counted(told.seats_lost, 'seat')} lost"
         )
-        ends = {"whole": "has its quorum", "gone": "is gone without its quorum"}
-        message = f"{ends[told.outcome]} after {told.until - told.since:.0f} s. We: {ours}. "
-        self._tell(case.told.gang, told.outcome, message + f"kube-scheduler: {theirs}")
+        ending, words = ENDINGS[told.outcome]
+        message = f"{words} after {told.until - told.since:.0f} s. We: {ours}. "
+        self._tell(case.told.gang, ending, message + f"kube-scheduler: {theirs}")
 
     def _gang_broken(self, preemptor: Pod | None, gang: Gang, *, half: bool) -> None:
         whom = "a pod not seen any more" if preemptor is None else preemptor.key
         rest = ", and left some of its members on their nodes" if half else ""
         message = f"a scheduler's preemption for {whom} took its quorum{rest}"
-        self._tell(str(gang.key), "half-broken" if half else "broken", message)
+        self._tell(str(gang.key), ObservedEnd.HALF_BROKEN if half else ObservedEnd.BROKEN, message)
 
-    def _tell(self, gang: str, code: str, message: str) -> None:
+    def _tell(self, gang: str, code: ObservedEnd, message: str) -> None:
         self._decide(
             Decision(
                 time=self._clocks.wall(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from enum import StrEnum
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
@@ -18,7 +19,7 @@ MONDAY: Final = 4 * DAY
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Priority = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
-Moment = Annotated[float, Meta(ge=-WEEK, le=LAST)]
+WallTime = Annotated[float, Meta(ge=-WEEK, le=LAST)]
 """Wall clock, in seconds since the epoch; the week of its beginning began before it."""
 Lasting = Annotated[float, Meta(ge=0, le=LAST)]
 """Seconds. What is read from a file is within these bounds, or no report."""
@@ -68,22 +69,40 @@ class Sums(Struct):
 NAMES: Final = tuple(each.name for each in fields(Sums))
 
 
+class Waited(StrEnum):
+    """What became of a gang that began to wait for its quorum."""
+
+    WAITING = "waiting"
+    """Nothing yet."""
+    WHOLE = "whole"
+    """It had its quorum on nodes."""
+    GONE = "gone"
+    """Its members went away before that."""
+
+
+class OurAnswer(StrEnum):
+    """What we would have told a gang's scheduler last."""
+
+    NONE = ""
+    """Nobody had asked."""
+    PLAN = "plan"
+    REFUSAL = "refusal"
+
+
 class Told(Struct, omit_defaults=True):
     """One gang that waited: what we would have done, and what was done. Lists are cut short."""
 
     gang: str
     priority: Priority = 0
     quorum: Count = 0
-    since: Moment = 0.0
+    since: WallTime = 0.0
     """Wall clock, as all times here."""
-    until: Moment = 0.0
+    until: WallTime = 0.0
     """0: it still waits."""
-    outcome: str = "waiting"
-    """waiting, whole, gone."""
-    answer: str = ""
-    """plan, refusal, or "" when nobody had asked."""
+    outcome: Waited = Waited.WAITING
+    answer: OurAnswer = OurAnswer.NONE
     message: str = ""
-    planned: Moment = 0.0
+    planned: WallTime = 0.0
     """When we had the plan."""
     seats: Count = 0
     would_evict: Count = 0
@@ -102,13 +121,18 @@ class Told(Struct, omit_defaults=True):
         """How much there is to tell of it."""
         pods = 10 * (self.evicted + self.would_evict + self.seats_lost)
         gangs = 100 * (len(self.broke) + len(self.half_broke) + len(self.would_break))
-        return pods + gangs + min(self.in_part_seconds, 3600.0) / 60 + (self.answer != "")
+        return (
+            pods
+            + gangs
+            + min(self.in_part_seconds, 3600.0) / 60
+            + (self.answer is not OurAnswer.NONE)
+        )
 
 
 class Week(Struct):
     """Seven days from a Monday on."""
 
-    start: Moment
+    start: WallTime
     days: list[Sums] = field(default_factory=lambda: [Sums() for _ in range(7)])
     gangs: list[Told] = field(default_factory=list)
     left_out: Count = 0

@@ -10,7 +10,7 @@ from msgspec import Struct
 from extender.model.errors import InvalidInput
 from extender.model.texts import counted
 from extender.observe.file import Report, decode, decode_as
-from extender.observe.sums import DAY, WEEK, Sums, Told, Week, week_of
+from extender.observe.sums import DAY, WEEK, OurAnswer, Sums, Told, Week, week_of
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 THEY, WE = "schedulers", "extender would"
@@ -256,7 +256,7 @@ def did(gang: Told) -> str:
 
 def would(gang: Told) -> str:
     """Return in words what we would have done for it."""
-    if gang.answer != "plan":
+    if gang.answer is not OurAnswer.PLAN:
         return gang.message or "was not asked"
     evicts = counted(gang.would_evict, "pod")
     broke = f", with {_some(gang.would_break)} whole" if gang.would_break else ""

@@ -16,7 +16,7 @@ from aiohttp import web
 from extender.sandbox.api_status import Obj, StatusError, bad_request, expired, invalid
 from extender.sandbox.faults import Fault, Faults
 from extender.sandbox.list_selectors import Match, parse
-from extender.sandbox.requests import Requests, Route
+from extender.sandbox.requests import ApiRequests, Route
 from extender.sandbox.resources import ServedResource, served
 from extender.sandbox.rest import Api
 from extender.sandbox.storage import ADDED, DELETED, MODIFIED, Storage, StorageChange
@@ -52,7 +52,7 @@ class ApiServer:
         self.requests: list[tuple[str, str]] = []
         """(method, path with query, but for who writes) of every request, oldest first."""
         self._bookmark_seconds = bookmark_seconds
-        self._requests = Requests(self.api, minor)
+        self._requests = ApiRequests(self.api, minor)
         self._streams: set[_WatchStream] = set()
         self._runner: web.AppRunner | None = None
 

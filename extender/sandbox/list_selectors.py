@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from extender.fit.selectors import matches
+from extender.fit.selectors import matches, requirement_matches
 from extender.model.errors import InvalidInput
-from extender.model.objects import LabelSelector
+from extender.model.objects import LabelSelector, Requirement
 from extender.model.placementshape import RawSelector
 from extender.model.podshape import selector
 from extender.sandbox.api_status import Obj, bad_request
@@ -90,21 +90,20 @@ def _labels_of(obj: Obj) -> Mapping[str, str]:
 
 
 def _label_rule(text: str) -> Match:
+    requirement = _requirement(text)
+    return lambda obj: requirement_matches(requirement, _labels_of(obj))
+
+
+def _requirement(text: str) -> Requirement:
     if found := _SET.match(text):
-        key, wanted = found["key"], {v.strip() for v in found["values"].split(",")}
-        if found["op"] == "in":
-            return lambda obj: _labels_of(obj).get(key) in wanted
-        return lambda obj: _labels_of(obj).get(key) not in wanted
+        values = tuple(value.strip() for value in found["values"].split(","))
+        return Requirement(found["key"], "In" if found["op"] == "in" else "NotIn", values)
     if found := _EQUAL.match(text):
-        key, value = found["key"], found["value"]
-        if found["op"] == "!=":
-            return lambda obj: _labels_of(obj).get(key) != value
-        return lambda obj: _labels_of(obj).get(key) == value
+        return Requirement(
+            found["key"], "NotIn" if found["op"] == "!=" else "In", (found["value"],)
+        )
     if found := _EXISTS.match(text):
-        key = found["key"]
-        if found["op"]:
-            return lambda obj: key not in _labels_of(obj)
-        return lambda obj: key in _labels_of(obj)
+        return Requirement(found["key"], "DoesNotExist" if found["op"] else "Exists", ())
     raise bad_request(f"unable to parse label selector part {text!r}")
 
 

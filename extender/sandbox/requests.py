@@ -29,7 +29,7 @@ class Route(Struct, frozen=True):
     sub: str = ""
 
 
-class Requests:
+class ApiRequests:
     """Answers requests on an Api of one Kubernetes minor version ("1.37").
 
     ``token`` makes the continue tokens of lists in pages.

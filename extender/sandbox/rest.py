@@ -35,7 +35,7 @@ from extender.sandbox.resources import (
 )
 from extender.sandbox.storage import Storage
 
-Clock = Callable[[], float]
+Now = Callable[[], float]
 Names = Callable[[str], str]
 """A name that begins with the prefix."""
 FINISHED = ("Succeeded", "Failed")
@@ -81,7 +81,7 @@ class Api:
         self,
         storage: Storage,
         resources: Iterable[ServedResource],
-        clock: Clock = time.time,
+        clock: Now = time.time,
         names: Names = generated,
         uids: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:

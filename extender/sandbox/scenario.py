@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-Dialect = Literal[
+DialectName = Literal[
     "podGroup", "schedulingPlugins", "schedulingPluginsLabel", "skypilot", "jobset", "kueue", "none"
 ]
 PATIENCE = 120.0
@@ -80,7 +80,7 @@ class Create(ScenarioPart, frozen=True, kw_only=True):
     min_count: int | None = None
     """Quorum; by default all pods."""
     disruption: Literal["", "whole", "single"] = ""
-    dialect: Dialect = "podGroup"
+    dialect: DialectName = "podGroup"
     jobset: JobSet | None = None
     pods: list[EqualPods] | int | None = None
     cpu: str | int = 1

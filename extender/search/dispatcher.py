@@ -16,6 +16,7 @@ from extender.search import reference
 from extender.search.kinds import alike
 from extender.search.problem import Infeasible, Limits, Problem, Solution
 from extender.search.problem.stop import PAST, Countdown, Flag, OutOfTime, Stop
+from extender.search.problem.types import Solve
 from extender.search.problem.validate import check_units
 from extender.search.seating.patterns import TooWide
 from extender.search.seating.spread import settled
@@ -29,9 +30,6 @@ except ImportError:
 else:
     BACKEND = "compiled"
 """Which solver is there: "compiled", or "reference" where no extension was built."""
-
-Solve = Callable[..., Solution | Infeasible]
-"""A settled problem, its limits, deadline= and cancel=."""
 
 
 class Line(Struct, frozen=True):

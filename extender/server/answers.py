@@ -11,10 +11,10 @@ import msgspec
 
 from extender.server.budget import ByteBudget
 
-Message = MutableMapping[str, Any]
+AsgiMessage = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = b"application/json"

@@ -8,7 +8,7 @@ from extender.server.answers import CLOSE, Scope, Send, error_body, header, resp
 from extender.server.in_flight import InFlight
 from extender.server.pages import CHALLENGE, RIGHT, credential, is_page, misdirected
 from extender.server.refused_calls import RefusedCalls
-from extender.server.rules import Rules, Shown
+from extender.server.rules import Exposure, Rules
 from extender.server.tokens import Tokens, review
 
 NO_SUCH_NAME = error_body("this port has no such name: use an address or localhost", "host")
@@ -25,7 +25,7 @@ class Authorization:
     async def admitted(self, rules: Rules, scope: Scope, send: Send) -> bool:
         """Whether the caller may see the page; has answered when not."""
         path: str = scope["path"]
-        shown: Shown = "open"
+        shown: Exposure = "open"
         if path == "/metrics":
             shown = rules.metrics
         elif path.startswith("/debug") or is_page(path):

@@ -23,6 +23,7 @@ INDEX = {
     "/debug/gangs": "the gangs as resolved, with problems and notes",
     "/debug/pods?name=NAME": "unfinished pods of a name, or of a NAMESPACE/NAME, with what "
     "decisions see of them",
+    "/debug/watches": "what is followed of the cluster, how fresh it is, and what cannot be read",
     "/debug/observe": "in observe mode: what would have been done, beside what was done, by week",
     "/debug/snapshot": "the cluster as decisions see it, for offline replay "
     "(?generation=N: as a decision among the last saw it)",
@@ -67,6 +68,9 @@ class DebugSource(Protocol):
     def pods_named(self, name: str) -> Sequence[object]:
         """Return the unfinished pods of this name, or of this namespace/name."""
 
+    def watches(self) -> Sequence[object]:
+        """Return what is followed of the cluster, by resource."""
+
     def observed(self) -> Mapping[str, object] | None:
         """Return what observe mode has counted; None when it does not observe."""
 
@@ -103,6 +107,8 @@ async def serve_debug(
         await respond(
             send, 200, _encode({"pods": source.pods_named(_name(query))}), headers=headers
         )
+    elif path == "/debug/watches":
+        await respond(send, 200, _encode({"watches": source.watches()}), headers=headers)
     elif path == "/debug/observe":
         found = source.observed()
         if found is None:

@@ -129,7 +129,7 @@ class Metrics:
         self._decisions.labels(outcome).inc()
 
     def evicted(self, result: str) -> None:
-        """Count an eviction: "deleted", "gone", "refused", "failed"."""
+        """Count an eviction: "evicted", "gone" or "refused"."""
         self._evictions.labels(result).inc()
 
     def search_backend(self, name: str) -> None:

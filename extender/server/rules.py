@@ -13,7 +13,7 @@ from typing import Literal
 from extender.model.settings import ServerSettings
 from extender.server.addresses import is_loopback
 
-Shown = Literal["open", "token", "off"]
+Exposure = Literal["open", "token", "off"]
 TOKENS_NEED_TLS = "tokens are read over TLS only (server.tlsCertFile)"
 
 
@@ -24,8 +24,8 @@ class Rules:
     verbs: bool = True
     names: frozenset[str] = frozenset()
     """Callers of the verbs show a certificate with one of these; empty: nobody has to."""
-    metrics: Shown = "open"
-    debug: Shown = "open"
+    metrics: Exposure = "open"
+    debug: Exposure = "open"
     encrypted: bool = False
 
 
@@ -41,7 +41,7 @@ def health_rules(settings: ServerSettings) -> Rules:
 
 def _rules(settings: ServerSettings, host: str, *, verbs: bool) -> Rules:
     local = is_loopback(host)
-    metrics: Shown = "open" if local or settings.open_metrics else "token"
+    metrics: Exposure = "open" if local or settings.open_metrics else "token"
     debug = debug_shown(settings, local=local)
     return Rules(
         verbs=verbs,
@@ -52,7 +52,7 @@ def _rules(settings: ServerSettings, host: str, *, verbs: bool) -> Rules:
     )
 
 
-def debug_shown(settings: ServerSettings, *, local: bool) -> Shown:
+def debug_shown(settings: ServerSettings, *, local: bool) -> Exposure:
     """To whom a listener shows what the debug API knows; ``local``: only this machine calls."""
     if local:
         return "off" if settings.debug is False else "open"

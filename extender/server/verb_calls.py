@@ -65,9 +65,9 @@ SHOWN = 500
 """Characters of an error about a caller's words that are logged."""
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 
-Answered = tuple[bytes, int, int]
+VerbAnswer = tuple[bytes, int, int]
 """(body, nodes in, nodes out) of a verb."""
-Answering = Callable[[Scope, Receive, bytes], Awaitable[Answered]]
+VerbAnswering = Callable[[Scope, Receive, bytes], Awaitable[VerbAnswer]]
 """Answers the body of a verb."""
 
 
@@ -132,7 +132,7 @@ class VerbCalls:
             "preempt": self._preempt,
             BIND: self._bind,
         }
-        self._calls: dict[str, tuple[Answering, VerbMetrics]] = {
+        self._calls: dict[str, tuple[VerbAnswering, VerbMetrics]] = {
             f"/{name}": (answering[name], metrics.verb(name)) for name in self.names
         }
         self._ids = count(1)
@@ -263,23 +263,23 @@ class VerbCalls:
         await respond_unread(receive, send, 403, answer, [*self._requests.headers(), CLOSE])
         metrics.answered(403, 0.0, 0, 0)
 
-    async def _filter(self, scope: Scope, receive: Receive, body: bytes) -> Answered:
+    async def _filter(self, scope: Scope, receive: Receive, body: bytes) -> VerbAnswer:
         args = decode_filter_args(body)
         result = await self._verbs.filter(args)
         answer = encode_filter_result(result, args)
         return answer, len(args.node_names), len(result.node_names)
 
-    async def _prioritize(self, scope: Scope, receive: Receive, body: bytes) -> Answered:
+    async def _prioritize(self, scope: Scope, receive: Receive, body: bytes) -> VerbAnswer:
         args = decode_filter_args(body)
         scores = await self._verbs.prioritize(args)
         return encode_priorities(scores), len(args.node_names), len(scores)
 
-    async def _preempt(self, scope: Scope, receive: Receive, body: bytes) -> Answered:
+    async def _preempt(self, scope: Scope, receive: Receive, body: bytes) -> VerbAnswer:
         args = decode_preempt_args(body)
         result = await self._verbs.preempt(args)
         return encode_preempt_result(result), len(args.candidates), len(result.candidates)
 
-    async def _bind(self, scope: Scope, receive: Receive, body: bytes) -> Answered:
+    async def _bind(self, scope: Scope, receive: Receive, body: bytes) -> VerbAnswer:
         args = decode_bind_args(body)
         result = await self._verbs.bind(args, partial(self._requests.gone, scope, receive))
         return encode_bind_result(result), 1, int(not result.error)

@@ -14,7 +14,7 @@ from extender.verbs.context import Context
 from extender.verbs.pod_lookup import PodLookup
 from extender.wire.bind_json import BindArgs, BindResult
 
-Gone = Callable[[], Awaitable[None]]
+CallerGone = Callable[[], Awaitable[None]]
 """Returns when the caller has left; awaited only while its bind is held."""
 
 
@@ -26,7 +26,7 @@ class Bind:
         self._asked = asked
         self._bindings = bindings
 
-    async def answer(self, args: BindArgs, gone: Gone) -> BindResult:
+    async def answer(self, args: BindArgs, gone: CallerGone) -> BindResult:
         """Bind the pod; say why it is not bound.
 
         Raises NotReady before recovery, UnknownPod when the cache has no such pod.

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.plan.lists import complete
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.workload_priority import WHAT as WORKLOAD_CLASS
 from extender.model.errors import UnknownPod
 from extender.model.objects import Pod
@@ -80,7 +81,7 @@ class Filter:
             return hold_back(
                 names, f"{flight.key}: its quorum is being seated, this member has no seat yet"
             )
-        if flight.state is not State.OPEN:
+        if flight.state is not FlightState.OPEN:
             self._context.book.not_coming(flight, [pod.uid])
             return hold_back(names, f"{flight.key}: seat on {seat}, {_waits_for(flight)}")
         if not flight.binding and self._context.asking.crowded(flight):
@@ -98,7 +99,7 @@ class Filter:
             if told.nominated == seat or self._complete(names):
                 self._context.asking.seat_not_offered(flight, pod, frozenset(names))
                 swapped = flight.seats.get(pod.uid)
-                if flight.state is State.OPEN and swapped in names:
+                if flight.state is FlightState.OPEN and swapped in names:
                     return self._seated(flight, pod, told, names)
             else:
                 self._context.asking.seat_not_tried(flight, pod)
@@ -172,7 +173,7 @@ def _in_short(refusal: Refusal) -> str:
 def _waits_for(flight: Flight) -> str:
     """Return in words what a plan waits for before its seats are open."""
     going = [*flight.victims.values(), *flight.waits.values()]
-    if flight.state is State.CHANGING:
+    if flight.state is FlightState.CHANGING:
         return "which is no longer sure: another plan is searched for"
     if going:
         # The longest of the plan, and not of who is left: the text changes as seldom as can be.

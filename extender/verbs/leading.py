@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from extender.gang.act.leadership import LeaderCandidate
 from extender.model.errors import NotReady
-from extender.verbs.bind import Gone
+from extender.verbs.bind import CallerGone
 from extender.verbs.verbs import ExtenderVerbs
 from extender.wire.bind_json import BindArgs, BindResult
 from extender.wire.filter_json import FilterArgs, FilterResult, HostPriority
@@ -39,7 +39,7 @@ class LeadersVerbs:
         """Return what kube-scheduler may evict for the pod."""
         return await self._leading(lambda verbs: verbs.preempt(args))
 
-    async def bind(self, args: BindArgs, gone: Gone) -> BindResult:
+    async def bind(self, args: BindArgs, gone: CallerGone) -> BindResult:
         """Bind the pod, a member of a gang together with the others."""
         self._leadership.note_asked()
         self._require(verbs := self._present())

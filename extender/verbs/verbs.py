@@ -5,7 +5,7 @@ from __future__ import annotations
 from extender.gang.act.coordinator import Coordinator
 from extender.gang.incremental.enforcement import Enforcement
 from extender.model.settings import Settings
-from extender.verbs.bind import Bind, Gone
+from extender.verbs.bind import Bind, CallerGone
 from extender.verbs.context import Cluster, Context
 from extender.verbs.filter import Filter
 from extender.verbs.pod_lookup import PodLookup
@@ -56,7 +56,7 @@ class ExtenderVerbs:
         """Return what kube-scheduler may evict for the pod."""
         return await self._preempt.answer(args)
 
-    async def bind(self, args: BindArgs, gone: Gone) -> BindResult:
+    async def bind(self, args: BindArgs, gone: CallerGone) -> BindResult:
         """Bind the pod, a member of a gang together with the others."""
         return await self._bind.answer(args, gone)
 

@@ -28,7 +28,7 @@ from bench.rival.cases import (
     two_priorities,
 )
 from bench.rival.comparison import Compared, Drawn, Run, broken_promises, pods_in_both
-from bench.rival.outcome import Outcome, damage, optimum
+from bench.rival.outcome import ContenderOutcome, damage, optimum
 from bench.rival.report import report
 from tests.controlplane.harness import ControlPlane
 
@@ -87,20 +87,25 @@ def test_a_loss_is_taken_apart_into_placement_and_pruning() -> None:
     nodes = tuple(f"n{i}" for i in (*range(10), 32, 33))
     everybody = [pod.name for pod in state.pods]
     found = anatomy(
-        state, Outcome(damage(state, everybody), 12, ran=True, seconds=1.0, seats=nodes)
+        state, ContenderOutcome(damage(state, everybody), 12, ran=True, seconds=1.0, seats=nodes)
     )
     assert found is not None
     # n0 to n9: eight gangs, two of them twice, so all 32 pods have to go there.
     assert (found.evicted, found.least_there, found.least) == (32, 32, 4)
     assert (found.free_seats, found.free_used) == (8, 2)
     free = tuple(f"n{i}" for i in (0, 8, 16, 24, *range(32, 40)))
-    found = anatomy(state, Outcome(damage(state, everybody), 12, ran=True, seconds=1.0, seats=free))
+    found = anatomy(
+        state, ContenderOutcome(damage(state, everybody), 12, ran=True, seconds=1.0, seats=free)
+    )
     assert found is not None
     assert (found.evicted, found.least_there, found.least) == (32, 4, 4)
     assert (found.free_seats, found.free_used) == (8, 8)
     losses = Losses.of([found])
     assert (losses.by_placement, losses.by_pruning) == (1, 8)
-    assert anatomy(state, Outcome(damage(state, everybody), 3, ran=False, seconds=None)) is None
+    assert (
+        anatomy(state, ContenderOutcome(damage(state, everybody), 3, ran=False, seconds=None))
+        is None
+    )
 
 
 def test_nodes_drawn_at_random_cost_what_stands_there_on_average() -> None:
@@ -127,7 +132,7 @@ class Story:
 
     state: State
 
-    def compared(self, ours: Outcome, theirs: Outcome) -> Compared:
+    def compared(self, ours: ContenderOutcome, theirs: ContenderOutcome) -> Compared:
         return Compared(
             name=self.state.name,
             about="",
@@ -138,12 +143,12 @@ class Story:
             anatomy=anatomy(self.state, theirs),
         )
 
-    def outcome(self, *evicted: str, ran: bool = True) -> Outcome:
+    def outcome(self, *evicted: str, ran: bool = True) -> ContenderOutcome:
         members = len(self.state.members) if ran else 3
         taken = {pod.node for pod in self.state.pods}
         nodes = [pod.node for pod in self.state.pods if pod.name in evicted]
         nodes += [node.name for node in self.state.nodes if node.name not in taken]
-        return Outcome(
+        return ContenderOutcome(
             damage(self.state, evicted),
             members,
             ran,
@@ -243,7 +248,7 @@ def test_an_earlier_run_can_be_told_again(tmp_path: Path) -> None:
     story = Story(spread_gangs())
     kept, table = tmp_path / "run.json", tmp_path / "deep" / "run.md"
 
-    def again(ours: Outcome, theirs: Outcome) -> int:
+    def again(ours: ContenderOutcome, theirs: ContenderOutcome) -> int:
         run = Run("c", "m", "v", "i", 1.0, ORDERS, (story.compared(ours, theirs),))
         kept.write_bytes(msgspec.json.encode(run))
         status = main(["--again", str(kept), "--report", str(table)])

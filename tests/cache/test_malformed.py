@@ -59,6 +59,9 @@ async def test_a_malformed_object_is_left_out_and_named(
     cache = await started(make, watch_list=watch_list)
     assert names(cache) == {"fine", "fine-too"}
     assert set(pods(cache).undecodable) == {"Pod default/broken", "Pod default/typed"}
+    (shown,) = [each for each in cache.describe() if each["resource"] == "pods"]
+    assert shown["decodeErrors"] == pods(cache).decode_errors > 0
+    assert shown["undecodable"] == pods(cache).undecodable
     assert "spec.containers[0].resources.requests.cpu" in cache.problem()
     assert "nodeName" in cache.problem()
     # Mended objects are followed again, and the note about them goes with the next reading.

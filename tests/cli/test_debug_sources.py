@@ -47,7 +47,7 @@ async def test_observe_mode_answers_for_every_page(tmp_path: Path) -> None:
     settings = Settings()
     async with Bed(settings) as bed:
         file = LedgerFile(str(tmp_path / "observed.json"), bed.ledger, lambda: 0.0)
-        source = ObserveDebug(bed.cache, bed.observer, file, settings)
+        source = ObserveDebug(bed.cache, list, bed.observer, file, settings)
         for page in INDEX:
             path, _, query = page.partition("?")
             assert await serve_debug(source, path, query.encode(), send, [])

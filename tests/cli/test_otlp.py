@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from extender.cli import config, otlp
 from extender.cli.otlp import Otlp, headers_of
 from extender.cli.traces import Traces
-from extender.gang.tell.lives import Life, LifeStep
+from extender.gang.tell.lives import Life, LifeOutcome, LifeStep
 from extender.model.errors import InvalidInput
 from extender.model.settings import Settings
 from extender.model.settings_rules import validate
@@ -29,7 +29,7 @@ LIFE = Life(
     gang="pod-group:team/high",
     began=10.0,
     ended=20.0,
-    outcome="done",
+    outcome=LifeOutcome.DONE,
     message="all sit",
     priority=7,
     steps=[
@@ -56,7 +56,7 @@ def test_a_life_is_one_trace_with_its_own_times() -> None:
     memory = InMemorySpanExporter()
     traced = Otlp(HERE, "pod-a", memory)
     traced.send(LIFE)
-    traced.send(replace(LIFE, outcome="gave-up", steps=[], message="no room"))
+    traced.send(replace(LIFE, outcome=LifeOutcome.GAVE_UP, steps=[], message="no room"))
     assert traced.flush()
     search, evict, gang, second = memory.get_finished_spans()
     assert [each.name for each in (search, evict, gang, second)] == [
@@ -77,6 +77,8 @@ def test_a_life_is_one_trace_with_its_own_times() -> None:
     assert gang.attributes["podgroup.gang"] == "pod-group:team/high"
     assert gang.attributes["k8s.namespace.name"] == "team"
     assert gang.attributes["podgroup.priority"] == 7
+    assert type(gang.attributes["podgroup.outcome"]) is str
+    assert gang.attributes["podgroup.outcome"] == "done"
     assert gang.resource.attributes["service.instance.id"] == "pod-a"
     assert gang.status.status_code is StatusCode.OK
     assert second.status.status_code is StatusCode.ERROR

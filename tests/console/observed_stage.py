@@ -11,7 +11,7 @@ from extender.gang.tell.decisions import Outcome, Verb, of_plan
 from extender.model.objects import GangKey
 from extender.model.plan import Plan
 from extender.observe.file import FORMAT, Report
-from extender.observe.sums import DAY, WEEK, Ledger, Told, week_of
+from extender.observe.sums import DAY, WEEK, Ledger, OurAnswer, Told, Waited, week_of
 from tests.console.stage import NOW, SETTINGS, Stage
 
 HIGH = "pod-group:research/frontier-run"
@@ -48,7 +48,7 @@ def _waiting() -> Told:
         priority=9000,
         quorum=4,
         since=NOW - 75,
-        answer="plan",
+        answer=OurAnswer.PLAN,
         seats=4,
         would_evict=4,
         would_break=["pod-group:research/llama-pretrain"],
@@ -94,8 +94,8 @@ def _report() -> Report:
                 quorum=4,
                 since=wall - 40,
                 until=wall,
-                outcome="whole",
-                answer="refusal",
+                outcome=Waited.WHOLE,
+                answer=OurAnswer.REFUSAL,
                 message="infeasible: no room for 4 members",
                 evicted=4,
                 evicted_pods=[f"batch/web-{index}" for index in range(4)],

@@ -38,7 +38,7 @@ LAST = ARRIVES + PATIENCE + 8 * LONGEST
 BIG = "big"
 
 
-class Outcome(Struct):
+class StreamOutcome(Struct):
     """What became of one stream."""
 
     seed: int
@@ -74,7 +74,7 @@ class Stream:
         self._own = own
         self._lie = lie
         self._random = random.Random(seed)
-        self.outcome = Outcome(seed)
+        self.outcome = StreamOutcome(seed)
         self.now = 0
         self._each = self._random.choice((2, 4, 8))
         count = self._random.randint(1, 4)
@@ -235,7 +235,7 @@ class Stream:
             for seat in answer.seats:
                 self._bind(seat.uid, seat.node)
 
-    async def play(self) -> Outcome:
+    async def play(self) -> StreamOutcome:
         """Return what became of it, until the big gang has started or is far too late."""
         while self.outcome.waited is None and self.now < LAST:
             self._endings()

@@ -130,6 +130,7 @@ PATHS = (
     b"/debug/decisions?limit=99999999999999999999",
     b"/debug/snapshot?generation=1",
     b"/debug/gangs",
+    b"/debug/watches",
     b"/",
     b"*",
     b"//",

@@ -285,7 +285,7 @@ class Rig:
     def outcomes(self, gang: str) -> list[str]:
         """Outcomes (refusals as their code) of a core PodGroup's decisions, oldest first."""
         found = [
-            d.code or d.outcome
+            str(d.code or d.outcome)
             for d in self.coordinator.decisions
             if d.gang.endswith(f"default/{gang}")
         ]

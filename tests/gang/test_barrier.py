@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act import refused_seats
-from extender.gang.act.book import State
+from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import UnknownPod
 from extender.model.settings import BindSettings
 from extender.sandbox.faults import Fault
@@ -109,7 +109,8 @@ async def test_a_node_that_is_gone_lets_nobody_through_and_the_plan_is_changed(r
         assert "nobody is bound" in error
         assert "is gone" in error
     await rig.until(
-        lambda: flight(rig) is not old and flight(rig).state is State.OPEN, "another plan is open"
+        lambda: flight(rig) is not old and flight(rig).state is FlightState.OPEN,
+        "another plan is open",
     )
     assert seats["g-2"] not in flight(rig).seats.values()
     assert set((await nodes_of(rig)).values()) == {""}
@@ -120,7 +121,7 @@ async def test_who_does_not_come_in_time_is_named_and_seats_are_kept(rig: Rig) -
     seats = await seated(rig)
     errors = await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG[:2]])
     assert all("nobody is bound" in each and "g-2 did not come" in each for each in errors)
-    assert flight(rig).state is State.OPEN
+    assert flight(rig).state is FlightState.OPEN
     assert len(flight(rig).seats) == 3
     assert await asyncio.gather(*[bind(rig, name, seats[name]) for name in GANG]) == ["", "", ""]
 
@@ -252,7 +253,8 @@ async def test_a_seat_that_was_refused_once_is_changed_while_others_are_held(
     for error in await asyncio.gather(*first):
         assert "does not accept g-2" in error
     await rig.until(
-        lambda: flight(rig) is not old and flight(rig).state is State.OPEN, "another plan is open"
+        lambda: flight(rig) is not old and flight(rig).state is FlightState.OPEN,
+        "another plan is open",
     )
     assert flight(rig).seats[rig.cached("g-2").uid] != seats["g-2"]
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
 from extender.gang.act.unit import EvictionUnit
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Refusal
 from extender.model.settings import EvictionSettings
 from extender.sandbox.faults import Fault
@@ -128,7 +128,7 @@ async def test_a_plan_that_is_being_changed_evicts_nobody_when_its_rehearsal_end
     rig.coordinator.flights.change(flight)
     let_go(slow)
     await rig.rounds()
-    assert flight.state is State.CHANGING
+    assert flight.state is FlightState.CHANGING
     assert set(LOW) <= await rig.names()
 
 
@@ -174,7 +174,7 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
     flight = next(iter(rig.coordinator.book))
-    await rig.until(lambda: flight.state is State.WAITING, "evictions are sent")
+    await rig.until(lambda: flight.state is FlightState.WAITING, "evictions are sent")
     searches: list[bool] = []
     thread, fresh = rig.coordinator._planning.thread, rig.cache.stale_for
     search = thread.plan
@@ -191,7 +191,7 @@ async def test_no_plan_is_changed_on_a_cache_that_went_stale_in_the_queue(rig: R
         rig.cache.stale_for = lambda: 60.0  # type: ignore[method-assign]
     await rig.rounds()
     assert searches == []
-    assert flight.state is State.CHANGING
+    assert flight.state is FlightState.CHANGING
     rig.cache.stale_for = fresh  # type: ignore[method-assign]
     await rig.until(lambda: flight.over, "another plan takes its place")
     assert searches == [True]

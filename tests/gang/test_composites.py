@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.composite import SUFFIX
 from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
@@ -84,7 +84,7 @@ async def tree(
 
 async def seated(rig: Rig, *names: str) -> set[str]:
     """Bind members to their seats once these are open; return the nodes."""
-    await rig.until(lambda: [f.state for f in rig.coordinator.book] == [State.OPEN], "seats")
+    await rig.until(lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats")
     taken = set()
     for name in names:
         (node,) = (await rig.filter(name, *NODES)).node_names
@@ -119,7 +119,9 @@ async def test_only_the_group_that_says_all_goes_where_the_composite_does_not() 
                 here = {pod.node: [pod.name] for pod in map(rig.cached, LOW)}
                 await rig.preempt("urgent", **here)
             await rig.cache.wait_change(rig.cache.generation, 0.05)
-        await rig.until(lambda: [f.state for f in rig.coordinator.book] == [State.OPEN], "a seat")
+        await rig.until(
+            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "a seat"
+        )
         assert await rig.names() in ({"urgent", *LOW[:2]}, {"urgent", *LOW[2:]})
 
 
@@ -217,7 +219,7 @@ async def test_a_composite_that_takes_its_seats_is_left_alone() -> None:
         await tree(rig, "mid", "low", whole=False, parts=True)
         await rig.coordinator.ensure(rig.resolver_key("mid-a-0"), Verb.LOOP)
         (flight,) = rig.coordinator.book
-        await rig.until(lambda: flight.state is State.OPEN, "seats")
+        await rig.until(lambda: flight.state is FlightState.OPEN, "seats")
         node = flight.seats[rig.cached("mid-a-0").uid]
         assert (await rig.filter("mid-a-0", *NODES)).node_names == [node]
         await rig.bind("mid-a-0", node)

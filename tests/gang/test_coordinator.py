@@ -7,9 +7,10 @@ import time
 
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.notifier import WAKE_ANNOTATION
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Refusal
 from extender.model.settings import GroupSettings, SeatSettings
 from extender.sandbox.faults import Fault
@@ -23,7 +24,7 @@ async def test_preempt_evicts_the_gang_whole_and_members_get_their_seats(rig: Ri
     assert answer.candidates == {}
     await rig.until_names(*HIGH)
     await rig.until(
-        lambda: all(f.state is State.OPEN for f in rig.coordinator.book), "seats are open"
+        lambda: all(f.state is FlightState.OPEN for f in rig.coordinator.book), "seats are open"
     )
     taken = {}
     for name in HIGH:
@@ -49,19 +50,19 @@ async def test_until_all_room_is_free_no_member_gets_a_node(rig: Rig) -> None:
     assert result.node_names == []
     assert set(result.failed_and_unresolvable) == {"n0", "n1"}
     assert "waits for 2 pods" in result.failed_and_unresolvable["n0"]
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.WAITING)
+    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.WAITING)
     await rig.remove("low-0")
     await rig.until(lambda: rig.cache.pod_named("default", "low-0") is None, "the room is there")
     await rig.rounds()
     assert (await rig.filter("high-0", "n0")).node_names == []
     await rig.remove("low-1")
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.OPEN)
+    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.OPEN)
 
 
 async def test_seats_are_held_against_pods_of_equal_or_lower_priority(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.WAITING)
+    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.WAITING)
     await rig.remove("low-0")
     await rig.pod("thief", cls="low")
     await rig.pod("small", cls="low", cpu="1")
@@ -86,7 +87,7 @@ async def test_two_pods_offered_one_gap_in_turn_do_not_both_take_it(rig: Rig) ->
 async def test_a_more_urgent_gang_takes_the_seats_over_without_new_evictions(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.WAITING)
+    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.WAITING)
     await rig.gang("top", 2, "top")
     await rig.preempt("top-0", n0=["low-0"])
     flight = next(iter(rig.coordinator.book))
@@ -96,7 +97,7 @@ async def test_a_more_urgent_gang_takes_the_seats_over_without_new_evictions(rig
     assert rig.outcomes("high") == ["plan", "gave-up"]
     for name in LOW:
         await rig.remove(name)
-    await rig.until(lambda: flight.state is State.OPEN)
+    await rig.until(lambda: flight.state is FlightState.OPEN)
     assert (await rig.filter("high-0", "n0", "n1")).node_names == []
     assert len((await rig.filter("top-0", "n0", "n1")).node_names) == 1
 
@@ -216,7 +217,7 @@ async def test_evictions_of_a_single_pod_plan_take_the_gang_along(rig: Rig) -> N
     answer = await rig.preempt("urgent", n0=["low-0"], n1=["low-1"])
     assert answer.candidates == {}
     await rig.until_names("urgent")
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.OPEN)
+    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.OPEN)
     assert len((await rig.filter("urgent", "n0", "n1")).node_names) == 1
 
 
@@ -312,7 +313,7 @@ async def test_asking_again_and_again_while_victims_terminate_changes_nothing(ri
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
     flight = next(iter(rig.coordinator.book))
-    await rig.until(lambda: flight.state is State.WAITING)
+    await rig.until(lambda: flight.state is FlightState.WAITING)
     await rig.preempt("high-0", n1=["low-1"])
     assert flight.missed == {}
     assert next(iter(rig.coordinator.book)) is flight

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
 from extender.gang.act.last_check import KeptGangs, LastCheck
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import Conflict
 from extender.model.errors import InvalidInput
@@ -215,7 +215,7 @@ async def test_plan_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
     (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
     assert rig.coordinator.flights.problem(flight) == ""
     await choose(rig, "none")
     assert "not among enforce.namespaces" in rig.coordinator.flights.problem(flight)
@@ -269,7 +269,7 @@ async def test_pod_that_is_not_chosen_may_not_preempt_into_a_seat(rig: Rig) -> N
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
     (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
     assert set(flight.seats.values()) == {"n0", "n1"}
     other = await other_team(rig, "other", cls="high")
     candidates = {
@@ -286,7 +286,7 @@ async def test_seats_are_held_against_those_who_are_not_chosen(rig: Rig) -> None
     await rig.gang("high", 2, "high")
     await rig.filter("high-0", "n0", "n1")
     (flight,) = rig.coordinator.book
-    await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
     found = await other_team(rig, "other", cls="low")
     answer = await rig.verbs.filter(FilterArgs(found, ["n0", "n1"]))
     assert answer.node_names == []

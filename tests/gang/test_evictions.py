@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
+from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Plan
 from extender.model.settings import EvictionSettings, SeatSettings
 from extender.sandbox.faults import Fault
@@ -18,7 +18,7 @@ async def test_victims_are_marked_before_they_go_and_both_sides_hear_of_it(rig: 
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
     flight = next(iter(rig.coordinator.book))
-    await rig.until(lambda: flight.state is State.WAITING, "evictions are sent")
+    await rig.until(lambda: flight.state is FlightState.WAITING, "evictions are sent")
     for name in LOW:
         pod = await rig.client.get(f"/api/v1/namespaces/default/pods/{name}")
         assert pod["metadata"]["deletionTimestamp"]
@@ -166,7 +166,7 @@ async def test_an_eviction_on_its_way_is_used_by_whoever_takes_the_seats_over() 
         assert flight.key.name == "top"
         assert flight.plan.victims == ()
         let_go(slow)
-        await rig.until(lambda: flight.state is State.OPEN, "the room is there")
+        await rig.until(lambda: flight.state is FlightState.OPEN, "the room is there")
         await rig.rounds()
         assert len([name for name in await rig.names() if name.startswith("low")]) == 2
 

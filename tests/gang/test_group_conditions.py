@@ -6,7 +6,7 @@ See docs/security.md, row 5.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from extender.gang.act.group_conditions import TYPE, GroupConditions, condition_
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.groups.resolver import Resolver
 from extender.kube.api_errors import ApiError, Forbidden, NotFound
+from extender.model.plan import Code
 from extender.model.settings import GroupSettings, Settings
 from tests.gang.rig import FAST, Rig, full_cluster
 from tests.gang.world import group, node, pod, snapshot
@@ -142,7 +143,7 @@ class Bench:
             lambda what, error: self.failed.append(what),
         )
 
-    def refuse(self, why: str, name: str = "g0", code: str = "infeasible") -> None:
+    def refuse(self, why: str, name: str = "g0", code: Code = Code.INFEASIBLE) -> None:
         decision = Decision(
             time=0.0,
             gang=f"pod-group:default/{name}",
@@ -190,15 +191,15 @@ async def test_an_object_is_written_to_once_a_minute_and_on_change_only() -> Non
 async def test_nothing_is_missing_while_pods_are_being_made() -> None:
     """It was written of the first pod of six, and stood there for a minute beside all of them."""
     bench = Bench()
-    bench.refuse("1 of 6 exist", code="incomplete")
+    bench.refuse("1 of 6 exist", code=Code.INCOMPLETE)
     bench.clock.now += 9
-    bench.refuse("5 of 6 exist", code="incomplete")
+    bench.refuse("5 of 6 exist", code=Code.INCOMPLETE)
     assert await bench.round() == 0
     bench.refuse("no room")
     assert await bench.round() == 1
     assert bench.api.patches[0][1]["status"]["conditions"][0]["reason"] == "Unschedulable"
     bench.clock.now += 100
-    bench.refuse("5 of 6 exist", code="incomplete")
+    bench.refuse("5 of 6 exist", code=Code.INCOMPLETE)
     assert await bench.round() == 0
     bench.clock.now += group_conditions.MAKING_SECONDS
     assert await bench.round() == 1
@@ -277,16 +278,16 @@ async def test_what_became_untrue_is_corrected_and_what_is_gone_forgotten() -> N
 
 
 def test_only_what_lasts_is_said() -> None:
-    def of(outcome: Outcome, code: str = "") -> str:
+    def of(outcome: Outcome, code: Code | Literal[""] = "") -> str:
         said = condition_of(
             Decision(time=0, gang="g", verb=Verb.FILTER, outcome=outcome, code=code, message="m")
         )
         return "" if said is None else said.reason
 
-    assert of(Outcome.REFUSAL, "stale") == ""
-    assert of(Outcome.REFUSAL, "penalty") == ""
-    assert of(Outcome.REFUSAL, "suspended") == "Suspended"
-    assert of(Outcome.REFUSAL, "not-needed") == "Scheduled"
+    assert of(Outcome.REFUSAL, Code.STALE) == ""
+    assert of(Outcome.REFUSAL, Code.PENALTY) == ""
+    assert of(Outcome.REFUSAL, Code.SUSPENDED) == "Suspended"
+    assert of(Outcome.REFUSAL, Code.NOT_NEEDED) == "Scheduled"
     assert of(Outcome.BROKEN) == ""
     assert of(Outcome.PLAN) == ""
     assert of(Outcome.DONE) == "Scheduled"

@@ -16,13 +16,14 @@ from msgspec.structs import replace
 
 from extender.cli import limit_metrics
 from extender.gang.act import deadlines
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.suspensions import SuspensionStore
 from extender.gang.plan import suspension
 from extender.gang.plan.planner import Planner
 from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.suspension import Cause, GiveUps, Suspension
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey, Owner
 from extender.model.plan import Plan, Refusal
 from extender.model.settings import EvictionSettings, GroupSettings, SeatSettings, Settings
@@ -45,7 +46,7 @@ async def test_a_gang_that_never_binds_is_suspended_until_it_changes() -> None:
         await full_cluster(rig)
         await rig.preempt("high-0", n0=["low-0"])
         flight = next(iter(rig.coordinator.book))
-        await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+        await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
         assert (await rig.filter("high-0", "n0", "n1")).node_names
         await rig.until_names(*HIGH)
         await rig.until(lambda: "gave-up" in rig.outcomes("high"), "the plan is given up")

@@ -10,10 +10,10 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
 from extender.gang.act.evictor import Evictor
 from extender.gang.incremental.protection import Protections
 from extender.gang.plan.validity import unit_problem
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.resolver import Resolver
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Refusal, Victim
@@ -135,5 +135,5 @@ async def test_a_victim_that_is_given_years_meanwhile_is_evicted_all_the_same() 
         )
         await rig.remove("low-0")
         await rig.until(
-            lambda: any(flight.state is State.OPEN for flight in rig.coordinator.book), "open"
+            lambda: any(flight.state is FlightState.OPEN for flight in rig.coordinator.book), "open"
         )

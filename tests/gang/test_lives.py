@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act.book import State
 from extender.gang.tell import lives as lives_module
 from extender.gang.tell.decisions import Decision, Outcome
-from extender.gang.tell.lives import MOST_REFUSED, MOST_UNITS, Flown, Life, Lives
+from extender.gang.tell.flight_state import FlightState
+from extender.gang.tell.lives import MOST_REFUSED, MOST_UNITS, Flown, Life, LifeOutcome, Lives
 from extender.model.plan import Cost, Seat, Victim
 
 GANG = "pod-group:team/high"
@@ -34,7 +34,7 @@ class Stage:
         told = {"verb": "filter", "message": "m", **more}
         self.lives.decided(Decision(time=at, gang=gang, outcome=outcome, **told))
 
-    def fly(self, *path: tuple[State, float]) -> list[tuple[State, float]]:
+    def fly(self, *path: tuple[FlightState, float]) -> list[tuple[FlightState, float]]:
         entered = [(state, at - OFFSET) for state, at in path]
         self.lives.flying(GANG, Flown("plan-1", 100, entered))
         return entered
@@ -72,12 +72,12 @@ def test_from_the_first_question_to_the_last_binding() -> None:
     stage.say(Outcome.REFUSAL, 100.0, code="incomplete")
     stage.say(Outcome.REFUSAL, 105.0, code="infeasible", seconds=2.0)
     planned(stage)
-    path = stage.fly((State.EVICTING, 111.0))
+    path = stage.fly((FlightState.EVICTING, 111.0))
     for uid, at in (("c", 112.0), ("a", 113.0), ("b", 114.0)):
         stage.pod(uid, at, gone=False)
     for uid, at in (("c", 115.0), ("a", 116.0), ("b", 118.0)):
         stage.pod(uid, at, gone=True)
-    path += [(State.OPEN, 119.0 - OFFSET), (State.ENDED, 125.0 - OFFSET)]
+    path += [(FlightState.OPEN, 119.0 - OFFSET), (FlightState.ENDED, 125.0 - OFFSET)]
     stage.say(Outcome.DONE, 125.0, seconds=15.0)
 
     (life,) = stage.over
@@ -103,11 +103,11 @@ def test_from_the_first_question_to_the_last_binding() -> None:
 def test_given_up_while_victims_stay() -> None:
     stage = Stage()
     planned(stage)
-    path = stage.fly((State.EVICTING, 111.0), (State.WAITING, 112.0))
+    path = stage.fly((FlightState.EVICTING, 111.0), (FlightState.WAITING, 112.0))
     stage.pod("a", 113.0, gone=False)
     stage.pod("a", 114.0, gone=True)
     stage.say(Outcome.BROKEN, 120.0)
-    path.append((State.ENDED, 130.0 - OFFSET))
+    path.append((FlightState.ENDED, 130.0 - OFFSET))
     stage.say(Outcome.GAVE_UP, 130.0, message="x" * 10_000)
     (life,) = stage.over
     assert life.outcome == "gave-up"
@@ -126,11 +126,11 @@ def test_given_up_while_victims_stay() -> None:
 def test_a_changed_plan_is_a_part_of_the_same_life() -> None:
     stage = Stage()
     planned(stage)
-    path = stage.fly((State.EVICTING, 111.0), (State.CHANGING, 112.0))
+    path = stage.fly((FlightState.EVICTING, 111.0), (FlightState.CHANGING, 112.0))
     stage.now = 114.0
-    path.append((State.ENDED, 114.0 - OFFSET))
+    path.append((FlightState.ENDED, 114.0 - OFFSET))
     stage.say(Outcome.PLAN, 114.0, victims=(), seconds=0.5, seats=())
-    stage.fly((State.EVICTING, 115.0), (State.OPEN, 115.0), (State.ENDED, 116.0))
+    stage.fly((FlightState.EVICTING, 115.0), (FlightState.OPEN, 115.0), (FlightState.ENDED, 116.0))
     stage.say(Outcome.DONE, 116.0)
     (life,) = stage.over
     assert [step.name for step in life.steps] == [
@@ -156,9 +156,12 @@ def test_no_life_is_kept_for_ever() -> None:
     stage.there = False
     stage.say(Outcome.REFUSAL, 500.0, gang="pod-group:team/b", code="infeasible")
     assert [life.outcome for life in stage.over] == ["seated", "gone"]
-    stage.lives.close("the extender was stopped")
+    stage.lives.close(LifeOutcome.STOPPED)
     assert stage.over[-1].gang == "pod-group:team/b"
     assert stage.over[-1].outcome == "the extender was stopped"
+    words = {"done", "gave-up", "seated", "gone", "forgotten"}
+    words |= {"the extender was stopped", "the lease was lost"}
+    assert {str(outcome) for outcome in LifeOutcome} == words
 
 
 def test_everything_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +175,7 @@ def test_everything_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1000):
         stage.say(Outcome.REFUSAL, 100.0, code="incomplete", message=f"{number}")
     planned(stage, victims=tuple(victim(f"v{number}") for number in range(5000)))
-    stage.fly((State.EVICTING, 111.0))
+    stage.fly((FlightState.EVICTING, 111.0))
     for number in range(5000):
         stage.pod(f"v{number}", 112.0, gone=True)
     stage.say(Outcome.DONE, 113.0)

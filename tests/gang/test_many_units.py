@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from extender.gang.act import flight_units, nominations
 from extender.gang.act.background import Background, each
-from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.book import Book, Flight
 from extender.gang.act.dispatch import Dispatch
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.keeper import RecordKeeper
@@ -20,6 +20,7 @@ from extender.gang.act.leadership import Alone
 from extender.gang.act.record import Record
 from extender.gang.act.records import Records
 from extender.gang.act.unit import EvictionUnit, Fate
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey
 from extender.model.plan import Plan, Seat, Victim
 from extender.model.settings import EvictionSettings
@@ -89,7 +90,7 @@ async def test_units_are_begun_so_many_a_turn(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(Evictions, "begin", counted)
         await rig.preempt("high-0", n0=["low-0"])
         await rig.until(
-            lambda: any(flight.state is State.OPEN for flight in rig.coordinator.book), "open"
+            lambda: any(flight.state is FlightState.OPEN for flight in rig.coordinator.book), "open"
         )
         turns.stop()
     assert turns.done.total() == 18
@@ -251,7 +252,7 @@ def seated(count: int) -> tuple[Flight, Snapshot]:
         victims=(),
     )
     flight = Flight(
-        plan=plan, pods=pods, seats=dict.fromkeys(pods, "n"), state=State.EVICTING, since=0.0
+        plan=plan, pods=pods, seats=dict.fromkeys(pods, "n"), state=FlightState.EVICTING, since=0.0
     )
     return flight, Snapshot(generation=1, pending=pods)
 

@@ -12,12 +12,13 @@ from extender.gang.act.missing_members import (
 from extender.gang.act.owner_warnings import OwnerWarnings, words_of
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.model.objects import GangKey, Pod
+from extender.model.plan import Code
 from extender.model.snapshot import Snapshot
 
 KEY = GangKey("pod-group", "team", "few")
 
 
-def refusal(code: str = "incomplete") -> Decision:
+def refusal(code: Code = Code.INCOMPLETE) -> Decision:
     return Decision(
         time=0.0,
         gang=str(KEY),
@@ -67,19 +68,19 @@ def test_a_gang_that_grows_is_let_be() -> None:
 def test_another_refusal_takes_its_place() -> None:
     stage = Stage()
     stage.missing.refused(refusal())
-    assert not stage.missing.refused(refusal("infeasible"))
+    assert not stage.missing.refused(refusal(Code.INFEASIBLE))
     stage.now = PATIENCE_SECONDS
     assert stage.missing.due() == []
 
 
 def test_a_definition_at_fault_is_told_when_it_lasts() -> None:
     stage = Stage()
-    assert stage.missing.refused(refusal("conflict"))
+    assert stage.missing.refused(refusal(Code.CONFLICT))
     assert stage.missing.due() == []
     stage.now = REPAIR_SECONDS
     (told,) = stage.missing.due()
     assert told.code == "conflict"
-    stage.missing.refused(refusal("conflict"))
+    stage.missing.refused(refusal(Code.CONFLICT))
     stage.missing.repaired(str(KEY))
     stage.now *= 2
     assert stage.missing.due() == []
@@ -87,7 +88,7 @@ def test_a_definition_at_fault_is_told_when_it_lasts() -> None:
 
 def test_what_is_missing_after_a_repair_has_its_own_patience() -> None:
     stage = Stage()
-    stage.missing.refused(refusal("conflict"))
+    stage.missing.refused(refusal(Code.CONFLICT))
     stage.now = REPAIR_SECONDS - 1
     stage.missing.refused(refusal())
     stage.now = PATIENCE_SECONDS

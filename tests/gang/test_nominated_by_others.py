@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extender.gang.act.book import State
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from tests.gang.rig import PODS, Rig
 
 
@@ -35,7 +35,7 @@ async def test_seats_do_not_open_where_another_pod_was_allowed_to_preempt(rig: R
     await rig.remove("leaving")
     await rig.until(lambda: not flight.waits, "its room is there")
     assert rig.coordinator.flights.crowded(flight)
-    assert flight.state is not State.OPEN
+    assert flight.state is not FlightState.OPEN
     assert (await rig.filter("calm-0", "n0")).node_names == []
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.offers import OFFER_SECONDS, UnsettledOffers
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import Pod
 from tests.gang.rig import Rig
 from tests.gang.world import pod
@@ -160,7 +161,7 @@ async def test_seats_open_once_it_is_seen_where_an_earlier_pod_went(rig: Rig) ->
     held = await rig.filter("high-0", "n0", "n1")
     assert held.node_names == []
     flight = next(iter(rig.coordinator.book))
-    assert flight.state is State.EVICTING
+    assert flight.state is FlightState.EVICTING
     await rig.bind("early", "n0")
     await rig.until(lambda: bool(rig.cached("early").node), "it is seen bound")
     # n0 is not free for a seat; low may be evicted for one.
@@ -190,7 +191,7 @@ async def test_members_on_their_way_count_when_their_plan_is_over(rig: Rig) -> N
     assert answer.node_names == []
     await rig.bind("high-0", first[0])
     await rig.rounds()
-    assert not any(flight.state is State.OPEN for flight in rig.coordinator.book)
+    assert not any(flight.state is FlightState.OPEN for flight in rig.coordinator.book)
 
 
 async def test_nobody_is_seated_while_a_more_urgent_pod_may_take_the_room() -> None:

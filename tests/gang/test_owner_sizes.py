@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import ServedResource
@@ -107,7 +107,9 @@ async def test_leader_and_then_workers_where_there_can_be_room() -> None:
         await member(rig, "high-lead-0", "lead")
         await rig.preempt("high-lead-0", **victims(4))
         await rig.until_names("high-lead-0")
-        await rig.until(lambda: [f.state for f in rig.coordinator.book] == [State.OPEN], "seats")
+        await rig.until(
+            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+        )
         (node,) = (await rig.filter("high-lead-0", *NODES)).node_names
         await rig.bind("high-lead-0", node)
         await rig.until(lambda: not len(rig.coordinator.book), "the leader has started")
@@ -118,7 +120,9 @@ async def test_leader_and_then_workers_where_there_can_be_room() -> None:
             await member(rig, f"high-w-{i}", "w", number=i)
         taken = {node}
         await rig.filter("high-w-0", *NODES)
-        await rig.until(lambda: [f.state for f in rig.coordinator.book] == [State.OPEN], "seats")
+        await rig.until(
+            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+        )
         for i in range(3):
             (seat,) = (await rig.filter(f"high-w-{i}", *NODES)).node_names
             taken.add(seat)

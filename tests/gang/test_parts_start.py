@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
+from extender.gang.tell.flight_state import FlightState
 from extender.model.settings import SeatSettings
 from extender.sandbox.apiserver import ApiServer
 from extender.sandbox.resources import OTHER_POD_GROUPS
@@ -95,7 +95,9 @@ async def test_three_that_would_fit_wait_for_the_room_of_the_first(system: str) 
                 break
             await rig.preempt("high-0-1", **victims)
             await rig.cache.wait_change(rig.cache.generation, 0.05)
-        await rig.until(lambda: [f.state for f in rig.coordinator.book] == [State.OPEN], "seats")
+        await rig.until(
+            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+        )
         assert len(gone & await rig.names()) == 1
         seats = {}
         for name in HIGH:

@@ -18,6 +18,7 @@ from extender.gang.plan.question import GangQuestion
 from extender.gang.plan.sure_seats import inside_of_all
 from extender.gang.plan.topology_domains import preferred_keys
 from extender.groups.resolver import Resolver
+from extender.model.cost_order import CostLevel
 from extender.model.objects import LabelSelector, Pod, PodShape, Requirement, SpreadConstraint
 from extender.model.plan import Plan
 from extender.model.settings import PlanSettings, Settings
@@ -155,7 +156,8 @@ def test_no_victim_is_granted_more_than_the_longest_grace_period(grace: int, gra
 
 def test_a_budget_counts_at_the_first_level_of_an_order_that_has_no_level_for_it() -> None:
     state = snapshot([], [])
-    for order, level in ((("pods", "by-priority"), 0), (("pods", "pdb-violations"), 1)):
+    pods, budgets = CostLevel.PODS, CostLevel.PDB_VIOLATIONS
+    for order, level in (((pods, CostLevel.BY_PRIORITY), 0), ((pods, budgets), 1)):
         assert CostLevels(order, [1], state, {}).budget_level == level
 
 

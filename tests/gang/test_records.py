@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from extender.gang.act.background import Background
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.leadership import Alone
 from extender.gang.act.record import PART_BYTES, Record, pack, unpack
 from extender.gang.act.record_objects import documents_of
 from extender.gang.act.records import Records, Superseded
 from extender.gang.act.signature import Signer
+from extender.gang.tell.flight_state import FlightState
 from extender.kube.api_errors import ApiError, Conflict, Invalid
 from extender.kube.client import KubeClient
 from extender.model.errors import InvalidInput
@@ -279,7 +280,9 @@ async def test_a_sweep_leaves_a_record_alone_that_is_written_meanwhile(
     sweep = asyncio.create_task(keeper.sweep())
     while not listed.hits:
         await asyncio.sleep(0.01)
-    flight = Flight(plan=record().plan, id="1", pods={}, seats={}, state=State.PLANNED, since=0.0)
+    flight = Flight(
+        plan=record().plan, id="1", pods={}, seats={}, state=FlightState.PLANNED, since=0.0
+    )
     await keeper.write(flight, 1.0)
     (name,) = await names(client)
     listing.set()

@@ -25,7 +25,7 @@ KEY = GangKey("pod-group", "default", "late")
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 
 
-def refusal(code: str = "conflict") -> Decision:
+def refusal(code: Code = Code.CONFLICT) -> Decision:
     return Decision(
         time=0.0,
         gang=str(KEY),
@@ -156,7 +156,7 @@ def test_it_is_woken_once_and_once_a_minute_at_most() -> None:
 def test_what_was_decided_anew_meanwhile_wakes_nobody() -> None:
     stage = Stage()
     stage.repaired.refused(refusal())
-    stage.repaired.refused(refusal("infeasible"))
+    stage.repaired.refused(refusal(Code.INFEASIBLE))
     stage.repair()
     assert stage.woken == []
 

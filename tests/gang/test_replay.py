@@ -27,7 +27,7 @@ async def test_a_past_decision_replays_to_the_same_answer(
         await rig.filter("high-0", "n1")
         await rig.until_names("aside", "high-0", "high-1")
         made = next(d for d in rig.coordinator.decisions if d.outcome == "plan")
-        view = DebugView(rig.cache, lambda: rig.coordinator, rig.settings)
+        view = DebugView(rig.cache, list, lambda: rig.coordinator, rig.settings)
         assert view.snapshot(made.generation + 1000) is None
         document = view.snapshot(made.generation)
         assert document is not None

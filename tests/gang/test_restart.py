@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from extender.gang.act.book import State
+from extender.gang.tell.flight_state import FlightState
 from extender.sandbox.faults import Fault
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
 
@@ -22,7 +22,7 @@ async def test_the_planner_knows_the_cluster_before_the_first_question(rig: Rig)
 async def test_restart_goes_on_where_the_cluster_stands(rig: Rig) -> None:
     await full_cluster(rig, grace=30)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: next(iter(rig.coordinator.book)).state is State.WAITING)
+    await rig.until(lambda: next(iter(rig.coordinator.book)).state is FlightState.WAITING)
     before = dict(next(iter(rig.coordinator.book)).seats)
     await rig.restart()
     flight = next(iter(rig.coordinator.book))
@@ -30,7 +30,7 @@ async def test_restart_goes_on_where_the_cluster_stands(rig: Rig) -> None:
     assert flight.sent == set(flight.victims)
     for name in LOW:
         await rig.remove(name)
-    await rig.until(lambda: flight.state is State.OPEN)
+    await rig.until(lambda: flight.state is FlightState.OPEN)
     result = await rig.filter("high-0", "n0", "n1")
     assert result.node_names == [before[rig.cached("high-0").uid]]
 

@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act import refused_seats, requeuing
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.notifier import WAKE_ANNOTATION
 from extender.gang.plan.lists import complete, samples
+from extender.gang.tell.flight_state import FlightState
 from extender.model.settings import SeatSettings
 from tests.gang.rig import FAST, PODS, Rig
 
@@ -56,7 +57,9 @@ async def opened(rig: Rig, name: str = "high") -> Flight:
     if not any(flight.key.name == name for flight in rig.coordinator.book):
         await rig.filter(f"{name}-0", *SAMPLE)
     await rig.until(
-        lambda: any(f.key.name == name and f.state is State.OPEN for f in rig.coordinator.book),
+        lambda: any(
+            f.key.name == name and f.state is FlightState.OPEN for f in rig.coordinator.book
+        ),
         "its seats are open",
     )
     return next(flight for flight in rig.coordinator.book if flight.key.name == name)
@@ -114,7 +117,7 @@ async def test_a_member_that_asks_without_its_nomination_is_called_again(rig: Ri
         await rig.until(lambda: nominated(rig, "high-0") == seat, "nominated again")
         while await woken(rig, "high-0") == before:
             await asyncio.sleep(0.01)
-    assert flight.state is State.OPEN
+    assert flight.state is FlightState.OPEN
     assert rig.outcomes("high") == ["plan"]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extender.gang.act.book import State
 from extender.gang.act.unit import Fate
+from extender.gang.tell.flight_state import FlightState
 from tests.gang.rig import Rig, full_cluster
 
 
@@ -34,7 +34,7 @@ async def test_a_request_under_way_is_no_accepted_one(
     )
     first = next(iter(rig.coordinator.book))
     second = flights.draft(first.plan)
-    second.state = State.EVICTING
+    second.state = FlightState.EVICTING
     await flights.units.begin(second)
     (unit,) = evictions.of_plan(second.id)
     assert Fate.ACCEPTED not in unit.fates.values()
@@ -44,6 +44,6 @@ async def test_a_request_under_way_is_no_accepted_one(
     uid = next(iter(asked.fates))
     asked.fates[uid] = Fate.ACCEPTED
     third = flights.draft(first.plan)
-    third.state = State.EVICTING
+    third.state = FlightState.EVICTING
     await flights.units.begin(third)
     assert third.sent == {uid}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from extender.gang.act.book import State
+from extender.gang.tell.flight_state import FlightState
 from extender.sandbox.faults import Fault
 from tests.event_time import passes
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
@@ -43,9 +43,9 @@ async def test_no_seats_open_while_the_cache_is_stale(
     await rig.until(lambda: not flight.victims, "the victims are seen gone")
     for _ in range(3):
         await rig.coordinator.tick()
-    assert flight.state is not State.OPEN
+    assert flight.state is not FlightState.OPEN
     monkeypatch.undo()
-    await rig.until(lambda: flight.state is State.OPEN, "they open once it is not")
+    await rig.until(lambda: flight.state is FlightState.OPEN, "they open once it is not")
 
 
 async def test_a_take_over_judges_no_record_by_an_old_picture(rig: Rig) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
 from extender.gang.incremental.classes import classes_of
+from extender.gang.tell.flight_state import FlightState
 from extender.model.custom_groups import CustomGroup, custom_annotations
 from extender.model.metadata import keep_annotations
 from extender.model.settings import GroupSettings, SeatSettings
@@ -162,7 +162,9 @@ async def test_nothing_in_part_and_the_whole_when_room_can_be_made(system: str) 
         assert not destroyed(rig)
         await rig.remove("keep")
         await until_only(rig, "high-0-0", *four)
-        await rig.until(lambda: [f.state for f in rig.coordinator.book] == [State.OPEN], "seats")
+        await rig.until(
+            lambda: [f.state for f in rig.coordinator.book] == [FlightState.OPEN], "seats"
+        )
         taken = set()
         for name in four:
             (node,) = (await rig.filter(name, *NODES)).node_names

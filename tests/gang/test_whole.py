@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import yaml
 
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.gang.tell.lately import LONGEST, Lately, Trouble
 from extender.gang.tell.whole import MOST_BYTES, GangSeen, PlanSeen, Said, Whole, text_of
+from extender.model.plan import Code
 
 BARE = Whole(
     leader="pod-a", leading_since=0, epoch=3, version="1", mode="enforce", namespaces="all"
@@ -108,7 +111,7 @@ def test_an_hour_ends() -> None:
 def test_the_last_thing_that_went_wrong_is_kept() -> None:
     lately = Lately()
 
-    def decided(outcome: Outcome, code: str = "") -> None:
+    def decided(outcome: Outcome, code: Code | Literal[""] = "") -> None:
         lately.decided(
             Decision(
                 time=5, gang="g", verb=Verb.LOOP, outcome=outcome, message="m" * 10**6, code=code

@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.gang.act import driver
-from extender.gang.act.book import State
 from extender.gang.plan.validity import whole_again
+from extender.gang.tell.flight_state import FlightState
 from extender.model.gang import UNIT_ALL, Gang
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
@@ -75,7 +75,9 @@ async def test_a_plan_in_flight_is_searched_for_anew() -> None:
         )
         await rig.until(lambda: not evictions.unfinished(), "the unit is let go of")
         rig.server.faults.clear()
-        await rig.until(lambda: all(f.state is State.OPEN for f in book), "the seats are open")
+        await rig.until(
+            lambda: all(f.state is FlightState.OPEN for f in book), "the seats are open"
+        )
         assert await rig.names() == {"low-1", "low-2", *HIGH}
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
 from extender.gang.act.unit import EvictionUnit, Fate
+from extender.gang.tell.flight_state import FlightState
 from extender.model.settings import SeatSettings
 from extender.sandbox.faults import Fault
 from tests.gang.rig import FAST, HIGH, LOW, PODS, REAL_DELETE, Rig, full_cluster, held_back, let_go
@@ -250,5 +250,5 @@ async def test_a_plan_goes_on_with_whom_somebody_else_has_taken(rig: Rig) -> Non
     rig.server.faults.clear()
     await rig.until(lambda: goes(rig, "low-1"), "the rest goes")
     (flight,) = rig.coordinator.book
-    assert flight.state is State.WAITING
+    assert flight.state is FlightState.WAITING
     assert {p.name for p in rig.cache.store.pods.by_uid.values()} == {*LOW, *HIGH}

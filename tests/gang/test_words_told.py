@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from extender.gang.act.book import State
 from extender.gang.tell.decisions import Decision, Decisions, Outcome, Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.standing import GangState, standings
 from extender.gang.tell.whole import GangSeen, Whole, text_of
 from extender.model.plan import Proof
@@ -47,7 +47,7 @@ def test_the_words_are_the_ones_that_were_told_before() -> None:
 
 
 def test_every_state_of_a_plan_is_one_of_its_gang() -> None:
-    assert {state.value for state in State} - {"ended"} <= WORDS
+    assert {state.value for state in FlightState} - {"ended"} <= WORDS
 
 
 @pytest.mark.parametrize(

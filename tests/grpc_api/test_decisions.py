@@ -9,6 +9,7 @@ import grpc
 
 from extender.gang.tell.decisions import Decision, Outcome, Verb
 from extender.grpc_api.decision_feed import DecisionFeed
+from extender.model.plan import Code
 from extender.pb.podgroup.v1 import watch_pb2
 from tests.grpc_api.site import calling, serving
 from tests.grpc_api.test_seats import Terms, ended
@@ -21,7 +22,7 @@ def made(number: int, gang: str = "g") -> Decision:
         gang=gang,
         verb=Verb.LOOP,
         outcome=Outcome.REFUSAL,
-        code="infeasible",
+        code=Code.INFEASIBLE,
         message=str(number),
         seconds=0.25,
     )

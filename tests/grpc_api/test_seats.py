@@ -9,7 +9,8 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.book import Book, Flight
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.markers import gang_keys
 from extender.grpc_api import seats
 from extender.grpc_api.seats import SeatBoard
@@ -58,7 +59,7 @@ def flight(name: str, places: dict[str, str], priority: int = 10, cpu: int = 100
         Seat(uid=uid, namespace="default", name=uid, node=node) for uid, node in places.items()
     )
     plan = Plan(gang=key, priority=priority, seats=found, victims=())
-    return Flight(plan=plan, pods=pods, seats=dict(places), state=State.WAITING, since=0.0)
+    return Flight(plan=plan, pods=pods, seats=dict(places), state=FlightState.WAITING, since=0.0)
 
 
 def taken_in(mirror: Mirror, message: watch_pb2.WatchSeatsResponse) -> None:

@@ -19,7 +19,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase
 
-from tests.fates import Fate, Outcome, fate_of
+from tests.fates import Fate, MutantOutcome, fate_of
 from tests.mutation.operators import Mutant, changed
 from tests.mutation.rooms import Room
 
@@ -56,7 +56,7 @@ def passes(room: Room, log: Path) -> float | None:
 
 def outcomes(
     tried: Iterable[tuple[Mutant, Room, float]], place: Path, jobs: int
-) -> Iterator[Outcome[Mutant]]:
+) -> Iterator[MutantOutcome[Mutant]]:
     """Try mutants, each with its room and how many seconds it may take; in the order they end."""
     waiting = iter(tried)
     running: dict[int, tuple[Mutant, float, float, Path]] = {}
@@ -81,7 +81,7 @@ def outcomes(
             del running[pid]
             code = os.waitstatus_to_exitcode(status) if ended else None
             fate = Fate.INVALID if code == NOT_APPLIED else fate_of(code)
-            yield Outcome(mutant, fate, time.monotonic() - began, _said(log))
+            yield MutantOutcome(mutant, fate, time.monotonic() - began, _said(log))
         time.sleep(0.05)
 
 

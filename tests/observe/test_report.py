@@ -18,7 +18,7 @@ from extender.observe.charts import ceiling, chart
 from extender.observe.file import FORMAT, Report
 from extender.observe.markdown import markdown
 from extender.observe.page import page
-from extender.observe.sums import DAY, WEEK, Ledger, Told, Week, week_of
+from extender.observe.sums import DAY, WEEK, Ledger, OurAnswer, Told, Waited, Week, week_of
 from extender.observe.weekly import choose, read, weekly
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
@@ -42,8 +42,8 @@ def ledger() -> Ledger:
             quorum=4,
             since=NOW - 600,
             until=NOW,
-            outcome="whole",
-            answer="plan",
+            outcome=Waited.WHOLE,
+            answer=OurAnswer.PLAN,
             seats=4,
             would_evict=4,
             would_break=["pod-group:team/low"],
@@ -93,7 +93,9 @@ def test_week_in_which_nothing_was_seen_says_so() -> None:
 
 def test_gangs_that_wait_are_told_of_in_the_present_week_only() -> None:
     kept = report_of(ledger(), written=NOW)
-    waiting = [Told(gang="pod-group:team/waits", since=NOW - 60, answer="refusal", message="no")]
+    waiting = [
+        Told(gang="pod-group:team/waits", since=NOW - 60, answer=OurAnswer.REFUSAL, message="no")
+    ]
     assert len(weekly(kept, waiting, choose(kept, "this")).gangs) == 2
     kept.weeks.append(Week(MONDAY - WEEK))
     assert weekly(kept, waiting, choose(kept, "last")).gangs == ()
@@ -140,7 +142,9 @@ TEXTS = st.text(max_size=60) | st.sampled_from(
 @given(TEXTS, TEXTS, TEXTS)
 def test_names_are_shown_and_do_nothing(gang: str, message: str, broke: str) -> None:
     kept = report_of(Ledger(8, 10))
-    told = Told(gang=gang, since=NOW, answer="refusal", message=message, evicted=1, broke=[broke])
+    told = Told(
+        gang=gang, since=NOW, answer=OurAnswer.REFUSAL, message=message, evicted=1, broke=[broke]
+    )
     found = weekly(kept, [told], choose(kept, "this"))
     tags = Tags()
     tags.feed(page(found))

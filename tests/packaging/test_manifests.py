@@ -16,7 +16,7 @@ from extender.cli.rights_rules import (
     CLUSTER_RIGHTS,
     OPTIONAL_RIGHTS,
     OWN_RIGHTS,
-    Rights,
+    GrantedRights,
     rights_findings,
 )
 from tests.cli.installations import WAYS
@@ -130,7 +130,7 @@ def test_extender_container_is_locked_down(name: str, spec: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize(("kind", "used"), [("ClusterRole", CLUSTER_RIGHTS), ("Role", OWN_RIGHTS)])
-def test_rights_are_those_that_check_knows(kind: str, used: Rights) -> None:
+def test_rights_are_those_that_check_knows(kind: str, used: GrantedRights) -> None:
     """And what check knows is what a real API server has seen used: test_real_rights.py."""
     granted = rules("rbac.yaml", kind, "podgroup-extender")
     assert granted == {

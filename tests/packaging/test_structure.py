@@ -18,12 +18,20 @@ SAME_NAME: dict[str, str] = {}
 SAME_CLASS = {
     "Census": "search/census specifies it, search/core is the same compiled",
     "Clock": "the program's, and what of it compiled loops are handed",
+    "Obj": "an object of JSON, with whatever it has",
+    "Offer": "search/census specifies it, search/core is the same compiled",
     "Offers": "search/census specifies them, search/core is the same compiled",
 }
 """Classes of several files by one name, and why these are one thing."""
 CLASS = re.compile(
-    r"^\s*(?:(?:cdef|cpdef|ctypedef) +)?(?:packed +)?(?:class|cppclass|struct) +(\w+) *[(:\[]", re.M
+    r"^\s*(?:(?:cdef|cpdef|ctypedef) +)?(?:public +)?(?:packed +)?"
+    r"(?:class|cppclass|enum|fused|struct|union) +(\w+) *(?:\"\w+\" *)?[(:\[]"
+    r"|^\s*ctypedef +[\w* ]+?[ *](\w+)(?: *\"\w+\"| *\[\w+\])? *$"
+    r"|^([A-Z]+[a-z]\w*)(?:: TypeAlias)? = (?!TypeVar|ParamSpec)",
+    re.M,
 )
+"""Also other names of types, and what Cython declares: enums, records under the name that C++ has
+for them. A TypeVar stands for any type, and is its own file's."""
 
 
 MOST_LINES = 400
@@ -37,6 +45,11 @@ def several(names: Iterable[tuple[str, Path]]) -> dict[str, set[Path]]:
     for name, path in names:
         found[name].add(path.relative_to(PACKAGE).with_suffix(""))
     return {name: files for name, files in found.items() if len(files) > 1}
+
+
+def class_names(source: str) -> list[str]:
+    """Names of the types that a source declares; an enum without one is none."""
+    return ["".join(found) for found in CLASS.findall(source)]
 
 
 def package_files(*endings: str) -> list[Path]:
@@ -58,7 +71,7 @@ def test_no_two_classes_have_one_name_without_a_reason() -> None:
     named = [
         (name, path)
         for path in package_files("py", "pyx", "pxd", "pyi")
-        for name in CLASS.findall(path.read_text())
+        for name in class_names(path.read_text())
     ]
     assert len(named) > 700
     twice = several(named)
@@ -88,12 +101,27 @@ def test_two_files_of_one_name_are_seen() -> None:
         ("cdef struct Clock:", ["Clock"]),
         ("ctypedef packed struct Pair:", ["Pair"]),
         ("cdef cppclass Mckp:", ["Mckp"]),
+        ('    cppclass Who "PgxWho":', ["Who"]),
+        ("class Outcome(StrEnum):", ["Outcome"]),
+        ("cdef enum Outcome:", ["Outcome"]),
+        ("cpdef enum Outcome:", ["Outcome"]),
+        ("cdef enum:", []),
+        ("cdef union Both:", ["Both"]),
+        ("ctypedef int64_t i64", ["i64"]),
+        ("ctypedef i64 PackedCost[MOST_LIMBS]", ["PackedCost"]),
+        ('    ctypedef long long wide "pgx_wide"', ["wide"]),
+        ("ctypedef const char* Text", ["Text"]),
+        ("Counts = tuple[int, ...]", ["Counts"]),
+        ("Counts: TypeAlias = tuple[int, ...]", ["Counts"]),
+        ('Key = TypeVar("Key")', []),
+        ("MOST_COUNTS = 3", []),
+        ("A = 3", []),
         ("class of members that fit", []),
         ("cdef Asked asked", []),
     ],
 )
 def test_a_class_is_seen_however_it_is_declared(line: str, name: list[str]) -> None:
-    assert CLASS.findall(line) == name
+    assert class_names(line) == name
 
 
 def test_no_file_is_longer_than_one_idea_takes() -> None:

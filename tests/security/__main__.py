@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.fates import Fate, Outcome
+from tests.fates import Fate, MutantOutcome
 from tests.security.mutant import Mutant
 from tests.security.mutants import MUTANTS
 from tests.security.running import Tree, outcomes, without_any
@@ -54,13 +54,13 @@ def main() -> int:
     return int(killed < len(found))
 
 
-def _why(outcome: Outcome[Mutant]) -> str:
+def _why(outcome: MutantOutcome[Mutant]) -> str:
     """Where and how the test failed, or all of what it said."""
     failed = [line for line in outcome.said.splitlines() if LINE.match(line)]
     return "\n".join(failed) if failed and outcome.fate is Fate.KILLED else outcome.said
 
 
-def _line(outcome: Outcome[Mutant]) -> str:
+def _line(outcome: MutantOutcome[Mutant]) -> str:
     mutant = outcome.mutant
     path, _, name = mutant.test.partition("::")
     return f"| {mutant.row}: {mutant.rule} | {path}: `{name}` | {outcome.fate.value} |"

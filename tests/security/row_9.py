@@ -38,8 +38,8 @@ MUTANTS = (
         ROW,
         "metrics are for tokens on a shared port",
         RULES,
-        'metrics: Shown = "open" if local or settings.open_metrics else "token"',
-        'metrics: Shown = "open"',
+        'metrics: Exposure = "open" if local or settings.open_metrics else "token"',
+        'metrics: Exposure = "open"',
         f"{TEST_ACCESS}test_rules",
     ),
     Mutant(

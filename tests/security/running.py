@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import monotonic
 
-from tests.fates import Outcome, fate_of
+from tests.fates import MutantOutcome, fate_of
 from tests.security.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +68,7 @@ class Tree:
                 return FAILED if FAILED_ONE.match(said) else None, said
         return running.returncode, said
 
-    def try_one(self, mutant: Mutant) -> Outcome[Mutant]:
+    def try_one(self, mutant: Mutant) -> MutantOutcome[Mutant]:
         """Take a rule out, run its test and put the rule back."""
         path = self.root / mutant.file
         before, times = path.read_text(), path.stat()
@@ -84,10 +84,10 @@ class Tree:
         finally:
             path.write_text(before)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        return Outcome(mutant, fate_of(code), monotonic() - began, said[-1000:])
+        return MutantOutcome(mutant, fate_of(code), monotonic() - began, said[-1000:])
 
 
-def outcomes(tree: Tree, mutants: Iterable[Mutant]) -> Iterator[Outcome[Mutant]]:
+def outcomes(tree: Tree, mutants: Iterable[Mutant]) -> Iterator[MutantOutcome[Mutant]]:
     """Try one after the other."""
     for mutant in mutants:
         yield tree.try_one(mutant)

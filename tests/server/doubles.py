@@ -120,6 +120,9 @@ class Source:
     def gangs(self) -> list[Row]:
         return [Row("gang")]
 
+    def watches(self) -> list[Row]:
+        return [Row("watch")]
+
     def observed(self) -> dict[str, object]:
         return {"weeks": []}
 

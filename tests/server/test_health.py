@@ -161,6 +161,7 @@ class TestDebug:
         assert found == {"reservations": [{"name": "seat"}]}
         assert await self.get(web, site.url("/debug/limits")) == {"suspended": []}
         assert await self.get(web, site.url("/debug/gangs")) == {"gangs": [{"name": "gang"}]}
+        assert await self.get(web, site.url("/debug/watches")) == {"watches": [{"name": "watch"}]}
         found = await self.get(web, site.url("/debug/pods?name=team%2Fp"))
         assert found == {"pods": [{"name": "team/p"}]}
 

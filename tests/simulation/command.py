@@ -14,7 +14,7 @@ from tests.simulation.more import MORE, with_more
 from tests.simulation.mutants import Mutant, named
 from tests.simulation.script import write
 from tests.simulation.shrink import shrink
-from tests.simulation.simulation import Outcome, Simulation
+from tests.simulation.simulation import Simulation, SimulationOutcome
 from tests.simulation.size import MIXED, SIZES
 
 CHUNK = 50
@@ -24,12 +24,12 @@ ELSEWHERE = 4000
 seed meets, and a mistake must be found all the same, by one in so many."""
 
 
-def play(seed: int, more: tuple[str, ...] = (), size: str = MIXED) -> Outcome:
+def play(seed: int, more: tuple[str, ...] = (), size: str = MIXED) -> SimulationOutcome:
     """Play one seed, with ``more`` in it than its script has (more.py), in a world of a size."""
     return Simulation(with_more(write(seed, size), more)).run()
 
 
-def _chunk(seeds: range, more: tuple[str, ...] = (), size: str = MIXED) -> list[Outcome]:
+def _chunk(seeds: range, more: tuple[str, ...] = (), size: str = MIXED) -> list[SimulationOutcome]:
     gc.disable()
     found = [play(seed, more, size) for seed in seeds]
     gc.collect()
@@ -127,7 +127,7 @@ class Tally:
         """Rule -> the seeds that break it."""
         self._until = until
 
-    def add(self, outcome: Outcome) -> bool:
+    def add(self, outcome: SimulationOutcome) -> bool:
         """Count one seed; return whether it fails by a rule that counts."""
         self.played += 1
         self.evict += outcome.evictions > 0

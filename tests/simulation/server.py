@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from extender.sandbox.api_status import Obj, StatusError, expired
-from extender.sandbox.requests import Requests, Route
+from extender.sandbox.requests import ApiRequests, Route
 from extender.sandbox.resources import served
 from extender.sandbox.rest import Api
 from extender.sandbox.storage import Storage, StorageChange
@@ -44,7 +44,7 @@ class Server:
             names=lambda prefix: f"{prefix}{self._next():05d}",
             uids=self._uid,
         )
-        self.requests = Requests(self.api, MINOR, token=lambda: str(self._next()))
+        self.requests = ApiRequests(self.api, MINOR, token=lambda: str(self._next()))
         self.streams: list[Stream] = []
         self._unreadable = (0.0, "")
         """Until when the storage of a resource ("" = all) is away."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from tests.simulation.script import Script
-from tests.simulation.simulation import Outcome, Simulation
+from tests.simulation.simulation import Simulation, SimulationOutcome
 
 
-def shrink(script: Script, most: int = 200) -> tuple[Script, Outcome]:
+def shrink(script: Script, most: int = 200) -> tuple[Script, SimulationOutcome]:
     """Return the smallest script found that breaks the same rule, and how it ends.
 
     ``most`` is how many simulations may be played for it.

@@ -42,7 +42,7 @@ unschedulable pods are over by then."""
 MOST_STEPS = 400_000
 
 
-class Outcome(Struct, frozen=True):
+class SimulationOutcome(Struct, frozen=True):
     """How a simulation ended."""
 
     seed: int
@@ -186,7 +186,7 @@ class Simulation:
 
     # -- a life -----------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationOutcome:
         """Play the script; return how it ended."""
         loop = self.loop
         began = time.process_time()
@@ -202,7 +202,7 @@ class Simulation:
                 problem = "stuck: nothing is going to happen any more"
             finally:
                 self._shut()
-        return Outcome(
+        return SimulationOutcome(
             seed=self.script.seed,
             problem=problem,
             digest=self.story.digest(),

@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from tests.simulation import command
-from tests.simulation.simulation import Outcome
+from tests.simulation.simulation import SimulationOutcome
 
 TOGETHER = 24
 """Seeds that are played twice."""
@@ -58,9 +58,9 @@ def test_a_seed_plays_the_same_again() -> None:
 def test_a_failing_seed_tells_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shrunk, and without being asked: where CI has failed nobody is there to ask."""
 
-    def play(seed: int, more: tuple[str, ...], size: str) -> Outcome:
+    def play(seed: int, more: tuple[str, ...], size: str) -> SimulationOutcome:
         problem = "half-gone: so it is" if seed > 7 else ""
-        return Outcome(seed, problem, "", 0.0, 0, 0, 0.0, [])
+        return SimulationOutcome(seed, problem, "", 0.0, 0, 0, 0.0, [])
 
     def tell(seed: int, more: tuple[str, ...], size: str, *, story: bool, smaller: bool) -> int:
         told.append((seed, story, smaller))

@@ -56,6 +56,9 @@ class _NoDebug:
     def pods_named(self, name: str) -> list[object]:
         return []
 
+    def watches(self) -> list[object]:
+        return []
+
     def observed(self) -> None:
         return None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
+from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import NotReady, UnknownPod
 from extender.model.gang import Gang
 from extender.model.objects import Pod
@@ -26,7 +27,7 @@ MANY = tuple(f"n{i}" for i in range(1, 101))
 """So many names of more nodes may be a sample."""
 
 
-def flying(seat: str | None = "n0", state: State = State.OPEN) -> Flight:
+def flying(seat: str | None = "n0", state: FlightState = FlightState.OPEN) -> Flight:
     """A plan in flight without victims and seats taken."""
     plan = Plan(
         gang=KEY,

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.plan.planner import as_victim
 from extender.gang.plan.single import single_gang
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import NotReady
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import Node, Pod
@@ -193,4 +194,4 @@ def plan_over(*victims: Pod) -> Plan:
 
 
 def flying(plan: Plan) -> Flight:
-    return Flight(plan=plan, id="1", pods={}, seats={}, state=State.PLANNED, since=0.0)
+    return Flight(plan=plan, id="1", pods={}, seats={}, state=FlightState.PLANNED, since=0.0)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import State
 from extender.gang.plan.planner import as_victim
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.workload_priority import WHAT
 from extender.model.errors import NotReady, UnknownPod
 from extender.model.objects import Pod
@@ -208,13 +208,13 @@ async def test_a_member_beyond_the_quorum_has_no_seat() -> None:
 @pytest.mark.parametrize(
     ("state", "going", "leaving", "words"),
     [
-        (State.PLANNED, 0, 0, "its plan is being recorded"),
-        (State.WAITING, 1, 2, "waits for 3 pods to go away (grace up to 30 s)"),
-        (State.CHANGING, 1, 0, "which is no longer sure: another plan is searched for"),
+        (FlightState.PLANNED, 0, 0, "its plan is being recorded"),
+        (FlightState.WAITING, 1, 2, "waits for 3 pods to go away (grace up to 30 s)"),
+        (FlightState.CHANGING, 1, 0, "which is no longer sure: another plan is searched for"),
     ],
 )
 async def test_no_seat_is_given_before_all_the_room_is_free(
-    state: State, going: int, leaving: int, words: str
+    state: FlightState, going: int, leaving: int, words: str
 ) -> None:
     flight = flying("n0", state)
     flight.victims, flight.waits = victims(going, "low"), victims(leaving, "old")
@@ -277,7 +277,7 @@ async def test_a_seat_that_was_swapped_for_one_in_the_list_is_given(
 
     def and_changing(flight: Any, pod: Pod, others: frozenset[str]) -> None:
         refuse(flight, pod, others)
-        flight.state = State.CHANGING
+        flight.state = FlightState.CHANGING
 
     desk.filter._context.asking.seat_not_offered = and_changing  # type: ignore[method-assign]
     assert (await desk(MEMBER, "n1", "n2")).node_names == []

@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.objects import Pod
@@ -243,14 +244,16 @@ class TestBreakingAGang:
 @pytest.mark.parametrize(
     ("state", "victims", "waits", "told"),
     [
-        (State.EVICTING, 2, 1, "waits for 3 pods to go away (grace up to 45 s)"),
-        (State.WAITING, 1, 0, "waits for 1 pod to go away (grace up to 45 s)"),
-        (State.PLANNED, 0, 0, "its plan is being recorded"),
-        (State.CHANGING, 2, 1, "which is no longer sure: another plan is searched for"),
-        (State.CHANGING, 0, 0, "which is no longer sure: another plan is searched for"),
+        (FlightState.EVICTING, 2, 1, "waits for 3 pods to go away (grace up to 45 s)"),
+        (FlightState.WAITING, 1, 0, "waits for 1 pod to go away (grace up to 45 s)"),
+        (FlightState.PLANNED, 0, 0, "its plan is being recorded"),
+        (FlightState.CHANGING, 2, 1, "which is no longer sure: another plan is searched for"),
+        (FlightState.CHANGING, 0, 0, "which is no longer sure: another plan is searched for"),
     ],
 )
-def test_what_a_plan_waits_for_is_told(state: State, victims: int, waits: int, told: str) -> None:
+def test_what_a_plan_waits_for_is_told(
+    state: FlightState, victims: int, waits: int, told: str
+) -> None:
     plan = SimpleNamespace(longest_grace=45)
     going, leaving = dict.fromkeys(range(victims)), dict.fromkeys(range(waits))
     flight = SimpleNamespace(state=state, victims=going, waits=leaving, plan=plan)

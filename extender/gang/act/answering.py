@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from extender.gang.act.admission import Admission
 from extender.gang.act.book import Book, Flight
-from extender.gang.act.planner_thread import Masks
 from extender.gang.act.readiness import Readiness
 from extender.gang.act.turns import PlanningTurns
 from extender.gang.act.waiting import Waiting
+from extender.gang.plan.question import Masks
 from extender.gang.tell.decisions import Verb
 from extender.model.gang import Gang
 from extender.model.objects import GangKey

@@ -18,11 +18,12 @@ import structlog
 from extender.gang.act.background import Background, each
 from extender.gang.act.barrier import Barrier, HeldBind
 from extender.gang.act.binder import CONCURRENCY, Binder, Binding, BindingOutcome, Ended
-from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.book import Book, Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.partial import PartlyBound
 from extender.gang.act.refused_seats import RefusedSeats
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import Pod
 from extender.model.settings import BindSettings
 from extender.model.texts import counted
@@ -117,7 +118,7 @@ class Bindings:
     def _unseatable(self, flight: Flight, uid: str, node: str) -> str:
         """Return why the member must not be bound to the node by this plan, "" when it may."""
         seat = flight.seats.get(uid)
-        if flight.state is not State.OPEN:
+        if flight.state is not FlightState.OPEN:
             return f"{flight.key}: its plan is {flight.state.value}, and its seats are not open"
         if seat is None:
             return f"{flight.key}: it has no seat any more"
@@ -163,7 +164,7 @@ class Bindings:
     def _complete(self, flight: Flight) -> bool:
         return (
             self._leadership.acts
-            and flight.state is State.OPEN
+            and flight.state is FlightState.OPEN
             and self.barrier.complete(flight.id, flight.seats)
         )
 
@@ -178,7 +179,7 @@ class Bindings:
         endings: list[Ended] = []
 
         def allowed() -> bool:
-            return self._leadership.acts and flight.state is State.OPEN
+            return self._leadership.acts and flight.state is FlightState.OPEN
 
         async def one(arrival: HeldBind) -> None:
             binding = _binding(flight, arrival.uid, arrival.node)

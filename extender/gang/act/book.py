@@ -10,32 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import Enum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from extender.gang.act.booked_room import BookedRoom, BookingClaim
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.plan import Hold, LeavingPod, Plan, Seat, Victim
 from extender.model.snapshot import Snapshot
-
-
-class State(Enum):
-    """Where a plan in flight stands; docs/actuation.md has what leads where."""
-
-    PLANNED = "planned"
-    """Seats are held; the evictions are rehearsed and the record is written."""
-    EVICTING = "evicting"
-    """Recorded; evictions are being sent."""
-    WAITING = "waiting"
-    """All evictions are sent; victims terminate."""
-    OPEN = "open"
-    """All room is there; members may take their seats."""
-    CHANGING = "changing"
-    """It does not hold any more: nothing further is evicted, another plan is searched for."""
-    ENDED = "ended"
-    """Done or given up: the seats are nobody's any more."""
 
 
 class Tries(Struct):
@@ -63,7 +46,7 @@ class Flight(Struct, kw_only=True):
     """uid -> member as it was when planned; the seats' requests and classes."""
     seats: dict[str, str]
     """uid -> node, for seats not yet seen bound."""
-    state: State
+    state: FlightState
     since: float
     """Monotonic time at which ``state`` was entered."""
     victims: dict[str, Victim] = field(default_factory=dict)
@@ -119,12 +102,12 @@ class Flight(Struct, kw_only=True):
     """It ends before the API server took its evictions."""
     yields: bool = False
     """It ends for the sake of a more urgent plan."""
-    path: list[tuple[State, float]] = field(default_factory=list)
+    path: list[tuple[FlightState, float]] = field(default_factory=list)
     """The states that it has entered so far, each with its monotonic time: for traces."""
     acting: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it is past State.PLANNED, whichever way."""
+    """Set once it is past FlightState.PLANNED, whichever way."""
 
-    def enter(self, state: State, now: float) -> None:
+    def enter(self, state: FlightState, now: float) -> None:
         """Note that it is in another state; ``now`` is monotonic."""
         self.state, self.since = state, now
         self.path.append((state, now))
@@ -138,7 +121,7 @@ class Flight(Struct, kw_only=True):
     @property
     def over(self) -> bool:
         """Whether the plan has ended, whichever way."""
-        return self.state is State.ENDED
+        return self.state is FlightState.ENDED
 
     @property
     def binding(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from extender.gang.act.book import Book
 from extender.gang.act.booked_room import BookingClaim
 from extender.gang.plan import booking as pure
-from extender.gang.plan.booking import Amounts, Booking
+from extender.gang.plan.booking import BookedAmounts, Booking
 from extender.gang.plan.ends import End
 from extender.model.objects import GangKey, Pod
 from extender.model.snapshot import Snapshot
@@ -113,11 +113,11 @@ class BookedClaims:
         seen = self._seen
         self._look([name for name in self._on if bound.get(name, ()) is not seen.get(name)])
 
-    def taken(self, booking: Booking, makes_way: MakesWay) -> dict[str, Amounts]:
+    def taken(self, booking: Booking, makes_way: MakesWay) -> dict[str, BookedAmounts]:
         """Return what others' seats and bookings take of each of the booking's nodes."""
-        found: dict[str, Amounts] = {}
+        found: dict[str, BookedAmounts] = {}
         for name in booking.nodes():
-            amounts: Amounts = {}
+            amounts: BookedAmounts = {}
             for hold in self._book.holds_on(name):
                 if hold.gang != booking.gang:
                     pure.add(amounts, hold.requests, 1)

@@ -29,7 +29,7 @@ LONGEST_BEHIND = 7 * 24 * 3600.0
 FORGET_HORIZONS = 4
 """For so many horizons after that the loss is remembered: the next place takes one to lose."""
 
-Place = tuple[int, tuple[bool, bool], float, float, GangKey]
+LinePlace = tuple[int, tuple[bool, bool], float, float, GangKey]
 
 
 class Loss(Struct, frozen=True):
@@ -89,7 +89,7 @@ class BookingLine:
         since = self._since.get(gang.key)
         return since is not None and self._now() - since >= self._patience
 
-    def place(self, gang: Gang) -> Place:
+    def place(self, gang: Gang) -> LinePlace:
         """Return what gangs are sorted by: the more urgent first, then who has waited longer."""
         since = self._since.get(gang.key, self._now())
         served = self._served.get(gang.key.namespace, -inf)

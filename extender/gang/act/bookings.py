@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from extender.gang.act.book import Book
 from extender.gang.act.booked_claims import BookedClaims
 from extender.gang.act.booked_room import BookedRoom
-from extender.gang.act.booking_line import BookingLine, Place, wanted_by_others
+from extender.gang.act.booking_line import BookingLine, LinePlace, wanted_by_others
 from extender.gang.act.booking_pace import BookingPace
 from extender.gang.act.booking_places import Places
 from extender.gang.act.booking_search import BookingSearch, Search
@@ -108,7 +108,7 @@ class Bookings:
         """Who is due and has no turn, and why."""
         self._sound: dict[GangKey, tuple[object, object, int, int]] = {}
         """Booking -> on what it was found to hold last."""
-        self._cursor: Place | None = None
+        self._cursor: LinePlace | None = None
         """Who of those without a booking was tried last: who comes after has the next turn."""
         self.run_times = RunTimes()
         book.booked = BookedRoom(clocks.wall)

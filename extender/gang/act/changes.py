@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 from extender.gang.act.background import Background
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.flights import Flights
-from extender.gang.act.planner_thread import Masks
 from extender.gang.act.turns import PlanningTurns
+from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.tell.decisions import Outcome, Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Code, Refusal
 from extender.model.texts import counted
 
@@ -44,7 +45,7 @@ class Changes:
 
     def begin(self, flight: Flight, why: str, masks: Masks | None = None) -> None:
         """Stop what can be stopped of a plan, and search for another one."""
-        if flight.over or flight.state is State.CHANGING:
+        if flight.over or flight.state is FlightState.CHANGING:
             return
         self._flights.change(flight, why)
         self._spawn(self._change(flight, why, masks or {}))

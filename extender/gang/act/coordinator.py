@@ -10,12 +10,13 @@ import asyncio
 
 from extender.gang.act.book import Flight
 from extender.gang.act.changes import Changes
-from extender.gang.act.planner_thread import PLANNER, Masks
+from extender.gang.act.planner_thread import PLANNER
 from extender.gang.act.recovery import Recovery
 from extender.gang.act.rounds import run_rounds
 from extender.gang.act.sweeper import Sweeper
 from extender.gang.act.term import Term, reading_of, telling_of
 from extender.gang.act.term_parts import PLANNING, acting_of, planning_of, seating_of
+from extender.gang.plan.question import Masks
 from extender.model.objects import Pod
 
 FRESH_SECONDS = 0.1

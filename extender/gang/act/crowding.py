@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from extender.gang.act.book import Book, Flight, State
+from extender.gang.act.book import Book, Flight
+from extender.gang.tell.flight_state import FlightState
 
 CROWDED_SECONDS = 6.0
 """How long others may be on their way to its room: longer than one offer counts (offers.py)."""
@@ -37,7 +38,7 @@ class Crowding:
             if flight.closed and now - flight.closed_at > CLOSED_SECONDS:
                 self._book.keep_away(flight, 0.0)
             return
-        waits = flight.state in (State.EVICTING, State.WAITING, State.OPEN)
+        waits = flight.state in (FlightState.EVICTING, FlightState.WAITING, FlightState.OPEN)
         going = flight.victims or flight.waits
         if not waits or going or flight.binding or not self._crowded(flight):
             flight.crowded_at = 0.0

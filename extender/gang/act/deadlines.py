@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
+from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Victim
 from extender.model.settings import SeatSettings
 from extender.model.texts import counted
@@ -22,22 +23,22 @@ def late(
 
     ``errors``: what refuses its evictions.
     """
-    if flight.state is State.ENDED:
+    if flight.state is FlightState.ENDED:
         return None
-    if flight.state is State.CHANGING:
+    if flight.state is FlightState.CHANGING:
         # It ends with the search, which is not begun as long as the cache is stale.
         longest = max(CHANGING_SECONDS, settings.bind_seconds)
         if now - flight.since <= longest:
             return None
         return f"no other plan could be searched for within {longest:g} s: the seats go back"
-    if flight.state is State.PLANNED:
+    if flight.state is FlightState.PLANNED:
         if now - flight.since <= PLANNED_SECONDS:
             return None
         return (
             "its evictions could not be rehearsed, or its record not be written, within "
             f"{PLANNED_SECONDS:g} s: nobody is evicted"
         )
-    if flight.state is State.OPEN:
+    if flight.state is FlightState.OPEN:
         if now < flight.deadline:
             return None
         names = ", ".join(flight.pods[uid].name for uid in sorted(flight.seats)[:5])

@@ -20,7 +20,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from enum import Enum
+from enum import StrEnum
 from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -67,19 +67,21 @@ class EvictionRefused(Exception):  # noqa: N818 - an answer of the API server, n
         self.readable = readable
 
 
-class Removal(Enum):
-    """How one real eviction ended."""
+class Removal(StrEnum):
+    """How one eviction ended, as metrics call it."""
 
     ACCEPTED = "evicted"
     """The API server has taken it; the pod goes within its grace period."""
     GONE = "gone"
     """The pod is gone, or its name is another pod's by now: its room is free."""
+    REFUSED = "refused"
+    """The API server refuses it for good, or did so at the rehearsal."""
 
 
 class Evictor:
     """Sends evictions, pod by pod. ``sleep`` and ``rng`` are injected for tests.
 
-    ``ended`` is told how each victim ended: "evicted", "gone" or "refused".
+    ``ended`` is told how each victim ended.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Evictor:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
         wall: Callable[[], float] = time.time,
-        ended: Callable[[str], None] = lambda result: None,
+        ended: Callable[[Removal], None] = lambda result: None,
     ) -> None:
         self._client = client
         self.attempts = settings.attempts
@@ -133,7 +135,7 @@ class Evictor:
                         return
                     again = conflict or passing(error)
                     if not again or attempt >= self.attempts:
-                        self._ended("refused")
+                        self._ended(Removal.REFUSED)
                         readable = not unclear(error) or await self._readable(victim)
                         raise EvictionRefused(victim, error, readable=readable) from error
                     await self.pause(pause, error)
@@ -196,11 +198,11 @@ class Evictor:
                         raise
                 else:
                     break
-            self._ended("evicted")
+            self._ended(Removal.ACCEPTED)
             return Removal.ACCEPTED
 
     def _gone(self) -> Removal:
-        self._ended("gone")
+        self._ended(Removal.GONE)
         return Removal.GONE
 
     async def unmark(self, victim: Victim) -> None:
@@ -289,7 +291,7 @@ class Evictor:
 
     def refused(self) -> None:
         """Count an eviction that the API server refuses for good."""
-        self._ended("refused")
+        self._ended(Removal.REFUSED)
 
     async def _remove(
         self,

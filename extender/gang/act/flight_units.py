@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.comparison import Comparison, units_of
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.keeper import RecordKeeper
@@ -19,6 +19,7 @@ from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.act.unit import EvictionUnit
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import Pod
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
@@ -96,7 +97,7 @@ class FlightUnits:
                 await asyncio.sleep(0)
             snapshot = self._snapshot()
             for _, victims in left[start : start + BEGIN_UNITS]:
-                if flight.state not in (State.EVICTING, State.WAITING):
+                if flight.state not in (FlightState.EVICTING, FlightState.WAITING):
                     return
                 self._begin_unit(flight, victims, message, snapshot)
 
@@ -154,7 +155,7 @@ class FlightUnits:
     def still_holds(self, unit: EvictionUnit) -> bool:
         """Whether a plan still holds right before it takes from an untouched unit."""
         flight = self._flight_of(unit)
-        if flight is None or flight.state is not State.EVICTING or self._stale() is not None:
+        if flight is None or flight.state is not FlightState.EVICTING or self._stale() is not None:
             return False
         nodes = self._snapshot().nodes
         if flight.doubted or nodes is not flight.nodes:
@@ -209,7 +210,7 @@ class FlightUnits:
                 )
             )
         if flight is not None:
-            if flight.state is not State.CHANGING:
+            if flight.state is not FlightState.CHANGING:
                 flight.stayed[victim.uid] = victim
             self._replan(flight, told)
 

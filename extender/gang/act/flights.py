@@ -23,7 +23,7 @@ from math import inf
 
 import structlog
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.crowding import Crowding
 from extender.gang.act.deadlines import late
 from extender.gang.act.evictor import EvictionRefused
@@ -35,6 +35,7 @@ from extender.gang.act.sightings import Sightings
 from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.plan.validity import present
 from extender.gang.tell.decisions import Outcome
+from extender.gang.tell.flight_state import FlightState
 from extender.kube.api_errors import ApiError
 from extender.model.objects import Pod
 from extender.model.plan import Code, Plan
@@ -122,7 +123,7 @@ class Flights:
             id=f"{self._random.getrandbits(48):012x}",
             pods=pods,
             seats={seat.uid: seat.node for seat in plan.seats},
-            state=State.PLANNED,
+            state=FlightState.PLANNED,
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},
@@ -165,7 +166,7 @@ class Flights:
 
     def change(self, flight: Flight, why: str = "it is changed") -> None:
         """Stop what can be stopped of a plan that does not hold any more."""
-        flight.enter(State.CHANGING, self._clocks.monotonic())
+        flight.enter(FlightState.CHANGING, self._clocks.monotonic())
         self.book.released(flight, why)
         self.evictions.release(flight.id)
 
@@ -176,7 +177,7 @@ class Flights:
             await self._evictor.rehearse(
                 victims,
                 budgeted,
-                lambda victim: flight.state is State.PLANNED and victim.uid in flight.victims,
+                lambda victim: flight.state is FlightState.PLANNED and victim.uid in flight.victims,
             )
         except EvictionRefused as refused:
             uid, error = refused.victim.uid, refused.error
@@ -189,11 +190,11 @@ class Flights:
                 readable=refused.readable,
                 rehearsed=True,
             )
-            if flight.state is State.PLANNED:
+            if flight.state is FlightState.PLANNED:
                 why = f"an eviction was refused in rehearsal, nobody is evicted: {refused}"
                 self.end(flight, Outcome.GAVE_UP, why, penal=True)
             return
-        if flight.state is not State.PLANNED:
+        if flight.state is not FlightState.PLANNED:
             return  # it ended meanwhile, or another plan is searched for
         if flight.recorded:
             await self._go_on(flight)
@@ -206,7 +207,7 @@ class Flights:
                 self.end(flight, Outcome.GAVE_UP, why, code=Code.API, penal=True)
             return
         flight.recorded = True
-        if flight.state is State.PLANNED:
+        if flight.state is FlightState.PLANNED:
             await self._go_on(flight)
 
     async def _go_on(self, flight: Flight) -> None:
@@ -215,31 +216,31 @@ class Flights:
         if why:
             self._replan(flight, why)
             return
-        flight.enter(State.EVICTING, self._clocks.monotonic())
+        flight.enter(FlightState.EVICTING, self._clocks.monotonic())
         flight.nodes = self._snapshot().nodes
         hints = self._settings.seats.nominate and bool(flight.victims or flight.waits)
         await self.units.begin(flight)
-        if flight.state is State.EVICTING:
+        if flight.state is FlightState.EVICTING:
             self._advance(flight)
         if hints:
             await self._nominate(flight)
 
     async def _nominate(self, flight: Flight) -> None:
         """Give autoscalers their hint; the evictions, which the gang waits for, go first."""
-        while flight.state is State.EVICTING and self.evictions.waiting:  # noqa: ASYNC110
+        while flight.state is FlightState.EVICTING and self.evictions.waiting:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_SECONDS)
-        if flight.state in (State.EVICTING, State.WAITING, State.OPEN):
+        if flight.state in (FlightState.EVICTING, FlightState.WAITING, FlightState.OPEN):
             await self._notices.nominations.write(flight)
 
     # -- 6, 7: wait, open -----------------------------------------------------------------
 
     def _advance(self, flight: Flight) -> None:
         """Move to the state that what is left to go away calls for."""
-        if flight.state not in (State.EVICTING, State.WAITING):
+        if flight.state not in (FlightState.EVICTING, FlightState.WAITING):
             return
         if flight.victims or flight.waits:
-            if flight.state is State.EVICTING and flight.victims.keys() <= flight.sent:
-                flight.enter(State.WAITING, self._clocks.monotonic())
+            if flight.state is FlightState.EVICTING and flight.victims.keys() <= flight.sent:
+                flight.enter(FlightState.WAITING, self._clocks.monotonic())
             return
         if self._stale() is not None:
             return  # what it would be compared with is old; tick comes back to it
@@ -250,7 +251,7 @@ class Flights:
         flight.doubted = False
         if self.crowded(flight):
             return  # tick comes back to it
-        flight.enter(State.OPEN, self._clocks.monotonic())
+        flight.enter(FlightState.OPEN, self._clocks.monotonic())
         flight.deadline = flight.since + self._settings.seats.bind_seconds
         log.info("seats open", gang=str(flight.key), seats=len(flight.seats))
         self._spawn(self._notices.calls.until_seated(flight))
@@ -261,7 +262,7 @@ class Flights:
 
     def _blame(self, flight: Flight) -> None:
         """Note whose pods did not go, where that is what a plan is given up for."""
-        if flight.state not in (State.EVICTING, State.WAITING):
+        if flight.state not in (FlightState.EVICTING, FlightState.WAITING):
             return
         snapshot = self._snapshot()
         for victim in (*flight.victims.values(), *flight.waits.values()):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from extender.gang.act.book import Flight, State, seats_of
+from extender.gang.act.book import Flight, seats_of
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.plan.single import SINGLE
 from extender.gang.plan.validity import present
-from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.gang.tell.decisions import Decision, DecisionCode, Outcome, Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey
 from extender.model.texts import counted
 
@@ -72,7 +73,7 @@ class Lifetimes:
         """Take the flight out of the book: who must go is evicted, the others stay."""
         if flight.over:
             return
-        flight.enter(State.ENDED, self._clocks.monotonic())
+        flight.enter(FlightState.ENDED, self._clocks.monotonic())
         for uid in sorted(flight.answered & flight.seats.keys()):
             # On its way to a seat that nobody holds any more.
             self._offers.note(flight.pods[uid], [flight.seats[uid]])
@@ -90,7 +91,13 @@ class Lifetimes:
         self._keeper.over(flight.id, self._evictions.of_plan)
 
     def end(
-        self, flight: Flight, outcome: Outcome, message: str, *, penal: bool = False, code: str = ""
+        self,
+        flight: Flight,
+        outcome: Outcome,
+        message: str,
+        *,
+        penal: bool = False,
+        code: DecisionCode = "",
     ) -> None:
         """Close a plan: seats back, record dropped, those kept waiting woken.
 

@@ -20,7 +20,7 @@ from extender.gang.act.clocks import Clocks
 from extender.gang.act.gang_objects import objects_of
 from extender.gang.act.missing_members import MissingMembers
 from extender.gang.act.nominations import Nominations
-from extender.gang.act.notifier import Notifier
+from extender.gang.act.notifier import EventType, Notifier
 from extender.gang.act.owner_warnings import OwnerWarnings, words_of
 from extender.gang.act.records import RejectedRecord
 from extender.gang.act.requeuing import Requeuing
@@ -157,12 +157,12 @@ class Notices:
             why=why,
         )
         for left_over in list(unit.victims.values())[:MAX_TOLD]:
-            self._event(left_over, "GangBroken", note, "Warning")
+            self._event(left_over, "GangBroken", note, EventType.WARNING)
         members = [] if flight is None else list(flight.pods.values())
         for pod in members[:MAX_TOLD]:
-            self._event(pod, "PreemptionIncomplete", note, "Warning")
-        self._tell_objects(GangKey.read(unit.name), "GangBroken", note, "Warning")
-        self._tell_objects(unit.preemptor, "PreemptionIncomplete", note, "Warning")
+            self._event(pod, "PreemptionIncomplete", note, EventType.WARNING)
+        self._tell_objects(GangKey.read(unit.name), "GangBroken", note, EventType.WARNING)
+        self._tell_objects(unit.preemptor, "PreemptionIncomplete", note, EventType.WARNING)
 
     def warn(self, pods: Iterable[Pod], reason: str, note: str) -> None:
         """Warn the owners of some pods, whatever they were told a moment ago."""
@@ -172,7 +172,7 @@ class Notices:
 
     def warned(self, pod: Pod, reason: str, note: str) -> None:
         """Warn a pod's owner, who may have been warned a moment ago."""
-        self._event(pod, reason, note, "Warning")
+        self._event(pod, reason, note, EventType.WARNING)
 
     def refused(self, decision: Decision) -> None:
         """Warn a gang's owner of a refusal that is theirs to mend, or to know of."""
@@ -196,11 +196,11 @@ class Notices:
         reason, note = words
         key = GangKey.read(decision.gang)
         members = self._snapshot().members.get(key, ())
-        self._tell_objects(key, reason, note, "Warning")
+        self._tell_objects(key, reason, note, EventType.WARNING)
         waiting = (pod for pod in members if not pod.node and not pod.deleting)
         for place, pod in enumerate(islice(waiting, MAX_TOLD)):
             if place < MAX_WARNED or not self.warnings.said(pod.uid, reason):
-                self._event(pod, reason, note, "Warning")
+                self._event(pod, reason, note, EventType.WARNING)
 
     def record_aside(self, namespace: str, aside: RejectedRecord) -> None:
         """Warn of a plan record that is not taken for one."""
@@ -213,8 +213,10 @@ class Notices:
         if self.warnings.due(uid, RECORD_ASIDE):
             self._spawn(self._write(uid, namespace, aside.name, RECORD_ASIDE, note, about=MAP))
 
-    def _event(self, pod: Victim | Pod, reason: str, note: str, kind: str = "Normal") -> None:
-        if kind != "Warning" or self.warnings.due(pod.uid, reason, note):
+    def _event(
+        self, pod: Victim | Pod, reason: str, note: str, kind: EventType = EventType.NORMAL
+    ) -> None:
+        if kind is EventType.NORMAL or self.warnings.due(pod.uid, reason, note):
             self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note, kind))
 
     async def _write(
@@ -224,7 +226,7 @@ class Notices:
         name: str,
         reason: str,
         note: str,
-        kind: str = "Warning",
+        kind: EventType = EventType.WARNING,
         about: str = "Pod",
         api_version: str = "v1",
     ) -> None:
@@ -250,11 +252,13 @@ class Notices:
             self._event(pod, "GangPreempting", note)
         self._tell_objects(flight.key, "GangPreempting", note)
 
-    def _tell_objects(self, key: GangKey, reason: str, note: str, kind: str = "Normal") -> None:
+    def _tell_objects(
+        self, key: GangKey, reason: str, note: str, kind: EventType = EventType.NORMAL
+    ) -> None:
         """Tell a gang's PodGroup, JobSets and Jobs what its pods are told."""
         snapshot = self._snapshot()
         for one in objects_of(key, snapshot.members.get(key, ()), snapshot):
-            if kind == "Warning" and not self.warnings.due(one.uid, reason, note):
+            if kind is EventType.WARNING and not self.warnings.due(one.uid, reason, note):
                 continue
             write = self._write(
                 one.uid, one.namespace, one.name, reason, note, kind, one.kind, one.api_version

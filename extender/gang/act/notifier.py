@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +22,13 @@ from extender.model.texts import rfc3339
 SEAT_ANNOTATION = "podgroup-extender.io/seat"
 WAKE_ANNOTATION = "podgroup-extender.io/woken"
 COMPONENT = "podgroup-extender"
+
+
+class EventType(StrEnum):
+    """Kubernetes' own, of an Event."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
 
 
 class Notifier:
@@ -63,7 +71,7 @@ class Notifier:
         name: str,
         reason: str,
         note: str,
-        kind: str = "Normal",
+        kind: EventType = EventType.NORMAL,
         about: str = "Pod",
         api_version: str = "v1",
     ) -> None:

@@ -24,7 +24,7 @@ import structlog
 
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.plan.planner import Planner
-from extender.gang.plan.question import GangQuestion
+from extender.gang.plan.question import GangQuestion, Masks
 from extender.model.errors import NotReady
 from extender.model.gang import Gang
 from extender.model.plan import Hold, Plan, Refusal, Victim
@@ -37,7 +37,6 @@ SEE_SECONDS = 1.0
 """How often the planner takes in what has changed, whether a gang waits or not."""
 FORCED_SECONDS = 5.0
 """How long a thread may take to end after an exception was raised in it."""
-Masks = Mapping[str, frozenset[str]]
 """Member uid -> node names."""
 THREADS = "search"
 """How names of its threads begin."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import structlog
 from msgspec.structs import replace
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
@@ -23,6 +23,7 @@ from extender.gang.act.record import Record
 from extender.gang.act.record_check import doubt, priority_of, without_strangers
 from extender.gang.plan.validity import Resolves, present, whole_again
 from extender.gang.tell.decisions import Decision, Outcome, Verb, of_plan
+from extender.gang.tell.flight_state import FlightState
 from extender.model.plan import Victim
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
@@ -92,7 +93,7 @@ class Recovery:
             id=record.id,
             pods=waiting,
             seats={seat.uid: seat.node for seat in plan.seats if seat.uid in waiting},
-            state=State.PLANNED,
+            state=FlightState.PLANNED,
             since=now,
             victims={v.uid: v for v in plan.victims if present(v, snapshot)},
             waits={v.uid: v for v in plan.waits_for if present(v, snapshot)},

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from extender.gang.act.book import Book, Flight, State, Tries
+from extender.gang.act.book import Book, Flight, Tries
 from extender.gang.act.evidence import Evidence
-from extender.gang.act.planner_thread import Masks
 from extender.gang.act.requeuing import Requeuing
+from extender.gang.plan.question import Masks
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import Pod
 
 MISSED_SECONDS = 3.0
@@ -74,7 +75,7 @@ class RefusedSeats:
 
     def seat_not_tried(self, flight: Flight, pod: Pod) -> None:
         """Note an attempt that says nothing about the member's seat: it was not made with it."""
-        if flight.state is not State.OPEN:
+        if flight.state is not FlightState.OPEN:
             return
         self._book.not_coming(flight, [pod.uid])
         flight.tries.setdefault(pod.uid, Tries()).unheard = 0
@@ -87,7 +88,7 @@ class RefusedSeats:
         else, when it stays so, plan again without that node. Before the seats
         are open their room is not there, and nothing else is to be expected.
         """
-        if flight.state is not State.OPEN:
+        if flight.state is not FlightState.OPEN:
             return
         self._book.not_coming(flight, [pod.uid])
         flight.tries.setdefault(pod.uid, Tries()).unheard = 0
@@ -111,7 +112,7 @@ class RefusedSeats:
         ask about that member, while they wait for it.
         """
         for uid in [uid for uid in flight.missed if uid in flight.seats]:
-            if flight.state is State.OPEN and uid in flight.missed:
+            if flight.state is FlightState.OPEN and uid in flight.missed:
                 self._look(flight, flight.pods[uid])
 
     def _look(self, flight: Flight, pod: Pod) -> bool:
@@ -127,7 +128,7 @@ class RefusedSeats:
         if old is None or new is None or new.node or old.nominated == new.nominated:
             return
         flight = self._book.of_member(new.uid)
-        if flight is None or flight.state is not State.OPEN:
+        if flight is None or flight.state is not FlightState.OPEN:
             return
         seat = flight.seats[new.uid]
         if old.nominated != seat or not self._calls.needs_nominations():

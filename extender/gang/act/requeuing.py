@@ -13,11 +13,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from extender.gang.act.background import Background, each
-from extender.gang.act.book import Flight, State, Tries
+from extender.gang.act.book import Flight, Tries
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.nominations import Nominations
 from extender.gang.act.notifier import Notifier
 from extender.gang.plan.lists import samples
+from extender.gang.tell.flight_state import FlightState
 from extender.model.snapshot import Snapshot
 
 PAUSES = (0.0, 1.0, 3.0, 8.0, 20.0)
@@ -79,12 +80,12 @@ class Requeuing:
     async def _later(self, flight: Flight, uid: str, tries: Tries, pause: float) -> None:
         await asyncio.sleep(pause)
         tries.awaited = False
-        if flight.state is State.OPEN:
+        if flight.state is FlightState.OPEN:
             await self._call(flight, [uid])
 
     async def _call(self, flight: Flight, uids: Sequence[str]) -> None:
         moment = self._clocks.wall()
-        nominate = self.needs_nominations() and flight.state is State.OPEN
+        nominate = self.needs_nominations() and flight.state is FlightState.OPEN
 
         async def one(uid: str) -> None:
             node = flight.seats.get(uid)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import structlog
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
 from extender.gang.act.evictions import Evictions
 from extender.gang.act.lifetimes import Lifetimes
 from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.tell.decisions import Outcome
+from extender.gang.tell.flight_state import FlightState
 from extender.groups.composite import unit_key
 from extender.model.objects import Pod
 from extender.model.texts import all_of, counted
@@ -106,7 +107,11 @@ class Sightings:
             return
         # Where the room is there already: others may sit, and without their seats the rest would
         # not come to them. With the barrier nobody sits before all have come.
-        if flight.state is State.OPEN and not self._barrier and self._does_without(flight, pod.uid):
+        if (
+            flight.state is FlightState.OPEN
+            and not self._barrier
+            and self._does_without(flight, pod.uid)
+        ):
             log.info("a member that is not needed is gone", gang=str(flight.key), pod=pod.key)
             self._book.seat_lost(flight, pod.uid)
             self._done_if_seated(flight)
@@ -140,7 +145,11 @@ class Sightings:
         if seat != pod.node:
             log.warning("member bound elsewhere", pod=pod.key, node=pod.node, seat=seat)
         self._book.seat_taken(pod.uid)
-        if flight.seats and flight.state in (State.PLANNED, State.EVICTING, State.WAITING):
+        if flight.seats and flight.state in (
+            FlightState.PLANNED,
+            FlightState.EVICTING,
+            FlightState.WAITING,
+        ):
             self._replan(flight, f"member {pod.key} has a node before the seats are open")
             return
         self._done_if_seated(flight)

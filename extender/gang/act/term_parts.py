@@ -23,7 +23,7 @@ from extender.gang.act.flights import Flights
 from extender.gang.act.keeper import RecordKeeper
 from extender.gang.act.lifetimes import FlightEnded
 from extender.gang.act.partial import PartlyBound
-from extender.gang.act.planner_thread import Masks, PlannerThread
+from extender.gang.act.planner_thread import PlannerThread
 from extender.gang.act.planning_rounds import PlanningRounds
 from extender.gang.act.refused_seats import RefusedSeats
 from extender.gang.act.suspensions import Suspensions
@@ -31,6 +31,7 @@ from extender.gang.act.term import Reading, Telling, Term
 from extender.gang.act.turns import PlanningTurns
 from extender.gang.plan.fair_turns import Turn
 from extender.gang.plan.planner import Planner
+from extender.gang.plan.question import Masks
 from extender.gang.tell.decisions import Outcome, Verb
 
 PLANNING = "planning"

@@ -16,8 +16,9 @@ from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.evidence import Evidence
 from extender.gang.act.fair_lock import FairLock
 from extender.gang.act.flights import Flights
-from extender.gang.act.planner_thread import Masks, Overran, PlannerThread
+from extender.gang.act.planner_thread import Overran, PlannerThread
 from extender.gang.act.waiting import Version, Waiting
+from extender.gang.plan.question import Masks
 from extender.gang.plan.single import SINGLE, single_gang
 from extender.gang.plan.validity import gangs_of, unchanged
 from extender.gang.tell.decisions import (

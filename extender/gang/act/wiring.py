@@ -12,7 +12,7 @@ from extender.gang.act.binder import Binder
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.cluster_source import ClusterSource
 from extender.gang.act.coordinator import Coordinator
-from extender.gang.act.evictor import Evictor
+from extender.gang.act.evictor import Evictor, Removal
 from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leadership import Alone, Leadership
 from extender.gang.act.notifier import Notifier
@@ -50,14 +50,14 @@ def coordinate(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     blind_seconds: float = BLIND_SECONDS,
     decided: Callable[[Decision], None] = lambda decision: None,
-    evicted: Callable[[str], None] = lambda result: None,
+    evicted: Callable[[Removal], None] = lambda result: None,
     failed: Callable[[str, ApiError], None] = logged,
 ) -> Coordinator:
     """Return a coordinator that acts through ``client``.
 
     ``namespace`` is where plan records are kept, ``record_key`` what they are signed with (b"":
-    they are not); ``evicted`` is told how each eviction ended
-    ("evicted", "gone", "refused"), ``failed`` of each best-effort write that did not work.
+    they are not); ``evicted`` is told how each eviction ended,
+    ``failed`` of each best-effort write that did not work.
     ``blind_seconds``: for how long after the start a life before may have offered nodes.
     All waiting goes through the running event loop; ``sleep`` is how evictions that failed wait.
     """

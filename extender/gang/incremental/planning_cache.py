@@ -32,9 +32,9 @@ from extender.model.snapshot import Snapshot, differing
 from extender.search.census import (
     FREE,
     STAYS,
-    Amounts,
     Census,
     Holder,
+    NumberedAmounts,
     Offers,
     OffersQuestion,
     Seatings,
@@ -57,7 +57,7 @@ NAME_BYTES = 160
 MOST_MASKS = 200
 MOST_GANGS = 4
 
-Classes = tuple[tuple[Pod, ...], ...]
+PodClasses = tuple[tuple[Pod, ...], ...]
 
 
 class Usable:
@@ -99,8 +99,8 @@ class PlanningCache:
         """Resources that some node has, or had. What no node has decides nothing: who asks for it
         has no place, whoever goes. And names are for whoever makes pods to make up, while each
         node's sums reach to the highest number that is asked for there."""
-        self._amounts: Memo[Requests, Amounts] = Memo(MOST_AMOUNTS)
-        self._classes: deque[tuple[tuple[Pod, ...], Classes]] = deque(maxlen=MOST_GANGS)
+        self._amounts: Memo[Requests, NumberedAmounts] = Memo(MOST_AMOUNTS)
+        self._classes: deque[tuple[tuple[Pod, ...], PodClasses]] = deque(maxlen=MOST_GANGS)
         # What depends on the nodes' records alone.
         self._kinds: tuple[int, ...] = ()
         self._masks: Recent[tuple[PodShape, Requests], bytes] = Recent(MOST_MASKS)
@@ -182,7 +182,7 @@ class PlanningCache:
             self.census = Census()
             self._put(self._last.nodes, self.census)
 
-    def classes(self, pending: tuple[Pod, ...]) -> Classes:
+    def classes(self, pending: tuple[Pod, ...]) -> PodClasses:
         """Return classes_of these members, of the gangs asked for last at once."""
         for members, classes in self._classes:
             if members == pending:  # quick: the same records are told by identity
@@ -332,7 +332,14 @@ class PlanningCache:
                     subject = VictimUnit(uid=pod.uid, pods=(pod,), priority=priority, gang=left)
                 number = -1 if gang is None else gang.number
                 amounts = self._amounts.get(pod.requests) or self._number_on(node, pod.requests)
-                holder = Holder(priority, number, whole, budgets > 0, amounts, subject)
+                holder = Holder(
+                    priority,
+                    number,
+                    whole=whole,
+                    covered=budgets > 0,
+                    requests=amounts,
+                    subject=subject,
+                )
                 holders.append((priority, pod.uid, holder))
             holders.sort()
             census.put(
@@ -345,7 +352,7 @@ class PlanningCache:
             else:
                 self._until.pop(name, None)
 
-    def _number_on(self, node: Node, requests: Requests) -> Amounts:
+    def _number_on(self, node: Node, requests: Requests) -> NumberedAmounts:
         """As ``_number``, of a pod there.
 
         Whoever creates a pod may write any request, and name the node itself. One that asks for
@@ -360,7 +367,7 @@ class PlanningCache:
         amounts = (min(amount, whole.get(name, 0) + 1) for name, amount in listed)
         return tuple(zip(numbers, amounts, strict=True))
 
-    def _number(self, amounts: Requests) -> Amounts:
+    def _number(self, amounts: Requests) -> NumberedAmounts:
         listed = [(name, amount) for name, amount in amounts if name in self._listed]
         numbers = self.numbers(name for name, _ in listed)
         found = tuple(zip(numbers, (amount for _, amount in listed), strict=True))

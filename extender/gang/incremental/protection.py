@@ -9,11 +9,11 @@ system-critical priorities.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from extender.fit.selectors import matches
+from extender.fit.selectors import Labels, matches
 from extender.gang.incremental.enforcement import NOT_ENFORCED, Enforcement
 from extender.gang.incremental.victims import lingers
 from extender.model.gang import Gang
@@ -37,8 +37,6 @@ that nor an owner of kind Node alone says so: whoever creates a pod may write bo
 creates is owned by its own node, UID included (NodeRestriction sees to it, KEP-1314)."""
 BUDGET_REFUSED = "a disruption budget refuses it: "
 """How a remembered refusal begins that came from a budget."""
-
-Labels = Mapping[str, str]
 
 
 class Shield(NamedTuple):

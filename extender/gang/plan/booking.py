@@ -32,7 +32,7 @@ BOOKED = "booked:"
 """Before a gang's key and a node, in place of a pod's uid: a hold that stands for a booking."""
 Ends = Mapping[str, End]
 """Pod uid -> its end, for pods that end by themselves."""
-Amounts = dict[str, int]
+BookedAmounts = dict[str, int]
 
 
 class Booking(Struct, frozen=True, dict=True):
@@ -53,9 +53,9 @@ class Booking(Struct, frozen=True, dict=True):
     """Names of the nodes that some member could use if they were empty."""
 
     @cached_property
-    def asked(self) -> Mapping[str, Amounts]:
+    def asked(self) -> Mapping[str, BookedAmounts]:
         """What its seats ask for together, by the node that has them."""
-        found: dict[str, Amounts] = {}
+        found: dict[str, BookedAmounts] = {}
         for uid, name in self.seats.items():
             add(found.setdefault(name, {}), self.requests[uid], 1)
         return found
@@ -202,14 +202,14 @@ def claims(
     pods: Sequence[Pod],
     ends: Callable[[Pod], End | None],
     promised: Container[str],
-) -> Iterator[tuple[Booking, Amounts, tuple[LeavingPod, ...]]]:
+) -> Iterator[tuple[Booking, BookedAmounts, tuple[LeavingPod, ...]]]:
     """Yield for each booking what it keeps of the node's free room now, only what is above
     nothing, and whom it waits for there with what of their room it counts on.
 
     No pod's room is counted on twice: the more urgent booking has it, then the older one; that of
     ``promised`` pods (uids) is a plan's.
     """
-    left: dict[str, Amounts] = {}
+    left: dict[str, BookedAmounts] = {}
     for booking in sorted(bookings, key=lambda each: (-each.priority, each.made, each.gang)):
         wants = dict(booking.asked.get(node, {}))
         awaited: list[LeavingPod] = []
@@ -224,7 +224,7 @@ def claims(
         yield booking, {name: n for name, n in wants.items() if n > 0}, tuple(awaited)
 
 
-def add(total: Amounts, requests: Iterable[tuple[str, int]], sign: int) -> None:
+def add(total: BookedAmounts, requests: Iterable[tuple[str, int]], sign: int) -> None:
     """Add amounts to others, or take them away."""
     for name, amount in requests:
         total[name] = total.get(name, 0) + sign * amount
@@ -234,7 +234,7 @@ def problem(
     booking: Booking,
     gang: Gang,
     snapshot: Snapshot,
-    taken: Mapping[str, Amounts],
+    taken: Mapping[str, BookedAmounts],
     ends: Callable[[Pod], End | None],
 ) -> str:
     """Return why the booked seats cannot come free as they should, "" when they can.
@@ -253,7 +253,7 @@ def problem(
             return f"members may not have node {name} any more"
         pods = snapshot.bound.get(name, ())
         gone = {pod.uid for pod in waited_for(booking, pods, ends)}
-        left: Amounts = dict(node.allocatable)
+        left: BookedAmounts = dict(node.allocatable)
         add(left, taken.get(name, {}).items(), -1)
         for pod in pods:
             if pod.uid not in gone:

@@ -38,7 +38,7 @@ from extender.gang.plan.topology_domains import (
     required_domains,
 )
 from extender.gang.plan.units import Units, units_of, ways, within, without
-from extender.model.cost_order import order_of, spares_by_priority
+from extender.model.cost_order import CostLevel, order_of, spares_by_priority
 from extender.model.gang import Gang
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
@@ -121,7 +121,7 @@ class Build:
         self._offers = self._offers_to(self._requests)
         plan = settings.plan
         order = order_of(plan.cost_order, plan.cost_orders)
-        self._order = tuple(level for level in order if level != "topology" or self._wish)
+        self._order = tuple(each for each in order if self._wish or each is not CostLevel.TOPOLOGY)
         # What is sure with everybody gone is not where some stay for their grace periods.
         self._patience = gang.patience if plan.slow_victims == "stay" else None
         reach = spares_by_priority(self._order) and self._patience is None
@@ -253,7 +253,7 @@ class Build:
             [bytes([mask[at] for at in places]) for mask in self._allowed],
             self._offers.free_room(places),
             self._blocked,
-            strict,
+            strict=strict,
         )
         units = units_of(gathered, in_the_way, self._planning, most)
         own = frozenset(pod.uid for pod in self._gang.bound if pod.hierarchy is not None)
@@ -305,7 +305,7 @@ class Build:
             spreads=self._spreading.spreads(part.names, going, strict=part.strict),
             domain=self._wished(part.names) if self._wish else self._domain(part.names),
             domain_required=not self._wish,
-            domain_level=costs.level("topology") if self._wish else -1,
+            domain_level=costs.level(CostLevel.TOPOLOGY) if self._wish else -1,
             fill=len(self._pending) > self._need,
         )
         return Built(
@@ -333,7 +333,7 @@ class Build:
             for candidate, summed in zip(candidates, sums, strict=True)
             if summed.grace > patience
         }
-        order = self._order if slow else tuple(name for name in self._order if name != "grace")
+        order = tuple(each for each in self._order if slow or each is not CostLevel.GRACE)
         return CostLevels(order, priorities, self._snapshot, slow), sums
 
     def _units(
@@ -356,10 +356,10 @@ class Build:
             gang = -1 if key is None or candidate.whole else elastic.get(key, -1)
             units.append(Unit(uid, releases, cost, len(candidate.pods), gang, uses.get(uid, ())))
         for pod, releases in gathered.leaving:
-            units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one("waits")))
+            units.append(Unit(uid=pod.uid, releases=releases, cost=costs.one(CostLevel.WAITS)))
             subjects.append(pod)
         if gathered is not NOBODY:
-            taken, one = self._taken_over, costs.one("reservations")
+            taken, one = self._taken_over, costs.one(CostLevel.RESERVATIONS)
             names, resources = part.names, self._resources
             for unit, key in reservations(taken, names, resources, one, self._blocking):
                 units.append(unit)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from extender.gang.incremental.victim_costs import VictimSums
 from extender.gang.incremental.victims import ElasticCandidate, VictimUnit
+from extender.model.cost_order import CostLevel
 from extender.model.snapshot import Snapshot
 from extender.search.problem import Vector
 
@@ -19,7 +20,7 @@ class CostLevels:
 
     def __init__(
         self,
-        order: tuple[str, ...],
+        order: tuple[CostLevel, ...],
         priorities: Iterable[int],
         snapshot: Snapshot,
         slow: Mapping[str, int],
@@ -29,16 +30,17 @@ class CostLevels:
         self._at_priority: dict[int, int] = {}
         """Priority -> index of its gangs; its pods come next."""
         for level in order:
-            if level == "by-priority":
+            if level is CostLevel.BY_PRIORITY:
                 for priority in sorted(set(priorities), reverse=True):
                     self._at_priority[priority] = len(names)
                     names += [f"gangs@{priority}", f"pods@{priority}"]
             else:
-                names.append(level)
+                names.append(str(level))
         self.names = tuple(names)
         self._index = {name: at for at, name in enumerate(names)}
         self._pods, self._gpus, self._grace, self._work, self._age = map(
-            self._index.get, ("pods", "gpus", "grace", "work", "age")
+            self._index.get,
+            (CostLevel.PODS, CostLevel.GPUS, CostLevel.GRACE, CostLevel.WORK, CostLevel.AGE),
         )
         self._slow = slow
         self._counts: dict[tuple[int, int, bool], list[int]] = {}
@@ -47,13 +49,13 @@ class CostLevels:
     @property
     def budget_level(self) -> int:
         """Where pods beyond a budget count; the first level where the order has none."""
-        return self._index.get("pdb-violations", 0)
+        return self._index.get(CostLevel.PDB_VIOLATIONS, 0)
 
-    def level(self, name: str) -> int:
+    def level(self, name: CostLevel) -> int:
         """Return where a level stands; KeyError where the order has none of that name."""
         return self._index[name]
 
-    def one(self, level: str) -> Vector:
+    def one(self, level: CostLevel) -> Vector:
         """Return the vector that counts 1 at a level."""
         vector = self._nothing()
         if level in self._index:
@@ -101,7 +103,7 @@ class CostLevels:
 
     def _break(self, vector: list[int], priority: int) -> None:
         """Count one gang broken."""
-        for at in (self._at_priority.get(priority), self._index.get("gangs")):
+        for at in (self._at_priority.get(priority), self._index.get(CostLevel.GANGS)):
             if at is not None:
                 vector[at] = 1
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extender.gang.plan.booking import Amounts, Booking, add
+from extender.gang.plan.booking import BookedAmounts, Booking, add
 from extender.model.snapshot import Snapshot
 
 PODS = "pods"
 """Room for pods is no work that could be done."""
 
 
-def idle(booking: Booking, snapshot: Snapshot, *, begins: bool) -> Amounts:
+def idle(booking: Booking, snapshot: Snapshot, *, begins: bool) -> BookedAmounts:
     """Return the most that may stand idle for the booking from now on, by resource.
 
     ``begins``: it is to be booked now; with nobody left to wait for, it takes its seats at once.
@@ -32,7 +32,7 @@ def idle(booking: Booking, snapshot: Snapshot, *, begins: bool) -> Amounts:
     ]
     if begins and not waiting:
         return {}
-    seats: Amounts = {}
+    seats: BookedAmounts = {}
     for requests in booking.asked.values():
         add(seats, requests.items(), 1)
     return {
@@ -42,17 +42,17 @@ def idle(booking: Booking, snapshot: Snapshot, *, begins: bool) -> Amounts:
     }
 
 
-def capacity(snapshot: Snapshot) -> Amounts:
+def capacity(snapshot: Snapshot) -> BookedAmounts:
     """Return what all nodes have together."""
-    total: Amounts = {}
+    total: BookedAmounts = {}
     for node in snapshot.nodes.values():
         add(total, node.allocatable, 1)
     return total
 
 
-def largest_share(idles: Iterable[Amounts], total: Amounts) -> tuple[float, str]:
+def largest_share(idles: Iterable[BookedAmounts], total: BookedAmounts) -> tuple[float, str]:
     """Return the largest share of a resource of ``total`` that these come to, and which."""
-    together: Amounts = {}
+    together: BookedAmounts = {}
     for each in idles:
         add(together, ((name, max(0, amount)) for name, amount in each.items()), 1)
     worst, which = 0.0, ""

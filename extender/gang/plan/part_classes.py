@@ -14,12 +14,11 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from extender.gang.incremental.classes import class_name
+from extender.gang.incremental.planning_cache import PodClasses
 from extender.model.gang import Gang
 from extender.model.names import quoted
 from extender.model.objects import Pod
 from extender.search.problem import MemberClass, Solution, Vector
-
-Classes = tuple[tuple[Pod, ...], ...]
 
 MOST_SHARES = 8
 """Ways to share the number of a part out among its kinds that are tried."""
@@ -35,7 +34,7 @@ class PartMinimum(Struct, frozen=True):
 class PartClasses(Struct, frozen=True):
     """Classes of a gang, none of which holds members of two parts that lack seats."""
 
-    classes: Classes
+    classes: PodClasses
     least: tuple[int, ...] = ()
     """Of each class, in every plan."""
     sums: tuple[PartMinimum, ...] = ()
@@ -95,7 +94,7 @@ class PartClasses(Struct, frozen=True):
         return seated
 
 
-def by_part(classes: Classes, gang: Gang, need: int) -> PartClasses:
+def by_part(classes: PodClasses, gang: Gang, need: int) -> PartClasses:
     """Split the classes of the gang's waiting members by those of its parts that lack seats.
 
     ``need``: seats that the gang lacks. Where everybody is needed parts ask for nothing more.

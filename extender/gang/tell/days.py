@@ -17,7 +17,7 @@ MOST_TEXT = 16 * 1024
 """Characters of what is kept; 31 days with every outcome have a third of it."""
 MOST_COUNT = 10**9
 
-Counts = dict[int, Counter[Outcome]]
+DayCounts = dict[int, Counter[Outcome]]
 """Days since the epoch -> outcome -> decisions."""
 
 
@@ -43,10 +43,10 @@ class Days:
         self.since = since
         self.lasting = False
         """They are kept for the next life."""
-        self._counts: Counts = {}
-        self._own: Counts = {}
+        self._counts: DayCounts = {}
+        self._own: DayCounts = {}
         """Of them, what nobody has kept yet."""
-        self._taken: Counts = {}
+        self._taken: DayCounts = {}
         """What is being kept."""
 
     def add(self, decision: Decision) -> None:
@@ -95,7 +95,7 @@ class Days:
             _add(self._own, day, counts)
 
 
-def _add(counts: Counts, day: int, more: Mapping[Outcome, int]) -> None:
+def _add(counts: DayCounts, day: int, more: Mapping[Outcome, int]) -> None:
     if day not in counts and len(counts) >= MOST_DAYS:
         oldest = min(counts)
         if day < oldest:  # A clock that was set back by more than a month.

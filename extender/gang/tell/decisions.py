@@ -6,7 +6,7 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from cachetools import LRUCache
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from extender.gang.tell.ring import Ring
 from extender.model.objects import GangKey
-from extender.model.plan import Cost, Hold, Plan, Proof, Refusal, Seat, Victim, Way
+from extender.model.plan import Code, Cost, Hold, Plan, Proof, Refusal, Seat, Victim, Way
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
@@ -41,6 +41,23 @@ class Outcome(StrEnum):
     """In observe mode: what became of a gang without us."""
 
 
+class ObservedEnd(StrEnum):
+    """In observe mode: what became of a gang without us."""
+
+    WHOLE = "whole"
+    """It had its quorum."""
+    GONE = "gone"
+    """Its members went away before it had its quorum."""
+    BROKEN = "broken"
+    """A scheduler's preemption took its quorum, and evicted all of it."""
+    HALF_BROKEN = "half-broken"
+    """A scheduler's preemption took its quorum, and left some of its members on their nodes."""
+
+
+DecisionCode = Code | ObservedEnd | Literal[""]
+"""Why there is no plan, or what became of the gang in observe mode; "" where neither is told."""
+
+
 class Verb(StrEnum):
     """Who asked."""
 
@@ -63,8 +80,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     verb: Verb
     outcome: Outcome
     message: str
-    code: str = ""
-    """A Code, or in observe mode what became of the gang."""
+    code: DecisionCode = ""
     victims: tuple[Victim, ...] = ()
     seats: tuple[Seat, ...] = ()
     waits_for: tuple[Victim, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from extender.model.cost_order import CostLevel
 from extender.model.plan import Plan, Refusal, Victim
 from extender.model.texts import counted
 
@@ -73,7 +74,7 @@ def _costs(answer: Plan | Refusal) -> dict[str, int]:
 
 def _named(level: str) -> str:
     """A level as orders name it: those of one priority stand for by-priority."""
-    return "by-priority" if "@" in level else level
+    return CostLevel.BY_PRIORITY if "@" in level else level
 
 
 def _without(some: Sequence[Victim], others: Sequence[Victim]) -> list[Victim]:

@@ -8,11 +8,12 @@ Times are wall clock, seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 
 from msgspec import Struct, field
 
 from extender.gang.tell.decisions import Decision, Outcome, Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.objects import GangKey
 from extender.model.plan import Code, Victim
 from extender.model.texts import cut
@@ -28,11 +29,24 @@ MOST_UNITS = 64
 MOST_PODS = 2048
 """Of one plan that are followed."""
 LONGEST = 256
-SEATED = "seated"
-"""The outcome of a life that ended without a plan of ours: its members found nodes."""
 SWEEP_SECONDS = 60.0
 
 Value = str | int | float | bool
+
+
+class LifeOutcome(StrEnum):
+    """How a life ended."""
+
+    DONE = Outcome.DONE.value
+    GAVE_UP = Outcome.GAVE_UP.value
+    SEATED = "seated"
+    """Without a plan of ours: its members found nodes."""
+    GONE = "gone"
+    """Its pods are."""
+    # Why it is no longer followed:
+    FORGOTTEN = "forgotten"
+    STOPPED = "the extender was stopped"
+    LEASE_LOST = "the lease was lost"
 
 
 class LifeStep(Struct, frozen=True, kw_only=True):
@@ -55,8 +69,8 @@ class Life(Struct, kw_only=True):
     gang: str
     began: float
     ended: float = 0.0
-    outcome: str = ""
-    """Outcome.DONE or GAVE_UP, SEATED, gone, or why it is no longer followed."""
+    outcome: LifeOutcome | None = None
+    """None while it goes on."""
     message: str = ""
     priority: int | None = None
     steps: list[LifeStep] = field(default_factory=list)
@@ -80,7 +94,7 @@ class Flown(Struct, frozen=True):
 
     id: str
     priority: int
-    path: Sequence[tuple[Enum, float]]
+    path: Sequence[tuple[FlightState, float]]
     """(state, monotonic time at which it was entered)."""
 
 
@@ -140,7 +154,7 @@ class Lives:
                 self._planned(life or self._begin(decision), decision)
             case Outcome.REFUSAL if decision.code == Code.NOT_NEEDED:
                 if life is not None:
-                    self._end(life, SEATED, decision.message, decision.time)
+                    self._end(life, LifeOutcome.SEATED, decision.message, decision.time)
             case Outcome.REFUSAL if decision.code != Code.NOT_ENFORCED:
                 life = life or self._begin(decision)
                 life.refusals += 1
@@ -149,7 +163,8 @@ class Lives:
                 else:
                     life.left_out += 1
             case Outcome.DONE | Outcome.GAVE_UP if life is not None:
-                self._end(life, str(decision.outcome), decision.message, decision.time)
+                outcome = LifeOutcome(decision.outcome)
+                self._end(life, outcome, decision.message, decision.time)
             case Outcome.BROKEN | Outcome.IN_PART if life is not None:
                 name, text = str(decision.outcome), cut(decision.message, LONGEST)
                 at = decision.time
@@ -180,7 +195,7 @@ class Lives:
         """Whether it matters what becomes of a pod."""
         return uid in self._wanted
 
-    def close(self, why: str) -> None:
+    def close(self, why: LifeOutcome) -> None:
         """End every life: nobody follows them any more."""
         now = self._wall()
         for life in list(self._lives.values()):
@@ -191,7 +206,7 @@ class Lives:
     def _begin(self, decision: Decision) -> Life:
         while len(self._lives) >= MOST_LIVES:
             oldest = next(iter(self._lives.values()))
-            self._end(oldest, "forgotten", f"{MOST_LIVES} others are open", self._wall())
+            self._end(oldest, LifeOutcome.FORGOTTEN, f"{MOST_LIVES} others are open", self._wall())
         life = Life(gang=decision.gang, began=decision.time - decision.seconds)
         self._lives[decision.gang] = life
         return life
@@ -218,7 +233,7 @@ class Lives:
                 self._wanted.setdefault(victim.uid, []).append(unit)
         life.flight = following
 
-    def _end(self, life: Life, outcome: str, message: str, now: float) -> None:
+    def _end(self, life: Life, outcome: LifeOutcome, message: str, now: float) -> None:
         del self._lives[life.gang]
         self._land(life, now)
         life.ended, life.outcome, life.message = now, outcome, cut(message, LONGEST)
@@ -232,7 +247,7 @@ class Lives:
         self._swept = now
         for life in list(self._lives.values()):
             if life.flight is None and not self._there(GangKey.read(life.gang)):
-                self._end(life, "gone", "its pods are gone", now)
+                self._end(life, LifeOutcome.GONE, "its pods are gone", now)
 
     # -- the steps of a plan ----------------------------------------------------------------
 
@@ -254,10 +269,10 @@ class Lives:
 
     def _steps(self, following: Following, flown: Flown, now: float) -> list[LifeStep]:
         offset = self._wall() - self._monotonic()
-        path = [(str(state.value), min(now, at + offset)) for state, at in flown.path]
+        path = [(state, min(now, at + offset)) for state, at in flown.path]
         plan: dict[str, Value] = {"podgroup.plan": flown.id}
         ends = [*(at for _, at in path[1:]), now]
-        acting = next((at for state, at in path if state == "evicting"), None)
+        acting = next((at for state, at in path if state is FlightState.EVICTING), None)
         steps = [
             LifeStep(
                 name="record",
@@ -267,8 +282,10 @@ class Lives:
                 trouble="" if acting is not None else "the plan was not begun",
             )
         ]
-        opened = next((at for state, at in path if state == "open"), None)
-        over = next((at for state, at in path if state in ("changing", "ended")), now)
+        opened = next((at for state, at in path if state is FlightState.OPEN), None)
+        over = next(
+            (at for state, at in path if state in (FlightState.CHANGING, FlightState.ENDED)), now
+        )
         if acting is not None and following.leaving:
             steps += _evictions(following, plan, over)
             steps.append(
@@ -281,10 +298,10 @@ class Lives:
                 )
             )
         for (state, start), end in zip(path, ends, strict=False):
-            if state == "open":
+            if state is FlightState.OPEN:
                 seats = {**plan, "podgroup.seats": following.seats}
                 steps.append(LifeStep(name="seats open", start=start, end=end, attributes=seats))
-            elif state == "changing":
+            elif state is FlightState.CHANGING:
                 steps.append(LifeStep(name="change", start=start, end=end, attributes=plan))
         return steps
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from extender.gang.plan.quorum_words import members_there
 from extender.gang.plan.schedulers import waits_elsewhere
 from extender.gang.tell.decisions import Outcome, Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.model.gang import Gang
 from extender.model.plan import Code
 from extender.model.texts import counted
@@ -33,21 +34,21 @@ class GangState(StrEnum):
     """Nothing is decided."""
     REPAIR = "repair"
     """Something about it has to be repaired by a person."""
-    PLANNED = "planned"
-    EVICTING = "evicting"
-    WAITING = "waiting"
-    OPEN = "open"
-    CHANGING = "changing"
+    PLANNED = FlightState.PLANNED.value
+    EVICTING = FlightState.EVICTING.value
+    WAITING = FlightState.WAITING.value
+    OPEN = FlightState.OPEN.value
+    CHANGING = FlightState.CHANGING.value
 
 
 FLIGHT_STATES: Mapping[str, str] = {
-    GangState.PLANNED: "its plan is rehearsed and recorded, nothing is evicted yet",
-    GangState.EVICTING: "evictions are being sent",
-    GangState.WAITING: "all evictions are sent, victims terminate",
-    GangState.OPEN: "the room is there, members take their seats",
-    GangState.CHANGING: "its plan does not hold any more, another one is searched for",
+    FlightState.PLANNED: "its plan is rehearsed and recorded, nothing is evicted yet",
+    FlightState.EVICTING: "evictions are being sent",
+    FlightState.WAITING: "all evictions are sent, victims terminate",
+    FlightState.OPEN: "the room is there, members take their seats",
+    FlightState.CHANGING: "its plan does not hold any more, another one is searched for",
 }
-"""States of a plan in flight (gang.act.book.State) in words."""
+"""States of a plan in flight in words."""
 
 
 class Standing(Struct, frozen=True, rename="camel"):

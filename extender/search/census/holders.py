@@ -23,7 +23,7 @@ one node, and no more than 2^60 held by the seats of others there: every sum is 
 LEAST = -(1 << 63)
 """A node that is short of more than this is said to be short of so much, and offers nothing."""
 
-Amounts = tuple[tuple[int, int], ...]
+NumberedAmounts = tuple[tuple[int, int], ...]
 """(resource number, amount), each resource at most once, amounts not negative."""
 
 
@@ -38,7 +38,7 @@ class Holder(NamedTuple):
     """It goes with its whole gang only. All of these share a priority."""
     covered: bool
     """A disruption budget may speak for it."""
-    requests: Amounts
+    requests: NumberedAmounts
     subject: Any
     """What the caller wants handed back."""
 

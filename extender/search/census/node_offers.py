@@ -28,9 +28,9 @@ from extender.search.census.holders import (
     LEAST,
     MOST_STEPS,
     SHUT,
-    Amounts,
     Gathered,
     Holder,
+    NumberedAmounts,
     OffersQuestion,
     Seatings,
 )
@@ -43,7 +43,7 @@ class Census:
     def __init__(self) -> None:
         self.nodes: dict[int, tuple[Mapping[int, int], tuple[Holder, ...]]] = {}
 
-    def put(self, slot: int, allocatable: Amounts, holders: Sequence[Holder]) -> None:
+    def put(self, slot: int, allocatable: NumberedAmounts, holders: Sequence[Holder]) -> None:
         """Say what is on a node now; ``holders`` in order of priority.
 
         The compiled census raises OverflowError, and changes nothing, beyond LARGEST.
@@ -232,7 +232,7 @@ def minus(one: Sequence[int], other: Sequence[int]) -> Vector:
     return tuple([a - b for a, b in zip(one, other, strict=True)])
 
 
-def _vector(amounts: Amounts, resources: tuple[int, ...]) -> Vector:
+def _vector(amounts: NumberedAmounts, resources: tuple[int, ...]) -> Vector:
     found = dict(amounts)
     return tuple([found.get(number, 0) for number in resources])
 

@@ -1,6 +1,6 @@
 from libcpp.vector cimport vector
 
-from extender.search.core.holdings cimport Node, Offer
+from extender.search.core.holdings cimport NodeHoldings, Offer
 from extender.search.core.packed_cost cimport i64
 
 
@@ -23,11 +23,11 @@ cdef class Asked:
     cdef i64 fits(self, const i64* room, const i64* request) noexcept nogil
     cdef i64 all_fit(self, const i64* room) noexcept nogil
     cdef void look(
-        self, const Node& node, const i64* held, const i64* spare, Offer* offer
+        self, const NodeHoldings& node, const i64* held, const i64* spare, Offer* offer
     ) noexcept nogil
-    cdef void start(self, const Node& node, const i64* held, Offer* offer) noexcept nogil
-    cdef void list_movable(self, const Node& node, Offer* offer) noexcept nogil
-    cdef void note_steps(self, const Node& node, Offer* offer) noexcept nogil
+    cdef void start(self, const NodeHoldings& node, const i64* held, Offer* offer) noexcept nogil
+    cdef void list_movable(self, const NodeHoldings& node, Offer* offer) noexcept nogil
+    cdef void note_steps(self, const NodeHoldings& node, Offer* offer) noexcept nogil
     cdef void list_needed(self, int whose, Offer* offer) noexcept nogil
     cdef void note(self, i64 at, Offer* offer) noexcept nogil
     cdef int enough_alone(self, Offer* offer) noexcept nogil

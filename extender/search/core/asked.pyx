@@ -6,7 +6,7 @@ from libcpp.vector cimport vector
 
 from extender.search.census import ENDLESS as MOST_SEATS
 from extender.search.census import FREE, LARGEST, MOST_STEPS, SHUT
-from extender.search.core.holdings cimport Node, Offer, Step, Who
+from extender.search.core.holdings cimport NodeHoldings, Offer, Step, Who
 from extender.search.core.packed_cost cimport i64, wide
 
 cdef i64 NO_COST = FREE
@@ -72,7 +72,7 @@ cdef class Asked:
         return found
 
     cdef void look(
-        self, const Node& node, const i64* held, const i64* spare, Offer* offer
+        self, const NodeHoldings& node, const i64* held, const i64* spare, Offer* offer
     ) noexcept nogil:
         """One node's offer; ``held`` and ``spare`` may be NULL."""
         cdef int r, whose = OF_ANY
@@ -99,7 +99,7 @@ cdef class Asked:
         if whose != OF_NOTHING:
             self.list_needed(whose, offer)
 
-    cdef void start(self, const Node& node, const i64* held, Offer* offer) noexcept nogil:
+    cdef void start(self, const NodeHoldings& node, const i64* held, Offer* offer) noexcept nogil:
         """An offer of the room that is there now; self.room: all that the node has."""
         cdef int r, k, resources = <int>node.whole.size()
         offer.version = node.version
@@ -120,7 +120,7 @@ cdef class Asked:
                 offer.free[r] -= held[r]
         offer.total = offer.free
 
-    cdef void list_movable(self, const Node& node, Offer* offer) noexcept nogil:
+    cdef void list_movable(self, const NodeHoldings& node, Offer* offer) noexcept nogil:
         """entries, amounts: who may go, with what each holds of the resources in question."""
         # Plain pointers: through ``self`` and ``node`` every step would read them again.
         cdef i64* held_by
@@ -153,7 +153,7 @@ cdef class Asked:
             held_by += R
         self.entries.resize(e)
 
-    cdef void note_steps(self, const Node& node, Offer* offer) noexcept nogil:
+    cdef void note_steps(self, const NodeHoldings& node, Offer* offer) noexcept nogil:
         """The seats at each step of priority; self.room is then that with everybody gone."""
         cdef int e, r, R = self.R
         cdef i64 at = NO_COST

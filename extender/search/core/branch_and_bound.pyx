@@ -34,7 +34,7 @@ from extender.search.core.branching cimport (
     CONTRADICTION, GANG, NOTHING, PRICE, UNIT, Choice,
 )
 from extender.search.core.columns cimport Columns
-from extender.search.core.mckp cimport ANY_ROW, CUT, IMPOSSIBLE, LATE, NO_ROW, Outcome
+from extender.search.core.mckp cimport ANY_ROW, CUT, IMPOSSIBLE, LATE, NO_ROW, MckpStatus
 from extender.search.core.packed_cost cimport PackedCost, i64, minus, order, put, zero
 from extender.search.core.pricing cimport BELOW_ROOT
 from extender.search.core.states cimport OPEN, IN, OUT
@@ -150,7 +150,7 @@ cdef class BranchAndBound:
         ``bound``: of the branch, at least ``inherited``.
         """
         cdef int W = self.relations.W
-        cdef Outcome outcome
+        cdef MckpStatus status
         cdef PackedCost value
         cdef PackedCost real
         if self.effort.halted or self.effort.out_of_time():
@@ -164,11 +164,11 @@ cdef class BranchAndBound:
             elif self.pricing.improve_shares(bound, LATER_SHARES, BELOW_ROOT):
                 return True
         put(real, bound, W)
-        outcome = self.relaxation.relax(value, bound)
-        if outcome == LATE:
+        status = self.relaxation.relax(value, bound)
+        if status == LATE:
             self.halt(real)
             return True
-        if outcome == IMPOSSIBLE or outcome == CUT:
+        if status == IMPOSSIBLE or status == CUT:
             return True
         if order(bound, real, W) < 0:
             put(bound, real, W)
@@ -182,7 +182,7 @@ cdef class BranchAndBound:
             # The trace may have ended half way: what it found is no answer, and proves nothing.
             self.halt(bound)
             return True
-        return self.relaxation.attained(outcome, value)
+        return self.relaxation.attained(status, value)
 
     cdef void halt(self, const i64* bound) noexcept nogil:
         """Leave a branch of this bound for want of time, and all that follow."""
@@ -194,7 +194,7 @@ cdef class BranchAndBound:
         answers, nodes frozen. False where branches have to follow; ``bound`` may be higher."""
         cdef PackedCost value
         cdef PackedCost now
-        cdef Outcome outcome
+        cdef MckpStatus status
         cdef bint limited = self.space.domain_limit.size() != 0
         cdef bint untried = self.offer_plainly()
         cdef bint tied
@@ -217,11 +217,11 @@ cdef class BranchAndBound:
             self.local_search.retry()
             if self.incumbent.cuts_off(bound):
                 return True
-        outcome = self.relaxation.relax(value, now)
-        if outcome == LATE:
+        status = self.relaxation.relax(value, now)
+        if status == LATE:
             self.halt(bound)
             return True
-        if outcome == IMPOSSIBLE or outcome == CUT:
+        if status == IMPOSSIBLE or status == CUT:
             return True
         return (
             self.frontiers.demand > 0 and self.incumbent.have_best and not limited

@@ -1,10 +1,10 @@
 from array import array
 from collections.abc import Mapping, Sequence
 
-from extender.search.census import Amounts, Gathered, Holder, OffersQuestion, Seatings
+from extender.search.census import Gathered, Holder, NumberedAmounts, OffersQuestion, Seatings
 
 class Census:
-    def put(self, slot: int, allocatable: Amounts, holders: Sequence[Holder]) -> None: ...
+    def put(self, slot: int, allocatable: NumberedAmounts, holders: Sequence[Holder]) -> None: ...
     def drop(self, slot: int) -> None: ...
     def offers(
         self, question: OffersQuestion, slots: array[int], held: Mapping[int, Seatings]

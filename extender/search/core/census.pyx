@@ -14,7 +14,7 @@ import array
 
 from extender.search.census import FREE, LARGEST, Gathered
 from extender.search.core.asked cimport Asked
-from extender.search.core.holdings cimport Node, Offer, Who
+from extender.search.core.holdings cimport NodeHoldings, Offer, Who
 from extender.search.core.packed_cost cimport i64
 
 cdef i64 NO_COST = FREE
@@ -29,7 +29,7 @@ cdef object POSITIONS = array.array("i")
 cdef class Census:
     """Nodes by slot, each with what it has and who is there."""
 
-    cdef vector[Node] nodes
+    cdef vector[NodeHoldings] nodes
     cdef list subjects
     cdef dict asked
     cdef uint64_t version
@@ -41,7 +41,7 @@ cdef class Census:
 
     def put(self, int slot, allocatable, holders):
         """See the specification."""
-        cdef Node node
+        cdef NodeHoldings node
         cdef Who who
         cdef int number, most = 0
         cdef i64 amount
@@ -85,7 +85,7 @@ cdef class Census:
 
     def drop(self, int slot):
         """Forget a node."""
-        cdef Node nobody
+        cdef NodeHoldings nobody
         self.nodes[slot] = nobody
         self.subjects[slot] = None
 

@@ -6,7 +6,7 @@ from extender.search.core.effort cimport Effort
 from extender.search.core.elimination cimport Elimination
 from extender.search.core.frontiers cimport Frontiers
 from extender.search.core.levels cimport Levels
-from extender.search.core.mckp cimport Outcome
+from extender.search.core.mckp cimport MckpStatus
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.relaxation cimport Relaxation
@@ -15,7 +15,7 @@ from extender.search.core.space cimport Space
 from extender.search.core.traced cimport Traced
 
 cdef struct StageBound:
-    Outcome outcome          # as mckp_solve
+    MckpStatus status        # as mckp_solve
     i64 bound                # of the stage, ``fraction`` bits too fine
 
 

@@ -108,14 +108,14 @@ cdef class ColumnGeneration:
         self.elimination.start_knapsack(0)
         if self.frontiers.demand <= 0:
             self.elimination.forget_groups()
-            found.outcome = EXACT
+            found.status = EXACT
             return found
         self.relaxation.mark_too_short()
         if not self.elimination.eliminate():
-            found.outcome = LATE
+            found.status = LATE
             return found
-        found.outcome = self.elimination.solve_knapsack(NULL)
-        if found.outcome != IMPOSSIBLE:
+        found.status = self.elimination.solve_knapsack(NULL)
+        if found.status != IMPOSSIBLE:
             found.bound += self.elimination.pick.bound[0]
         return found
 
@@ -212,7 +212,7 @@ cdef class ColumnGeneration:
         cdef int g, k = 1, most = 0
         cdef vector[int] picks
         cdef StageBound asked = self.ask(floor)
-        if asked.outcome == IMPOSSIBLE or asked.outcome == LATE:
+        if asked.status == IMPOSSIBLE or asked.status == LATE:
             return
         for g in range(<int>self.elimination.pick.most.size()):
             most = max(most, self.elimination.pick.most[g])

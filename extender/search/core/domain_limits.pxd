@@ -23,6 +23,7 @@ cdef class DomainLimits:
 
     cdef bint in_domains(self, vector[char]* units) noexcept nogil
     cdef bint between_domains(self, int v) noexcept nogil
+    cdef bint leaves_domain(self, int u, int* first) noexcept nogil
     cdef void merge_domains(self) noexcept nogil
     cdef void merge_domain(self, int z, int most) noexcept nogil
     cdef void part_domains(self) noexcept nogil

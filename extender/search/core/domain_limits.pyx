@@ -43,25 +43,26 @@ cdef class DomainLimits:
 
     cdef bint between_domains(self, int v) noexcept nogil:
         """Whether the undecided coupler touches nodes of more than one domain."""
-        cdef int i, j, u, n, first = UNSEEN
+        cdef int j, g = v - self.space.U, first = UNSEEN
         if self.space.status[v] != OPEN:
             return False
-        if v < self.space.U:
-            for i in range(self.relations.touch_first[v], self.relations.touch_first[v + 1]):
-                n = self.relations.touch_node[i]
-                if first == UNSEEN:
-                    first = self.space.domain[n]
-                elif self.space.domain[n] != first:
-                    return True
-            return False
-        for j in range(self.relations.gang_first[v - self.space.U], self.relations.gang_first[v - self.space.U + 1]):
-            u = self.relations.gang_unit[j]
-            for i in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
-                n = self.relations.touch_node[i]
-                if first == UNSEEN:
-                    first = self.space.domain[n]
-                elif self.space.domain[n] != first:
-                    return True
+        if g < 0:
+            return self.leaves_domain(v, &first)
+        for j in range(self.relations.gang_first[g], self.relations.gang_first[g + 1]):
+            if self.leaves_domain(self.relations.gang_unit[j], &first):
+                return True
+        return False
+
+    cdef bint leaves_domain(self, int u, int* first) noexcept nogil:
+        """Whether the unit touches a node of another domain than ``first``; UNSEEN: its first one
+        is that domain from then on."""
+        cdef int i, z
+        for i in range(self.relations.touch_first[u], self.relations.touch_first[u + 1]):
+            z = self.space.domain[self.relations.touch_node[i]]
+            if first[0] == UNSEEN:
+                first[0] = z
+            elif z != first[0]:
+                return True
         return False
 
     cdef void merge_domains(self) noexcept nogil:

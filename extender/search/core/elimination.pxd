@@ -2,7 +2,7 @@ from libcpp.vector cimport vector
 
 from extender.search.core.effort cimport Effort
 from extender.search.core.frontiers cimport Frontiers
-from extender.search.core.mckp cimport Mckp, Outcome
+from extender.search.core.mckp cimport Mckp, MckpStatus
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
@@ -35,7 +35,7 @@ cdef class Elimination:
     cdef void add_rows(self, int most, const i64* rows) noexcept nogil
     cdef void set_rows(self, const vector[int]* most, const vector[const i64*]* rows) noexcept nogil
     cdef void start_knapsack(self, i64 most_states) noexcept nogil
-    cdef Outcome solve_knapsack(self, const i64* cutoff) noexcept nogil
+    cdef MckpStatus solve_knapsack(self, const i64* cutoff) noexcept nogil
     cdef void settle_knapsack(self, const i64* cutoff, vector[int]* settled) noexcept nogil
     cdef void set_picks(self, vector[int]* picks) noexcept nogil
     cdef bint eliminate(self) noexcept nogil

@@ -10,7 +10,7 @@ knapsack picked to the units behind them.
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 
-from extender.search.core.mckp cimport Outcome, mckp_settle, mckp_solve
+from extender.search.core.mckp cimport MckpStatus, mckp_settle, mckp_solve
 from extender.search.core.packed_cost cimport (
     PackedCost, i64, is_never, never, order, order_of_sum, plus, put,
 )
@@ -72,11 +72,11 @@ cdef class Elimination:
         self.pick.most_states = most_states
         self.pick.work = 0
 
-    cdef Outcome solve_knapsack(self, const i64* cutoff) noexcept nogil:
+    cdef MckpStatus solve_knapsack(self, const i64* cutoff) noexcept nogil:
         """As mckp_solve; the work is counted."""
-        cdef Outcome outcome = mckp_solve(&self.pick, cutoff)
+        cdef MckpStatus status = mckp_solve(&self.pick, cutoff)
         self.effort.count(self.pick.work)
-        return outcome
+        return status
 
     cdef void settle_knapsack(self, const i64* cutoff, vector[int]* settled) noexcept nogil:
         """As mckp_settle."""

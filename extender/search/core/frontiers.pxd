@@ -9,12 +9,12 @@ from extender.search.core.space cimport Space
 from extender.search.core.traced cimport Traced
 
 
-cdef enum Item:
+cdef enum UnitState:
     KEPT                # not to be had: the unit, its gang or its coupler's value says so
     GONE                # through its coupler
     SELECTABLE          # the node's frontier may choose it
 
-cdef enum Gone:
+cdef enum GoneUnits:
     BY_COUPLERS         # the units that the couplers' values say are
     ALL_USABLE          # these, and all that the frontier may choose
 
@@ -47,9 +47,9 @@ cdef class Frontiers:
     cdef void build(self, int n) noexcept nogil
     cdef void add_to_scope(self, vector[int]* scope, int v) noexcept nogil
     cdef int value_of(self, int n, int v, int bits) noexcept nogil
-    cdef Item item_state(self, int n, int u, int bits) noexcept nogil
-    cdef void fill_room(self, int n, int bits, Gone gone) noexcept nogil
-    cdef int must_wait(self, int n, int bits, Gone gone) noexcept nogil
+    cdef UnitState item_state(self, int n, int u, int bits) noexcept nogil
+    cdef void fill_room(self, int n, int bits, GoneUnits gone) noexcept nogil
+    cdef int must_wait(self, int n, int bits, GoneUnits gone) noexcept nogil
     cdef void collect(self, int n, int bits) noexcept nogil
     cdef bint blocks(self, int n, int u) noexcept nogil
     cdef void local_price(self, int n, int u, i64* into) noexcept nogil

@@ -146,7 +146,7 @@ cdef class Frontiers:
                 return (bits >> i) & 1
         return -1
 
-    cdef Item item_state(self, int n, int u, int bits) noexcept nogil:
+    cdef UnitState item_state(self, int n, int u, int bits) noexcept nogil:
         """What the couplers' values leave of the unit on node n."""
         cdef int value, gate
         if not self.usable(u, n):
@@ -161,10 +161,10 @@ cdef class Frontiers:
             return KEPT
         return SELECTABLE
 
-    cdef void fill_room(self, int n, int bits, Gone gone) noexcept nogil:
+    cdef void fill_room(self, int n, int bits, GoneUnits gone) noexcept nogil:
         """node_room: amounts on n with the couplers' units (or everything usable) gone."""
         cdef int i, r, e, u
-        cdef Item state
+        cdef UnitState state
         for r in range(self.space.R):
             self.node_room[r] = self.space.avail[n * self.space.R + r]
         for i in range(self.relations.node_first[n], self.relations.node_first[n + 1]):
@@ -175,10 +175,10 @@ cdef class Frontiers:
                 for r in range(self.space.R):
                     self.node_room[r] += self.c.releases[e * self.space.R + r]
 
-    cdef int must_wait(self, int n, int bits, Gone gone) noexcept nogil:
+    cdef int must_wait(self, int n, int bits, GoneUnits gone) noexcept nogil:
         """Blockers of node n that stand in the way even so."""
         cdef int i, waiting = self.space.waiting[n]
-        cdef Item state
+        cdef UnitState state
         for i in range(self.relations.lifted_first[n], self.relations.lifted_first[n + 1]):
             state = self.item_state(n, self.relations.lifted_unit[i], bits)
             if state == GONE or (gone == ALL_USABLE and state == SELECTABLE):

@@ -38,7 +38,7 @@ cdef extern from *:
         i64 priority, gang
         bint whole, covered
         int first, last  # its amounts
-    cppclass Node "PgxNode":
+    cppclass NodeHoldings "PgxNode":
         vector[i64] whole, used  # by resource number
         vector[Who] who
         vector[int] number
@@ -50,7 +50,7 @@ cdef extern from *:
         uint64_t version  # of the node it was made from
         vector[i64] free, total
         vector[Step] steps
-        vector[int] needed  # places in Node.who
+        vector[int] needed  # places in NodeHoldings.who
         vector[i64] amounts  # R for each needed
         i64 now, opens
         int stays

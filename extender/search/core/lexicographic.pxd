@@ -13,7 +13,7 @@ from extender.search.core.relaxation cimport Relaxation
 from extender.search.core.restricted_master cimport Measured, RestrictedMaster
 from extender.search.core.space cimport Space
 
-cdef enum Verdict:
+cdef enum StageStatus:
     BEATEN           # nothing below the best answer here
     SOLVED           # the program lies at its bound at every stage
     STUCK            # at one stage it does not
@@ -45,8 +45,8 @@ cdef class Lexicographic:
     cdef void clear_floor(self, vector[i64]* floor, int stage) noexcept nogil
     cdef bint beaten(self, vector[i64]* floor, int stage) noexcept nogil
     cdef void leave_stages(self, vector[i64]* floor) noexcept nogil
-    cdef Verdict raise_floor(self, int stage, vector[i64]* floor) noexcept nogil
-    cdef Verdict solve_stages(self, vector[i64]* floor, Start start) noexcept nogil
+    cdef StageStatus raise_floor(self, int stage, vector[i64]* floor) noexcept nogil
+    cdef StageStatus solve_stages(self, vector[i64]* floor, Start start) noexcept nogil
     cdef bint at_floor(self, Measured found, int stage, const vector[i64]* floor) noexcept nogil
     cdef void offer_shares(self) noexcept nogil
     cdef int divided_unit(self) noexcept nogil

@@ -97,7 +97,7 @@ cdef class Lexicographic:
             self.levels.pay(packed, self.coupling.stage_level[t], floor[0][t])
         self.incumbent.leave_open(packed)
 
-    cdef Verdict raise_floor(self, int stage, vector[i64]* floor) noexcept nogil:
+    cdef StageStatus raise_floor(self, int stage, vector[i64]* floor) noexcept nogil:
         """Raise the floor of one stage until the program lies at it."""
         cdef int i
         cdef i64 bound
@@ -119,9 +119,9 @@ cdef class Lexicographic:
                 return SOLVED
             self.generation.take_prices(stage)
             asked = self.generation.ask(floor)
-            if asked.outcome == LATE:
+            if asked.status == LATE:
                 return STUCK
-            if asked.outcome == IMPOSSIBLE:
+            if asked.status == IMPOSSIBLE:
                 return BEATEN
             if asked.bound > 0:
                 bound = asked.bound + (<i64>1 << self.generation.fraction) - 1
@@ -150,24 +150,24 @@ cdef class Lexicographic:
             < floor[0][stage] + NEAR * (1 + self.master.scale)
         )
 
-    cdef Verdict solve_stages(self, vector[i64]* floor, Start start) noexcept nogil:
+    cdef StageStatus solve_stages(self, vector[i64]* floor, Start start) noexcept nogil:
         """The branch's floor; ANEW: no stage is held yet."""
         cdef int t = 0, last = self.coupling.stages - 1
         cdef vector[i64] before = floor[0]
-        cdef Verdict verdict
+        cdef StageStatus status
         if start == FROM_ABOVE:
             # Mostly the stages above the last one stay where they are.
             while t < last:
                 self.master.hold(t, floor[0][t])
                 t += 1
-            verdict = self.raise_floor(last, floor)
-            if verdict == BEATEN or (verdict != OVER and self.master.measure().missing < NEAR):
-                return verdict
+            status = self.raise_floor(last, floor)
+            if status == BEATEN or (status != OVER and self.master.measure().missing < NEAR):
+                return status
             floor[0] = before
             t = 0
         while t <= last:
-            verdict = self.raise_floor(t, floor)
-            if verdict == OVER:
+            status = self.raise_floor(t, floor)
+            if status == OVER:
                 # Not with the earlier stages where they are held.
                 if t == 0:
                     return BEATEN
@@ -178,8 +178,8 @@ cdef class Lexicographic:
                 if self.beaten(floor, t):
                     return BEATEN
                 continue
-            if verdict != SOLVED:
-                return verdict
+            if status != SOLVED:
+                return status
             if t < last:
                 self.master.hold(t, floor[0][t])
             t += 1
@@ -238,7 +238,7 @@ cdef class Lexicographic:
         """Search below the decisions made; what is not looked at is left open."""
         cdef vector[i64] floor = inherited[0]
         cdef int u, g, t
-        cdef Verdict verdict
+        cdef StageStatus status
         cdef bint gang
         if self.stalled:
             return
@@ -250,11 +250,11 @@ cdef class Lexicographic:
             for u in range(2):
                 self.generation.take_prices((self.coupling.stages - 1) * u)
                 self.generation.seed(&floor)
-        verdict = self.solve_stages(&floor, start if self.complete else ANEW)
-        if verdict == BEATEN or self.stalled:
+        status = self.solve_stages(&floor, start if self.complete else ANEW)
+        if status == BEATEN or self.stalled:
             return
         if start == ANEW:
-            self.complete = verdict == SOLVED
+            self.complete = status == SOLVED
         self.master.shares(&self.share)
         self.offer_shares()
         if self.beaten(&floor, self.coupling.stages - 1):

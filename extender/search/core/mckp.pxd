@@ -3,7 +3,7 @@ from libcpp.vector cimport vector
 from extender.search.core.clock cimport Clock
 from extender.search.core.packed_cost cimport i64
 
-cdef enum Outcome:
+cdef enum MckpStatus:
     IMPOSSIBLE = 0   # the groups together do not reach the demand
     EXACT = 1        # picks are the optimum, bound is its value
     CUT = 2          # nothing lies below the cutoff
@@ -14,7 +14,7 @@ cdef enum:
     ANY_ROW = -1     # a group of which several rows may be part of a better answer
     NO_ROW = -2      # a group of which none may: nothing lies below the cutoff
 
-cdef struct Step:
+cdef struct FrontierStep:
     int group
     int seats
     const i64* base          # frontier row where the step starts
@@ -28,7 +28,7 @@ cdef cppclass Mckp:
     vector[int] picks        # per group: seats
     vector[i64] value        # w: cost of picks
     vector[i64] bound        # w
-    vector[Step] steps
+    vector[FrontierStep] steps
     vector[i64] rate         # steps * w: cost of each step
     vector[int] order_
     vector[int] scratch
@@ -39,5 +39,5 @@ cdef cppclass Mckp:
     int breaking             # index into order_, -1 when the relaxation is integral
     i64 rest                 # seats still missing before the break step
 
-cdef Outcome mckp_solve(Mckp* c, const i64* cutoff) noexcept nogil
+cdef MckpStatus mckp_solve(Mckp* c, const i64* cutoff) noexcept nogil
 cdef void mckp_settle(Mckp* c, const i64* cutoff, vector[int]* settled) noexcept nogil

@@ -22,7 +22,7 @@ cdef int hull(Mckp* c, int group) noexcept nogil:
     """Append the group's hull steps (rates rising) to ``steps`` and ``rate``."""
     cdef int w = c.w, first = <int>c.steps.size(), k, last, i
     cdef const i64* rows = c.rows[group]
-    cdef Step step
+    cdef FrontierStep step
     cdef PackedCost delta
     for k in range(1, c.most[group] + 1):
         if is_never(rows + k * w):
@@ -205,12 +205,12 @@ cdef bint can_beat(
     return False
 
 
-cdef Outcome mckp_solve(Mckp* c, const i64* cutoff) noexcept nogil:
+cdef MckpStatus mckp_solve(Mckp* c, const i64* cutoff) noexcept nogil:
     """Pick rows; ``cutoff`` (w limbs, or NULL) is a value that must be undercut."""
     cdef int w = c.w, group, groups = <int>c.most.size()
     cdef vector[i64] base
     cdef const i64* limit = cutoff
-    cdef Outcome outcome
+    cdef MckpStatus status
     c.bound.assign(w, 0)
     if not relax(c):
         return IMPOSSIBLE
@@ -230,14 +230,14 @@ cdef Outcome mckp_solve(Mckp* c, const i64* cutoff) noexcept nogil:
         return EXACT
     if limit == NULL or order(&c.value[0], limit, w) < 0:
         limit = &c.value[0]
-    outcome = decide(c, &base[0], limit)
-    if outcome == CUT:
+    status = decide(c, &base[0], limit)
+    if status == CUT:
         # Nothing below the limit: the limit is either our own answer or the caller's.
         if cutoff != NULL and order(&c.value[0], cutoff, w) >= 0:
             return CUT
         c.bound = c.value
         return EXACT
-    return outcome
+    return status
 
 
 cdef cppclass OpenRows:
@@ -324,7 +324,7 @@ cdef bint add_up_rows(
     return True
 
 
-cdef Outcome decide(Mckp* c, const i64* base, const i64* limit) noexcept nogil:
+cdef MckpStatus decide(Mckp* c, const i64* base, const i64* limit) noexcept nogil:
     """Dynamic programming over the rows that can beat ``limit``; CUT when none do."""
     cdef int w = c.w, g, k
     cdef i64 d, states

@@ -11,10 +11,10 @@ Left out as well is a set that more nodes than there are members can do without 
 higher cost: some of them have nothing to do in any answer, and may take its place.
 """
 
-from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from extender.search.core.packed_cost cimport i64
+from extender.search.core.cheapest_nodes cimport CheapestNodes
+from extender.search.core.packed_cost cimport i64, order
 
 ctypedef unsigned long long bits
 
@@ -23,8 +23,6 @@ cdef enum:
     MOST_VECTORS = 5000       # of members on one node
     MOST_COVERS = 2000        # room and cost of a node's units, undominated
     MOST_LOCAL = 64           # units of one node
-    MOST_MEMBERS = 2000       # of a gang whose sets are compared between nodes
-    MOST_PLACES = 4000000     # costs kept for that
 
 cdef i64 MOST_STEPS = 150000000  # of all nodes together
 
@@ -39,15 +37,6 @@ cdef cppclass Covers:
         this.room.assign(R, 0)
         this.cost.assign(L, 0)
         this.who.assign(1, 0)
-
-
-cdef inline int order_of(const i64* one, const i64* other, int L) noexcept nogil:
-    """-1, 0 or 1: the lexicographic order of two costs."""
-    cdef int level
-    for level in range(L):
-        if one[level] != other[level]:
-            return -1 if one[level] < other[level] else 1
-    return 0
 
 
 cdef inline bint reaches(const i64* room, const i64* wanted, int R) noexcept nogil:
@@ -67,11 +56,8 @@ cdef class NodeSets:
     cdef int C, R, L, V
     cdef i64 steps
     cdef bint every                           # all sets of this node are told
-    cdef int enough                           # so many nodes at no higher cost leave a set out
-    cdef vector[i64] strides                  # C; to number vectors of members, or none
-    cdef unordered_map[i64, int] place_of     # number of a vector -> its place in
-    cdef vector[vector[i64]] cheapest         # costs at that many nodes, a heap: the dearest first
-    cdef vector[int] place                    # V; -1 for none
+    cdef CheapestNodes cheapest
+    cdef vector[int] place                    # V; of these members in cheapest, or -1
     cdef vector[i64] requests                 # C*R
     # The node that is looked at:
     cdef vector[i64] free, whole, cap         # R
@@ -96,16 +82,7 @@ cdef class NodeSets:
         other nodes have as cheaply may be left out."""
         self.C, self.R, self.L = len(requests), len(requests[0]), levels
         self.steps = 0
-        self.enough = 0
-        stride = 1
-        for count in counts:
-            self.strides.push_back(stride)
-            stride *= count + 1
-            if stride >= 1 << 60:
-                break
-        if counts and stride < 1 << 60 and sum(counts) <= MOST_MEMBERS:
-            # One of them may be the node itself.
-            self.enough = sum(counts) + 1
+        self.cheapest = CheapestNodes(counts, levels)
         for request in requests:
             for amount in request:
                 self.requests.push_back(amount)
@@ -186,7 +163,9 @@ cdef class NodeSets:
             self.as_good.resize(self.V)
         for i in range(self.V):
             self.as_good[i].clear()
-        self.find_places()
+        self.place.resize(self.V)
+        for i in range(self.V):
+            self.place[i] = self.cheapest.place_of(&self.vectors[i * self.C])
         for mask in range(<bits>1 << switches):
             more = False
             for i in range(units):
@@ -287,7 +266,7 @@ cdef class NodeSets:
         self.grown.who.clear()
         while a < size or b < size:
             if b == size or (
-                a < size and order_of(&covers.cost[a * L], &dearer[b * L], L) <= 0
+                a < size and order(&covers.cost[a * L], &dearer[b * L], L) <= 0
             ):
                 room, cost, who = &covers.room[a * R], &covers.cost[a * L], covers.who[a]
                 a += 1
@@ -316,6 +295,8 @@ cdef class NodeSets:
         was added before is as good. Subsets of the switches came before, larger vectors too."""
         cdef int v, k, r, i, R = self.R, L = self.L
         cdef vector[i64] room, lack
+        cdef const i64* cost
+        cdef bint common
         room = self.free
         for i in range(<int>self.switch_of.size()):
             if mask >> i & 1:
@@ -330,55 +311,26 @@ cdef class NodeSets:
             k = 0
             for k in range(<int>covers.who.size()):
                 if reaches(&covers.room[k * R], lack.data(), R):
-                    if not self.is_common(v, &covers.cost[k * L]) and not self.is_beaten(
-                        first, v, mask, &covers.cost[k * L]
-                    ):
-                        self.keep(n, v, mask, &covers.cost[k * L], covers.who[k])
+                    cost = &covers.cost[k * L]
+                    common = not self.every and self.cheapest.seat(self.place[v], cost)
+                    if not common and not self.is_beaten(first, v, mask, cost):
+                        self.keep(n, v, mask, cost, covers.who[k])
                     if not mask:
-                        self.count_in(v, &covers.cost[k * L])
+                        self.cheapest.add(self.place[v], cost)
                     break
             self.steps += k + 1
             if self.steps > MOST_STEPS:
                 return False
         return True
 
-    cdef void find_places(self) noexcept nogil:
-        """Where the least costs of the node's vectors at other nodes are kept."""
-        cdef int v, c
-        cdef i64 number
-        self.place.assign(self.V, -1)
-        if not self.enough:
-            return
-        for v in range(self.V):
-            number = 0
-            for c in range(self.C):
-                number += self.vectors[v * self.C + c] * self.strides[c]
-            if self.place_of.count(number):
-                self.place[v] = self.place_of[number]
-            elif <i64>self.cheapest.size() * self.enough < MOST_PLACES:
-                self.place[v] = <int>self.cheapest.size()
-                self.place_of[number] = self.place[v]
-                self.cheapest.push_back(vector[i64]())
-
-    cdef bint is_common(self, int v, const i64* cost) noexcept nogil:
-        """Whether enough nodes seat these members without switches at no higher cost. Those are before
-        this set in the order of costs, then of nodes, so that no two leave each other out."""
-        cdef int place = self.place[v]
-        if self.every or place < 0:
-            return False
-        if <i64>self.cheapest[place].size() < <i64>self.enough * self.L:
-            return False
-        return order_of(self.cheapest[place].data(), cost, self.L) <= 0
-
     cdef void leave_out_common(self) noexcept nogil:
         """Of the first nodes' sets those that enough others turned out to have for less."""
-        cdef int at, kept = 0, c, level, i, first, place, C = self.C, L = self.L
+        cdef int at, kept = 0, c, level, i, place, C = self.C, L = self.L
         cdef int switches = 0, units = 0
         for at in range(<int>self.node.size()):
             place = self.counted_at[at]
-            if place >= 0 and <i64>self.cheapest[place].size() == <i64>self.enough * L:
-                if order_of(self.cheapest[place].data(), &self.cost[at * L], L) < 0:
-                    continue
+            if self.cheapest.seat_for_less(place, &self.cost[at * L]):
+                continue
             self.node[kept] = self.node[at]
             self.counted_at[kept] = place
             for c in range(C):
@@ -403,49 +355,15 @@ cdef class NodeSets:
         self.switches.resize(switches)
         self.units.resize(units)
 
-    cdef void count_in(self, int v, const i64* cost) noexcept nogil:
-        """This node seats these members without switches at this cost."""
-        cdef int place = self.place[v], L = self.L, level, at, child, size
-        cdef i64* heap
-        if place < 0:
-            return
-        size = <int>self.cheapest[place].size() // L
-        if size < self.enough:
-            at = size
-            self.cheapest[place].resize((size + 1) * L)
-            heap = self.cheapest[place].data()
-            while at and order_of(&heap[(at - 1) // 2 * L], cost, L) < 0:
-                for level in range(L):
-                    heap[at * L + level] = heap[(at - 1) // 2 * L + level]
-                at = (at - 1) // 2
-        else:
-            heap = self.cheapest[place].data()
-            if order_of(heap, cost, L) <= 0:
-                return
-            at = 0
-            while True:
-                child = 2 * at + 1
-                if child >= size:
-                    break
-                if child + 1 < size and order_of(&heap[(child + 1) * L], &heap[child * L], L) > 0:
-                    child += 1
-                if order_of(&heap[child * L], cost, L) <= 0:
-                    break
-                for level in range(L):
-                    heap[at * L + level] = heap[child * L + level]
-                at = child
-        for level in range(L):
-            heap[at * L + level] = cost[level]
-
     cdef bint is_beaten(self, int first, int v, bits mask, const i64* cost) noexcept nogil:
         """Whether a set that is there is as good. What was as good with other switches, or cost more
         with fewer of them, mostly is so again: it is asked first."""
         cdef int at, end = <int>self.node.size()
         for at in self.as_good[v]:
-            if not self.on[at] & ~mask and order_of(&self.cost[at * self.L], cost, self.L) <= 0:
+            if not self.on[at] & ~mask and order(&self.cost[at * self.L], cost, self.L) <= 0:
                 return True
         for at in range(first, end):
-            if self.on[at] & ~mask or order_of(&self.cost[at * self.L], cost, self.L) > 0:
+            if self.on[at] & ~mask or order(&self.cost[at * self.L], cost, self.L) > 0:
                 continue
             if self.seats_all(at, v):
                 self.as_good[v].push_back(at)

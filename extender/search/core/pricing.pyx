@@ -7,7 +7,7 @@ that keep the rules by themselves.
 
 from libcpp.vector cimport vector
 
-from extender.search.core.mckp cimport CUT, IMPOSSIBLE, LATE, Outcome
+from extender.search.core.mckp cimport CUT, IMPOSSIBLE, LATE, MckpStatus
 from extender.search.core.packed_cost cimport PackedCost, i64, order, put, zero
 from extender.search.core.states cimport OPEN, IN, WEIGHT_BITS
 
@@ -61,7 +61,7 @@ cdef class Pricing:
         cdef PackedCost now
         cdef Brackets brackets
         cdef vector[i64] best
-        cdef Outcome outcome
+        cdef MckpStatus status
         if not self.open_brackets(&brackets):
             return False
         best = self.relations.tuned
@@ -69,10 +69,10 @@ cdef class Pricing:
             if self.effort.out_of_time():
                 break
             self.price_between(&brackets)
-            outcome = self.relaxation.relax(value, now)
-            if outcome == LATE:
+            status = self.relaxation.relax(value, now)
+            if status == LATE:
                 break
-            if outcome == IMPOSSIBLE or outcome == CUT:
+            if status == IMPOSSIBLE or status == CUT:
                 return True
             if order(now, bound, W) > 0:
                 put(bound, now, W)
@@ -181,14 +181,14 @@ cdef class Pricing:
         cdef PackedCost top
         cdef vector[i64] best = self.relations.weight
         cdef bint found = False, some
-        cdef Outcome outcome
+        cdef MckpStatus status
         for step in range(steps):
             if self.effort.out_of_time():
                 break
-            outcome = self.relaxation.relax(value, now)
-            if outcome == LATE:
+            status = self.relaxation.relax(value, now)
+            if status == LATE:
                 break
-            if outcome == IMPOSSIBLE or outcome == CUT:
+            if status == IMPOSSIBLE or status == CUT:
                 return True
             if not found or order(&self.relaxation.raw[0], top, W) > 0:
                 found = True
@@ -229,19 +229,19 @@ cdef class Pricing:
         cdef PackedCost value
         cdef PackedCost now
         cdef bint closed = False
-        cdef Outcome outcome
+        cdef MckpStatus status
         self.frontiers.stop_sharing()
-        outcome = self.relaxation.relax(value, now)
-        if outcome == IMPOSSIBLE or outcome == CUT:
+        status = self.relaxation.relax(value, now)
+        if status == IMPOSSIBLE or status == CUT:
             closed = True
-        elif outcome != LATE:
+        elif status != LATE:
             if order(now, bound, self.relations.W) > 0:
                 put(bound, now, self.relations.W)
             self.elimination.trace()
             self.relaxation.offer()
             if self.incumbent.cuts_off(bound):
                 closed = True
-            elif not self.effort.clock.over and self.relaxation.attained(outcome, value):
+            elif not self.effort.clock.over and self.relaxation.attained(status, value):
                 closed = True
         self.frontiers.start_sharing()
         return closed

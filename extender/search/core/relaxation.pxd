@@ -7,7 +7,7 @@ from extender.search.core.elimination cimport Elimination
 from extender.search.core.frontiers cimport Frontiers
 from extender.search.core.incumbent cimport Incumbent
 from extender.search.core.levels cimport Levels
-from extender.search.core.mckp cimport Outcome
+from extender.search.core.mckp cimport MckpStatus
 from extender.search.core.packed_cost cimport i64
 from extender.search.core.relations cimport Relations
 from extender.search.core.space cimport Space
@@ -37,10 +37,10 @@ cdef class Relaxation:
     cdef void base_cost(self) noexcept nogil
     cdef i64 missing(self) noexcept nogil
     cdef void mark_too_short(self) noexcept nogil
-    cdef Outcome relax(self, i64* value, i64* bound) noexcept nogil
+    cdef MckpStatus relax(self, i64* value, i64* bound) noexcept nogil
     cdef void offer(self) noexcept nogil
     cdef void offer_greedy(self) noexcept nogil
-    cdef bint attained(self, Outcome outcome, const i64* value) noexcept nogil
+    cdef bint attained(self, MckpStatus status, const i64* value) noexcept nogil
     cdef void freeze(self, int n, int k) noexcept nogil
     cdef void count_budgets(self, vector[int]* used) noexcept nogil
     cdef bint exceeded(self) noexcept nogil

@@ -3,7 +3,7 @@
 
 from libcpp.vector cimport vector
 
-from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, Outcome
+from extender.search.core.mckp cimport CUT, EXACT, IMPOSSIBLE, LATE, MckpStatus
 from extender.search.core.packed_cost cimport PackedCost, i64, minus, order, plus, put, zero
 from extender.search.core.states cimport IN, OUT
 
@@ -82,15 +82,15 @@ cdef class Relaxation:
             self.widest_demand = self.frontiers.demand
             self.relations.mark_active_dirty()
 
-    cdef Outcome relax(self, i64* value, i64* bound) noexcept nogil:
+    cdef MckpStatus relax(self, i64* value, i64* bound) noexcept nogil:
         """Steps 3 to 5 under the decisions so far: cost of the relaxed answer, its bound.
 
         ``pick`` and the factors then describe the answer for ``trace``. Nothing is
-        set when the outcome is IMPOSSIBLE, CUT (not below the best answer) or LATE.
+        set when the status is IMPOSSIBLE, CUT (not below the best answer) or LATE.
         """
         cdef int W = self.relations.W
         cdef const i64* limit = NULL
-        cdef Outcome outcome = EXACT
+        cdef MckpStatus status = EXACT
         self.effort.count_branch()
         self.base_cost()
         self.count_demand()
@@ -109,9 +109,9 @@ cdef class Relaxation:
                 put(value, &self.incumbent.best_cost[0], W)
                 minus(value, &self.base[0], W)
                 limit = value
-            outcome = self.elimination.solve_knapsack(limit)
-            if outcome == IMPOSSIBLE or outcome == CUT:
-                return outcome
+            status = self.elimination.solve_knapsack(limit)
+            if status == IMPOSSIBLE or status == CUT:
+                return status
             put(bound, &self.elimination.pick.bound[0], W)
             put(value, &self.elimination.pick.value[0], W)
             if self.space.domain_limit.size():
@@ -122,7 +122,7 @@ cdef class Relaxation:
         plus(value, &self.base[0], W)
         put(&self.raw[0], bound, W)
         self.levels.raise_fields(bound)
-        return outcome
+        return status
 
     cdef void offer(self) noexcept nogil:
         """The traced units, those decided and those frozen: an answer, if allowed."""
@@ -143,12 +143,12 @@ cdef class Relaxation:
                 mine[u] = 1
         self.incumbent.keep_if_better(&mine)
 
-    cdef bint attained(self, Outcome outcome, const i64* value) noexcept nogil:
+    cdef bint attained(self, MckpStatus status, const i64* value) noexcept nogil:
         """Whether the traced units are an answer at the relaxed cost: the branch is closed."""
         cdef PackedCost real
         self.traced.take_decided()
         return (
-            self.incumbent.true_cost(&self.traced.chosen, real) and outcome == EXACT
+            self.incumbent.true_cost(&self.traced.chosen, real) and status == EXACT
             and order(real, value, self.relations.W) <= 0
             and (
                 not self.space.domain_limit.size()

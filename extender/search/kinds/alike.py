@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.model.texts import counted
-from extender.search.kinds.first_fit import Seats, first_fit
+from extender.search.kinds.first_fit import first_fit
 from extender.search.problem import (
     Blocker,
     Cap,
@@ -35,6 +35,7 @@ from extender.search.problem import (
 from extender.search.problem.cost import cost_of
 from extender.search.problem.seat_regions import is_wide, promising, regions_of, scattered_seats
 from extender.search.problem.stop import Flag, Stop, at_once
+from extender.search.problem.types import Seats, Solve
 from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
 from extender.search.seating.patterns import TooWide
@@ -49,7 +50,6 @@ BRANCHES = 2_000
 REGIONS = 8
 """Domains in which members are seated one after the other, at most."""
 
-Solve = Callable[..., Solution | Infeasible]
 Group = tuple[int, ...]
 """Indices of classes."""
 

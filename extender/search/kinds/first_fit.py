@@ -16,9 +16,7 @@ from collections.abc import Iterable, Sequence
 from extender.search.problem import Problem, Vector
 from extender.search.problem.cost import broken_budgets, is_free
 from extender.search.problem.stop import Stop
-
-Seats = tuple[tuple[int, int, int], ...]
-"""(class, node, members), sorted."""
+from extender.search.problem.types import Seats
 
 
 def first_fit(

@@ -15,10 +15,13 @@ every gang evicted beyond its surplus, plus the excess over soft budgets.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 from msgspec import Struct
 
 Vector = tuple[int, ...]
+Seats = tuple[tuple[int, int, int], ...]
+"""(class, node, members), sorted."""
 
 MOST_MEMBERS = 1 << 20
 """No gang has more members than this."""
@@ -195,3 +198,7 @@ class Infeasible(Struct, frozen=True):
     """For a person: which resource, class or rule is short, and by how much."""
     short: tuple[tuple[int, int], ...] = ()
     """(class, members that found no seat with every unit gone)."""
+
+
+Solve = Callable[..., Solution | Infeasible]
+"""As solver.search: a problem, its limits, deadline= and cancel=."""

@@ -10,7 +10,7 @@ from extender.search.problem import Vector
 if TYPE_CHECKING:
     from extender.search.reference.region import Region
 
-Found = tuple[Vector, tuple[int, ...], tuple[tuple[int, int, int], ...]]
+BestFound = tuple[Vector, tuple[int, ...], tuple[tuple[int, int, int], ...]]
 """Cost, units, seats of an answer."""
 
 
@@ -22,7 +22,7 @@ class BestAnswer:
         self.chosen: frozenset[int] = frozenset()
         self.search: Region | None = None
         self.seats: tuple[tuple[int, int, int], ...] = ()
-        self.last_resort: Callable[[], Found | None] | None = None
+        self.last_resort: Callable[[], BestFound | None] | None = None
         """A quick way to an answer that asks no clock, where the searches have none of their
         own: taken once, before the exact search goes beyond its first relaxation, or at the
         end that comes before that. So a search with more time is never worse."""

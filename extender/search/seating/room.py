@@ -27,7 +27,7 @@ from extender.search.seating.patterns import (
     node_pattern,
     times,
 )
-from extender.search.seating.spread import Band, Case, cases, most_cases
+from extender.search.seating.spread import Band, BandCase, cases, most_cases
 
 
 class Cell(NamedTuple):
@@ -245,7 +245,7 @@ class Room:
         Upper limits count, lower limits of spread rules do not.
         """
         cells, ways = self._cells(), self._bound()
-        upper: list[Case] = [
+        upper: list[BandCase] = [
             {key: replace(band, low=0) for key, band in case.items()} for case in self.cases or [{}]
         ]
         counts = [state.counts for case in upper for state in self._fold(cells, case, ways).states]
@@ -294,7 +294,7 @@ class Room:
         """The bound of one question's work, where the clock has none."""
         return self._ways or (Ways() if endless(self.stop) else None)
 
-    def _fold(self, cells: Sequence[Cell], case: Case, ways: Ways | None) -> Fold:
+    def _fold(self, cells: Sequence[Cell], case: BandCase, ways: Ways | None) -> Fold:
         """Everything that the cells seat together under the wide caps and one case."""
         first = len(self._wide)
         rules = self._bands | {

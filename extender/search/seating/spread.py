@@ -45,7 +45,7 @@ class Band(Struct, frozen=True):
         return sum(vector[c] for c in self.counted)
 
 
-Case = Mapping[tuple[int, int], Band]
+BandCase = Mapping[tuple[int, int], Band]
 """(spread, domain) -> its band."""
 
 
@@ -110,7 +110,7 @@ def bands(rule: Spread, level: int) -> list[Band]:
     ]
 
 
-def cases(problem: Problem, region: Sequence[int]) -> list[Case]:
+def cases(problem: Problem, region: Sequence[int]) -> list[BandCase]:
     """Combinations of limits under which members in the region keep all spread rules.
 
     The fullest level first: its upper limits leave most room. Every combination, unless
@@ -140,7 +140,7 @@ def most_cases(problem: Problem) -> int:
 
 
 def splits(
-    problem: Problem, index: int, cls: int, every: Sequence[Case]
+    problem: Problem, index: int, cls: int, every: Sequence[BandCase]
 ) -> list[dict[int, tuple[int, int]]]:
     """What the bands of one rule say about one class, whatever the others do.
 

@@ -15,6 +15,7 @@ from extender.search.problem import Problem, Solution, Vector
 from extender.search.problem.cost import cost_of, is_free
 from extender.search.problem.seat_regions import scattered_seats
 from extender.search.problem.stop import Stop
+from extender.search.problem.types import Seats
 from extender.search.problem.verify import verify
 
 LOOKS = 2_000
@@ -27,8 +28,6 @@ MOST_UNITS = 12
 """Of a node these are weighed, those that cost least of the budgets."""
 MOST_SETS = 4
 """Sets of units that make room for one member on one node."""
-
-Seats = tuple[tuple[int, int, int], ...]
 
 
 def within_budgets(

@@ -46,7 +46,7 @@ class DomainBound(Struct, frozen=True):
     """Those of them that are chosen, and paid, in some of their domains only."""
 
 
-Found = tuple[Vector, tuple[frozenset[int], ...]]
+DomainAnswer = tuple[Vector, tuple[frozenset[int], ...]]
 """Shared cost, and the units chosen in each domain."""
 
 
@@ -94,7 +94,7 @@ class ByDomain:
 
     def relax(self, gone: frozenset[int], kept: frozenset[int], stop: Stop) -> DomainBound | None:
         """The cheapest split of the members over the domains; None: there is none."""
-        best: Found | None = None
+        best: DomainAnswer | None = None
         for split in self.splits:
             if any(low > 0 for d, (low, _) in split.items() if d not in self.inside):
                 continue
@@ -109,12 +109,12 @@ class ByDomain:
 
     def _together(
         self, split: Split, gone: frozenset[int], kept: frozenset[int], stop: Stop
-    ) -> Found | None:
+    ) -> DomainAnswer | None:
         """The cheapest way to reach the need, each domain within its limits."""
         nothing = (0,) * len(self.problem.levels)
-        reached: dict[int, Found] = {0: (nothing, ())}
+        reached: dict[int, DomainAnswer] = {0: (nothing, ())}
         for d, (low, high) in zip(self.domains, self._ranges(split), strict=True):
-            step: dict[int, Found] = {}
+            step: dict[int, DomainAnswer] = {}
             for members in range(low, high + 1):
                 value = self._value(d, members, gone, kept, stop)
                 if value is None:

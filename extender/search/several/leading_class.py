@@ -12,14 +12,14 @@ made-up one: all members, each asking the least that any of them asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from extender.search.problem import Infeasible, Limits, Problem, Solution
+from extender.search.problem import Limits, Problem, Solution
 from extender.search.problem.seat_regions import is_wide
 from extender.search.problem.stop import Flag, OutOfTime, Stop, part_of
-from extender.search.problem.types import states_only
+from extender.search.problem.types import Solve, states_only
 from extender.search.problem.validate import check_frame
 from extender.search.several.reductions import alone, joint
 
@@ -33,9 +33,6 @@ KEPT = frozenset(
     ("gangs", "budgets", "blockers", "caps", "domain_required", "domain_level", "fill")
 )
 """The RULES that are looked at here, or say nothing without a domain."""
-
-Search = Callable[..., Solution | Infeasible]
-"""As solver.search: a problem and its limits, deadline= and cancel=."""
 
 
 def leads(problem: Problem) -> bool:
@@ -58,7 +55,7 @@ def single_problem(problem: Problem, lead: int) -> Problem:
 def solve(
     problem: Problem,
     lead: int,
-    search: Search,
+    search: Solve,
     limits: Limits | None = None,
     *,
     deadline: float | None = None,

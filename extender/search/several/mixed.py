@@ -18,7 +18,7 @@ from extender.search.kinds import alike
 from extender.search.problem import Infeasible, Limits, Problem, Solution, Vector
 from extender.search.problem.cost import broken_budgets
 from extender.search.problem.stop import Flag, OutOfTime, Stop, at_once
-from extender.search.reference.best_answer import BestAnswer, Found
+from extender.search.reference.best_answer import BestAnswer, BestFound
 from extender.search.reference.region import Region
 from extender.search.reference.search import answer, open_regions
 from extender.search.seating.patterns import TooWide, Ways
@@ -59,7 +59,7 @@ def solve(
     return answer(problem, regions, best, stop)
 
 
-def _last_resort(problem: Problem, cancel: Flag | None) -> Found | None:
+def _last_resort(problem: Problem, cancel: Flag | None) -> BestFound | None:
     """Members seated one after the other, and near classes taken for one: no clock is asked."""
     stop = at_once(None, cancel)
 

@@ -112,15 +112,15 @@ def test_choices_are_what_trying_everything_finds() -> None:
         given, demand = groups(seed)
         every = answers(given, demand)
         cutoff = rng.choice(every)[0] if every and rng.random() < 0.4 else None
-        outcome, picks, value, bound, _ = knapsacks.choose(given, demand, cutoff, PATIENT, None)
-        seen.add(outcome)
-        if outcome == IMPOSSIBLE:
+        status, picks, value, bound, _ = knapsacks.choose(given, demand, cutoff, PATIENT, None)
+        seen.add(status)
+        if status == IMPOSSIBLE:
             assert not every, f"seed {seed}"
-        elif outcome == CUT:
+        elif status == CUT:
             assert cutoff is not None, f"seed {seed}"
             assert every[0][0] >= cutoff, f"seed {seed}"
         else:
-            assert outcome == EXACT, f"seed {seed}"
+            assert status == EXACT, f"seed {seed}"
             assert value == bound == every[0][0], f"seed {seed}"
             assert (value, tuple(picks)) in every, f"seed {seed}"
     assert seen == {IMPOSSIBLE, EXACT, CUT}
@@ -131,12 +131,12 @@ def test_choices_cut_short_enclose_it() -> None:
     for seed in range(300):
         given, demand = groups(seed)
         every = answers(given, demand)
-        outcome, picks, value, bound, _ = knapsacks.choose(given, demand, None, 0, None)
+        status, picks, value, bound, _ = knapsacks.choose(given, demand, None, 0, None)
         if every:
-            assert outcome in (EXACT, GAP), f"seed {seed}"
+            assert status in (EXACT, GAP), f"seed {seed}"
             assert bound <= every[0][0] <= value, f"seed {seed}"
             assert (value, tuple(picks)) in every, f"seed {seed}"
-            gaps += outcome == GAP
+            gaps += status == GAP
     assert gaps
 
 

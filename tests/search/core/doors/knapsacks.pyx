@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 
 from extender.search.core.clock cimport Clock, start_clock
 from extender.search.core.cover cimport Cover, cover_lay, cover_solve, cover_space
-from extender.search.core.mckp cimport Mckp, Outcome, mckp_settle, mckp_solve
+from extender.search.core.mckp cimport Mckp, MckpStatus, mckp_settle, mckp_solve
 from extender.search.core.packed_cost cimport PackedCost, i64, is_never, never
 
 
@@ -43,7 +43,7 @@ def cover(list amounts, list costs, list need, i64 branches):
 
 
 def choose(list groups, i64 demand, cutoff, i64 most_states, settle_below):
-    """(outcome, picks, value, bound, settled rows per group).
+    """(status, picks, value, bound, settled rows per group).
 
     groups: per group the cost (w) of 0, 1, ... seats, None where there is no way.
     ``cutoff`` and ``settle_below``: costs (w) or None.
@@ -55,7 +55,7 @@ def choose(list groups, i64 demand, cutoff, i64 most_states, settle_below):
     cdef vector[int] settled
     cdef PackedCost nothing
     cdef int g, i, w = len(groups[0][0])
-    cdef Outcome outcome
+    cdef MckpStatus status
     start_clock(&clock, 0, None)
     c.clock = &clock
     c.w = w
@@ -72,9 +72,9 @@ def choose(list groups, i64 demand, cutoff, i64 most_states, settle_below):
         c.rows.push_back(rows[g].data())
     if cutoff is not None:
         limit = cutoff
-    outcome = mckp_solve(&c, limit.data() if limit.size() else NULL)
+    status = mckp_solve(&c, limit.data() if limit.size() else NULL)
     picks, value, bound = list(c.picks), tuple(c.value), tuple(c.bound)
-    if settle_below is not None and outcome > 0:
+    if settle_below is not None and status > 0:
         limit = settle_below
         mckp_settle(&c, limit.data(), &settled)
-    return int(outcome), picks, value, bound, list(settled)
+    return int(status), picks, value, bound, list(settled)
