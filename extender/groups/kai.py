@@ -22,7 +22,6 @@ class KaiDialect(MemberGroupDialect):
     """A gang is a scheduling.run.ai PodGroup with spec.minMember, its parts are subGroups."""
 
     name = "kai"
-    api_group = "scheduling.run.ai"
     keys = (ANNOTATION,)
     explicit = False
 

@@ -16,7 +16,6 @@ class KoordinatorPodGroupDialect(MemberGroupDialect):
     """A gang is a scheduling.sigs.k8s.io PodGroup with spec.minMember."""
 
     name = "koordinator-pod-group"
-    api_group = "scheduling.sigs.k8s.io"
     keys = (LABEL,)
 
     def group_name(self, pod: Pod) -> str | None:

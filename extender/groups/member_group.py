@@ -14,6 +14,7 @@ from extender.groups.absent import why_absent
 from extender.groups.dialect import Declaration
 from extender.groups.sizes import alone, made_by
 from extender.model.gang import UNIT_ALL, GangPart
+from extender.model.group_sources import API_GROUPS
 from extender.model.names import is_name
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.owner_budget import OwnerBudget
@@ -24,13 +25,18 @@ class MemberGroupDialect:
     """A gang is a PodGroup of one API group, named by the pods."""
 
     name: str
-    """Also the source of its group objects (cache.discovery.CANDIDATES)."""
+    """Also the source of its group objects (model.group_sources.API_GROUPS)."""
     api_group: str
+    """Told of the PodGroup; the one that is read."""
     keys: tuple[str, ...]
     explicit = True
     unit = UNIT_ALL
     states_unit = False
     starts_whole = True
+
+    def __init_subclass__(cls) -> None:
+        """Raises KeyError for a name that no source of group objects has: none would be read."""
+        cls.api_group = API_GROUPS[cls.name]
 
     def group_name(self, pod: Pod) -> str | None:
         """Return the PodGroup that the pod names."""

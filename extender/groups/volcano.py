@@ -24,7 +24,6 @@ class VolcanoDialect(MemberGroupDialect):
     """A gang is a scheduling.volcano.sh PodGroup with spec.minMember, its parts are tasks."""
 
     name = "volcano"
-    api_group = "scheduling.volcano.sh"
     keys = (ANNOTATION,)
 
     def group_name(self, pod: Pod) -> str | None:

@@ -1,4 +1,4 @@
-"""What all three verbs share: who the pod is, and whether an answer can be given."""
+"""What the verbs share: who the pod is, and whether an answer can be given."""
 
 from __future__ import annotations
 

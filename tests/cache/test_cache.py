@@ -216,6 +216,21 @@ async def test_groups_are_followed_only_where_served(api: FakeApi, make: Make) -
     assert cache.stale_for() == 0.0
 
 
+async def test_a_kind_that_is_not_served_any_more_is_not_waited_for_till_the_next_look(
+    api: FakeApi, make: Make
+) -> None:
+    """A look is due in a day; the watch that finds nothing asks for one at once."""
+    api.groups[CORE] = True
+    cache = make(discovery_seconds=86_400.0)
+    await cache.start()
+    await cache.wait_synced(60)
+    assert "podgroups-core" in cache.stats.watches
+    api.groups[CORE] = False
+    api.end_watches(f"{CORE}/podgroups")
+    await until(lambda: "podgroups-core" not in cache.stats.watches)
+    assert cache.stale_for() == 0.0
+
+
 async def test_the_best_served_version_is_used(api: FakeApi, make: Make) -> None:
     api.groups[OLD_CORE] = True
     api.groups[PLUGINS] = True

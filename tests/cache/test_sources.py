@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from extender.cache.discovery import CANDIDATES
+from extender.groups.member_group import MemberGroupDialect
 from extender.groups.registry import DIALECTS
 from extender.model.group_sources import API_GROUPS, OTHER_GROUPS, SOURCES
 
@@ -16,3 +19,8 @@ def test_every_source_has_versions_that_may_serve_it() -> None:
 
 def test_podgroups_of_other_schedulers_are_named_like_their_dialect() -> None:
     assert {dialect.name for dialect in DIALECTS} >= OTHER_GROUPS
+
+
+def test_a_dialect_of_podgroups_that_nobody_would_read_is_no_dialect() -> None:
+    with pytest.raises(KeyError, match="flotilla"):
+        type("FlotillaDialect", (MemberGroupDialect,), {"name": "flotilla"})

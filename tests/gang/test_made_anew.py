@@ -67,6 +67,27 @@ async def test_it_is_let_go_of_with_its_plan(touched: tuple[Evictions, Plan]) ->
     assert not names(evictions, "a") | names(evictions, "b")
 
 
+async def test_its_condition_is_taken_back_when_it_stays(
+    touched: tuple[Evictions, Plan], rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Controllers would count a pod as disrupted that runs on."""
+    evictions, _ = touched
+    unmarked: list[str] = []
+
+    async def unmark(victim: Victim) -> None:
+        unmarked.append(victim.uid)
+
+    monkeypatch.setattr(rig.coordinator.flights._evictor, "unmark", unmark)
+    (unit,) = evictions.of_plan("b")
+    await rig.until(lambda: "new-2" in unit.marked, "it is asked for")
+    evictions.release("a")
+    evictions.release("b")
+    evictions._driver._not_done(unit, "new-2")
+    evictions._let_go(unit)
+    await rig.until(lambda: bool(unmarked), "the condition is taken back")
+    assert unmarked == ["new-2"]
+
+
 async def test_once_it_goes_by_our_hand_the_rest_goes_too(touched: tuple[Evictions, Plan]) -> None:
     evictions, plan = touched
     evictions.begin(plan, "c", map(victim, ("new-2", "new-3")), frozenset(), "")

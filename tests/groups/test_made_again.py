@@ -11,7 +11,7 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
-from tests.groups import owners, recorded
+from tests.groups import owners, recorded_launched
 from tests.groups.owner_gangs import made, state
 from tests.groups.owners import jobset, read, replicated
 
@@ -28,8 +28,8 @@ def indexed_job(i: int, size: int) -> dict[str, Any]:
 PODS = {
     "jobset": owners.train_job,
     "indexed-job": indexed_job,
-    "ray-cluster": recorded.ray_cluster,
-    "training-operator": recorded.pytorch_job,
+    "ray-cluster": recorded_launched.ray_cluster,
+    "training-operator": recorded_launched.pytorch_job,
 }
 
 
@@ -103,6 +103,8 @@ def test_the_new_one_is_seated_whole_and_then_lacks_nobody() -> None:
 
 def test_a_pod_of_another_maker_counts_as_before() -> None:
     """An MPIJob's launcher is made by a Job of its own."""
-    found = [made(f"p-{i}", recorded.mpi_job(i, 3), f"n{i}" if i else "") for i in range(3)]
+    found = [
+        made(f"p-{i}", recorded_launched.mpi_job(i, 3), f"n{i}" if i else "") for i in range(3)
+    ]
     gang = resolved([replace(pod, created=100.0 + i) for i, pod in enumerate(found)])
     assert (gang.missing, len(gang.members)) == (1, 3)

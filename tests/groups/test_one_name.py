@@ -6,7 +6,7 @@ from extender.groups.resolver import Resolver
 from extender.model.gang import Gang
 from extender.model.objects import GroupObject, Pod
 from extender.model.settings import GroupSettings
-from tests.groups import recorded
+from tests.groups import recorded_launched
 from tests.groups.owner_gangs import made, state
 from tests.groups.owners import document, read, template
 
@@ -17,7 +17,7 @@ def pods(kind: str, count: int, *, on: int = 0) -> list[Pod]:
     """The pods of a job of this kind; the first ``on`` of them run."""
     found = []
     for i in range(count):
-        meta = recorded.pytorch_job(i, count)
+        meta = recorded_launched.pytorch_job(i, count)
         meta["labels"]["training.kubeflow.org/operator-name"] = f"{kind.lower()}-controller"
         meta["ownerReferences"] = [{**meta["ownerReferences"][0], "kind": kind, "uid": kind}]
         found.append(made(f"{kind}-{i}", meta, f"n-{kind}-{i}" if i < on else ""))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.groups import owners, recorded
+from tests.groups import owners, recorded, recorded_launched
 from tests.groups.provenance import WAYS, made_by, provenance
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def fixtures(module: ModuleType) -> dict[str, Fixture]:
     }
 
 
-EVERY = {**fixtures(recorded), **fixtures(owners)}
+EVERY = {**fixtures(recorded), **fixtures(recorded_launched), **fixtures(owners)}
 
 
 def faults(fixture: Fixture) -> list[str]:

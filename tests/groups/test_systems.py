@@ -11,7 +11,7 @@ from extender.model.decode import decode_pod
 from extender.model.gang import UNIT_ALL, UNIT_SINGLE, Gang
 from extender.model.objects import GangKey, GroupObject, Pod
 from extender.model.settings import GroupSettings
-from tests.groups import recorded
+from tests.groups import recorded, recorded_launched
 from tests.groups.build import snapshot
 from tests.groups.recorded import dialect_of
 
@@ -43,7 +43,7 @@ def test_the_pods_of_a_gang_are_one_gang_that_goes_and_starts_whole(fixture: str
     gang = only(four(fixture), *groups)
     assert gang.key == GangKey(dialect_of(fixture), "ns", "g-0")
     assert gang.min_count == 4
-    assert gang.size_known is (fixture not in recorded.LAUNCHED)
+    assert gang.size_known is (fixture not in recorded_launched.LAUNCHED)
     expected = UNIT_SINGLE if fixture == "scheduling-plugins-label" else UNIT_ALL
     assert (gang.unit, gang.starts_whole) == (expected, True)
     assert not gang.problems
@@ -58,7 +58,7 @@ def test_a_stated_size_is_waited_for(fixture: str) -> None:
     assert not gang.problems
 
 
-@pytest.mark.parametrize("fixture", recorded.LAUNCHED)
+@pytest.mark.parametrize("fixture", recorded_launched.LAUNCHED)
 def test_an_unknown_size_is_said_and_may_be_annotated(fixture: str) -> None:
     gang = only(four(fixture))
     assert len(gang.notes) == 1
@@ -69,7 +69,7 @@ def test_an_unknown_size_is_said_and_may_be_annotated(fixture: str) -> None:
 
 
 def test_two_gangs_of_one_system_are_two() -> None:
-    for fixture in {**recorded.STATED, **recorded.LAUNCHED}:
+    for fixture in {**recorded.STATED, **recorded_launched.LAUNCHED}:
         pods = four(fixture) + four(fixture, gang="g-1")
         gangs = RESOLVER.resolve_all(snapshot(pods))
         assert [(gang.key.name, len(gang.members)) for gang in gangs] == [("g-0", 4), ("g-1", 4)]
@@ -220,7 +220,7 @@ class TestYuniKorn:
 
     def test_a_spark_driver_starts_before_its_executors_exist(self) -> None:
         pod = recorded.yunikorn(0, 4, "g-0")
-        pod["labels"] = recorded.spark(0, 4, "g-0")["labels"]
+        pod["labels"] = recorded_launched.spark(0, 4, "g-0")["labels"]
         gang = only([made(**pod)])
         assert gang.key == GangKey("yunikorn", "ns", "g-0")
         assert (gang.min_count, gang.size_known, gang.complete) == (1, False, True)
@@ -275,7 +275,7 @@ class TestObjects:
 
 class TestTwoDialects:
     def test_the_name_on_purpose_beats_the_launchers(self) -> None:
-        pod = recorded.mpi_job(1, 4, "g-0")
+        pod = recorded_launched.mpi_job(1, 4, "g-0")
         pod["labels"]["scheduling.x-k8s.io/pod-group"] = "h"
         assert RESOLVER.member_key(made(**pod)) == GangKey("scheduling-plugins", "ns", "h")
 

@@ -234,3 +234,42 @@ def test_malformed_constraints_are_named(spec: dict[str, Any], where: str) -> No
         shape(spec)
     assert str(caught.value).startswith("Pod ns/p: ")
     assert where in str(caught.value)
+
+
+PORTS = [{"name": "c", "ports": [{"containerPort": 80}]}]
+STATING: dict[str, dict[str, Any]] = {
+    "node_selector": {"nodeSelector": {"a": "1"}},
+    "node_terms": {
+        "affinity": {
+            "nodeAffinity": {
+                IN: {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+                    ]
+                }
+            }
+        }
+    },
+    "affinity": {"affinity": {"podAffinity": {IN: [pod_term()]}}},
+    "anti_affinity": {"affinity": {"podAntiAffinity": {IN: [pod_term()]}}},
+    "spread": {"topologySpreadConstraints": [spread()]},
+    "tolerations": {"tolerations": [{"operator": "Exists"}]},
+    "host_ports": {"hostNetwork": True},
+    "scheduler": {"schedulerName": "another"},
+    "unmodelled": {"resourceClaims": [{"name": "r"}]},
+}
+"""Field of PodShape -> what a pod states that differs in it from one that states nothing."""
+
+
+def test_every_field_of_a_shape_is_asked_about() -> None:
+    assert STATING.keys() == set(PodShape.__struct_fields__)
+
+
+@pytest.mark.parametrize("field", STATING)
+def test_pods_that_differ_in_a_field_share_no_shape(field: str) -> None:
+    """Shapes are remembered by what makes them: a field of the spec that is read and is no part of
+    ``key`` in ``pod_shape`` would be that of whoever came first."""
+    plain, stating = {"containers": PORTS}, {"containers": PORTS, **STATING[field]}
+    before, other, after = shape(plain), shape(stating), shape(plain)
+    assert getattr(before, field) != getattr(other, field)
+    assert before is after

@@ -36,6 +36,7 @@ DOOR = (
         ("manifests/krew/gang.yaml", r"/v([^/]*)/kubectl-gang"),
         ("manifests/krew/kubectl-gang", r"podgroup-extender\[shell\]==([^']*)'"),
         ("README.md", r"podgroup-extender:(\d[^\s']*)"),
+        ("docs/install.md", r"REGISTRY/podgroup-extender:(\d\S*) \.$"),
     ],
 )
 def test_the_version_is_the_same_everywhere(file: str, pattern: str) -> None:
@@ -45,7 +46,13 @@ def test_the_version_is_the_same_everywhere(file: str, pattern: str) -> None:
 
 def test_every_file_with_the_version_is_named_by_the_procedure() -> None:
     text = (ROOT / "docs" / "releasing.md").read_text()
-    for file in ("pyproject.toml", "extender/__init__.py", "Dockerfile", "kubectl-gang"):
+    for file in (
+        "pyproject.toml",
+        "extender/__init__.py",
+        "Dockerfile",
+        "kubectl-gang",
+        "install.md",
+    ):
         assert file in text
     assert "manifests/kustomization.yaml" in text
     assert "charts/podgroup-extender/Chart.yaml" in text

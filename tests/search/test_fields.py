@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from extender.search.core import one_class
 from extender.search.highs import rows
+from extender.search.kinds import alike
 from extender.search.problem import (
     Blocker,
     Budget,
@@ -21,7 +22,7 @@ from extender.search.problem import (
     Unit,
 )
 from extender.search.problem.types import RULES
-from extender.search.several import leading_class
+from extender.search.several import leading_class, reductions
 
 GATES: dict[str, tuple[Callable[[Problem], bool], frozenset[str]]] = {
     "core": (one_class.takes, one_class.KEPT),
@@ -72,6 +73,40 @@ def test_what_ties_nodes_together(gate: str, rule: str) -> None:
     value: object = array("i", [0, 0]) if rule == "domain" else ("a spread",)
     ruled = replace(plain(1 if gate == "core" else 2), **{rule: value})
     assert takes(ruled) is (rule in known)
+
+
+class Ruled(Problem, frozen=True):
+    """A problem with a rule that is new."""
+
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
+OF_OTHER_CLASSES: dict[str, Callable[[Problem], Problem]] = {
+    "alone": lambda problem: reductions.alone(problem, 0, 1),
+    "joint": reductions.joint,
+    "relaxed": lambda problem: alike.relaxed(problem, [(0, 1), (2,)]),
+    "tightened": lambda problem: alike.tightened(problem, [(0, 1), (2,)]),
+}
+
+
+@pytest.mark.parametrize("reduced", OF_OTHER_CLASSES)
+def test_a_rule_that_nobody_thought_of_is_not_asked_of_other_classes(reduced: str) -> None:
+    """Its indices are of the classes before: it would forbid what it should not, and a bound that
+    is too high makes a false proof. What is known is kept."""
+    known = {
+        "gangs": (ElasticGang(0, (1,)),),
+        "budgets": (Budget("b", 1, hard=True),),
+        "blockers": (Blocker(0, 0, (0,)), Blocker(1, 0, (0,))),
+        "caps": (Cap((0, 1, 2), array("i", [0, 1]), 1),),
+    }
+    fields = {name: getattr(plain(3), name) for name in Problem.__struct_fields__}
+    found = OF_OTHER_CLASSES[reduced](Ruled(**{**fields, **known, "pairs": ((1, 2),)}))
+    assert isinstance(found, Ruled)
+    assert found.pairs == ()
+    assert len(found.classes) < 3
+    assert (found.gangs, found.budgets) == (known["gangs"], known["budgets"])
+    assert len(found.caps) == 1
+    assert found.blockers or reduced == "joint"
 
 
 READ: dict[type[Struct], str] = {

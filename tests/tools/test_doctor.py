@@ -31,6 +31,7 @@ GOOD = Machine(
     browser=True,
     lacking=(),
     go=OLDEST_GO,
+    go_on_path=True,
     control_plane_built=False,
     checkout_free=50 * GIB,
     caches_free=50 * GIB,
@@ -48,6 +49,14 @@ def test_a_machine_with_everything_lacks_nothing() -> None:
     assert (plain, ci) == (0, 0)
     assert report.endswith("\nnothing is missing")
     assert "missing  " not in report
+
+
+def test_go_that_only_ci_finds_is_told() -> None:
+    """Said to be there, and then ``./run test-real`` says to install it."""
+    report, plain, ci = told(go_on_path=False)
+    assert (plain, ci) == (0, 0)
+    assert f"ok       Go {'.'.join(map(str, OLDEST_GO))} in /usr/local/go/bin, " in report
+    assert "on PATH" not in told()[0]
 
 
 @pytest.mark.parametrize(

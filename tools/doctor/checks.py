@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tools.doctor.machine import Machine
+from tools.doctor.machine import GO, Machine
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_GO = (1, 26)
@@ -188,7 +188,10 @@ def _go(machine: Machine) -> Finding:
             repair="use a Linux machine for these two",
         )
     if machine.go is not None and machine.go >= OLDEST_GO:
-        return Finding(f"Go {'.'.join(map(str, machine.go))}", fine=True, needed=False)
+        thing = f"Go {'.'.join(map(str, machine.go))}"
+        if not machine.go_on_path:
+            thing += f" in {GO}, where .ci/run looks; ./run test-real wants that on PATH"
+        return Finding(thing, fine=True, needed=False)
     found = "" if machine.go is None else f": this is {'.'.join(map(str, machine.go))}"
     return Finding(
         f"Go {oldest} or newer{found}",

@@ -52,6 +52,8 @@ class Machine(NamedTuple):
     """Those of CI_PROGRAMS that are not on PATH."""
     go: tuple[int, ...] | None
     """(major, minor) of Go; None where there is none."""
+    go_on_path: bool
+    """./run takes it from PATH alone; .ci/run looks in GO as well."""
     control_plane_built: bool
     """Programs of a control plane are in the cache, of whatever version."""
     checkout_free: int
@@ -76,6 +78,7 @@ def look() -> Machine:
         browser=bool(os.environ.get("CHROMIUM") or any(map(shutil.which, BROWSERS))),
         lacking=tuple(name for name in CI_PROGRAMS if shutil.which(name) is None),
         go=_go(),
+        go_on_path=shutil.which("go") is not None,
         control_plane_built=_built(),
         checkout_free=_free(ROOT),
         caches_free=_free(cache_folder()),

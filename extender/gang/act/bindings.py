@@ -4,7 +4,7 @@ A member's bind is held (``barrier.py``) until the binds of all untaken seats of
 arrived. Then all are rehearsed as dry runs; only when the API server would take every one of them
 and the plan still holds are they posted. Whatever goes wrong before that answers all held binds
 with an error, and nobody was bound. From the first post on there is no way back: what is refused
-then is told, and undone where ``seats.rollback`` says so (``rollback.py``).
+then is told, and undone where ``seats.rollback`` says so (``partial.py``).
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from extender.search.problem import (
 from extender.search.problem.cost import cost_of
 from extender.search.problem.seat_regions import is_wide, promising, regions_of, scattered_seats
 from extender.search.problem.stop import Flag, Stop, at_once
-from extender.search.problem.types import Seats, Solve
+from extender.search.problem.types import Seats, Solve, restated
 from extender.search.problem.unanswered import no_answer
 from extender.search.problem.verify import verify
 from extender.search.seating.patterns import TooWide
@@ -49,6 +49,8 @@ BRANCHES = 2_000
 """Branches of one question where there is more than one: about several groups, or before an end."""
 REGIONS = 8
 """Domains in which members are seated one after the other, at most."""
+SAME = ("gangs", "budgets", "domain", "domain_required", "domain_level", "fill")
+"""The RULES that say nothing of classes."""
 
 Group = tuple[int, ...]
 """Indices of classes."""
@@ -313,9 +315,10 @@ def _merged(problem: Problem, groups: Sequence[Group], *, loose: bool) -> Proble
                 least=sum(cls.least for cls in of),
             )
         )
-    return replace(
+    return restated(
         problem,
         classes=tuple(classes),
+        **{name: getattr(problem, name) for name in SAME},
         blockers=tuple(_blockers(problem, groups, loose=loose)),
         caps=tuple(_caps(problem, groups, loose=loose)),
         spreads=tuple(_spreads(problem, groups)),

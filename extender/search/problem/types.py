@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Vector = tuple[int, ...]
 Seats = tuple[tuple[int, int, int], ...]
@@ -154,9 +156,13 @@ class Problem(Struct, frozen=True):
     as far as they fit without one more unit."""
 
 
-_FIELDS, _DEFAULTS = Problem.__struct_fields__, Problem.__struct_defaults__
-RULES = dict(zip(_FIELDS[-len(_DEFAULTS) :], _DEFAULTS, strict=True))
-"""What a problem need not have -> its value where it has none."""
+def rules_of(kind: type[Problem]) -> dict[str, Any]:
+    """What such a problem need not have -> its value where it has none."""
+    defaults = kind.__struct_defaults__
+    return dict(zip(kind.__struct_fields__[-len(defaults) :], defaults, strict=True))
+
+
+RULES = rules_of(Problem)
 
 
 def states_only(problem: Problem, known: frozenset[str]) -> bool:
@@ -165,6 +171,15 @@ def states_only(problem: Problem, known: frozenset[str]) -> bool:
     A solver lists those that it keeps: so it is not asked about one that it never heard of.
     """
     return all(name in known or getattr(problem, name) == none for name, none in RULES.items())
+
+
+def restated(problem: Problem, **said: Any) -> Problem:
+    """The problem with these fields, and with none of the RULES that are not among them.
+
+    For a problem of other classes: a rule that nobody thought of is dropped, which leaves a bound
+    a bound, where with the old indices of classes it would forbid what it should not.
+    """
+    return replace(problem, **(rules_of(type(problem)) | said))
 
 
 class Limits(Struct, frozen=True):

@@ -13,6 +13,7 @@ from extender.search.core.multi_class_bound import MultiClassBound
 from extender.search.problem import MOST_MEMBERS, Cap, MemberClass, Problem, Vector
 from extender.search.problem.seat_regions import is_wide
 from extender.search.problem.stop import Stop
+from extender.search.problem.types import restated
 from extender.search.several.reductions import alone, common_caps, largest
 
 
@@ -43,12 +44,12 @@ class Together:
         self.requests = [cls.request for cls in classes]
         self.allowed = [cls.allowed for cls in classes]
         caps = common_caps(problem)
-        whole = replace(
+        whole = restated(
             problem,
             classes=(largest(problem),),
-            blockers=(),
+            gangs=problem.gangs,
+            budgets=problem.budgets,
             caps=tuple(Cap((0,), cap.domain, cap.limit) for cap in caps),
-            spreads=(),
         )
         self.columns = Columns(whole)
         self.most = array("i", [problem.need]) * len(problem.nodes)

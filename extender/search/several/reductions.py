@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from extender.search.problem import Blocker, Cap, MemberClass, Problem, Vector
+from extender.search.problem.types import restated
 
 
 def alone(problem: Problem, cls: int, need: int) -> Problem:
     """The problem of one class, ``need`` seats; what binds several nodes or classes is kept
     only where it binds this class on each node."""
     rule = problem.classes[cls]
-    return replace(
+    return restated(
         problem,
         classes=(replace(rule, count=need, least=0),),
         need=need,
+        gangs=problem.gangs,
+        budgets=problem.budgets,
         blockers=tuple(Blocker(0, b.node, b.units) for b in problem.blockers if b.cls == cls),
         caps=tuple(Cap((0,), c.domain, c.limit) for c in problem.caps if cls in c.classes),
-        spreads=(),
-        domain=None,
-        fill=False,
     )
 
 
@@ -37,15 +37,13 @@ def joint(problem: Problem) -> Problem:
         count=everybody(problem),
         allowed=bytes(map(max, *(rule.allowed for rule in classes))),
     )
-    return replace(
+    return restated(
         problem,
         classes=(cls,),
         need=cls.count,
-        blockers=(),
+        gangs=problem.gangs,
+        budgets=problem.budgets,
         caps=tuple(Cap((0,), cap.domain, cap.limit) for cap in common_caps(problem)),
-        spreads=(),
-        domain=None,
-        fill=False,
     )
 
 

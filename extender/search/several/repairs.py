@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from msgspec.structs import replace
-
 from extender.search.problem import Cap, Problem
 from extender.search.problem.stop import Stop
+from extender.search.problem.types import restated
 from extender.search.several.parts import OneClass, binds_several, shut
 from extender.search.several.reductions import largest
 
@@ -51,7 +50,8 @@ class Repairs:
             return
         one = largest(problem)
         total = one.count
-        yield OneClass(replace(problem, classes=(one,), blockers=(), caps=(), spreads=()), 0, total)
+        rest = {"gangs": problem.gangs, "budgets": problem.budgets}
+        yield OneClass(restated(problem, classes=(one,), **rest), 0, total)
         for part in self.parts:
             others = total - part.problem.need
             for more in range(1, min(REPAIRS, others) + 1):
