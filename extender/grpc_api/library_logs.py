@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 
-from grpc._cython import cygrpc
+import grpc
+
+LIBRARY = "grpc._cython.cygrpc"
 
 
 def leave_out_the_gone() -> None:
     """Leave such lines out, for the whole process."""
-    cygrpc_logger = logging.getLogger(cygrpc.__name__)
-    if _told not in cygrpc_logger.filters:
-        cygrpc_logger.addFilter(_told)
+    library = logging.getLogger(LIBRARY)
+    if _told not in library.filters:
+        library.addFilter(_told)
 
 
 def _told(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, cygrpc.ExecuteBatchError)
+    return not isinstance(error, grpc.aio.InternalError)

@@ -60,26 +60,20 @@ class Story:
             self._watch()
             await self._low()
             await self.rig.client.patch(NAMESPACE, {"metadata": {"labels": {"team": "a"}}})
+            steps = (self._high, self._rest, self._end, *(self._flip, self._ask) * 2)
             for _ in range(STEPS):
-                step = self._random.choice(
-                    (
-                        self._flip,
-                        self._flip,
-                        self._high,
-                        self._ask,
-                        self._ask,
-                        self._rest,
-                        self._end,
-                    )
-                )
-                await step()
+                await self._random.choice(steps)()
             await self._ends_well()
 
     # -- what is seen ---------------------------------------------------------------------
 
     def _watch(self) -> None:
         """Look at each deletion that the extender asks for, as it asks."""
-        self.rig.cache.subscribe(lambda change: self._chosen())
+
+        def changed(change: object) -> None:
+            self._chosen()
+
+        self.rig.cache.subscribe(changed)
         delete = self.rig.own.delete
 
         async def seen(path: str, **more: Any) -> Any:
@@ -87,7 +81,7 @@ class Story:
                 self._deleted(path.rpartition("/")[2])
             return await delete(path, **more)
 
-        self.rig.own.delete = seen  # type: ignore[method-assign, assignment]
+        self.rig.own.delete = seen  # type: ignore[method-assign]
 
     def _chosen(self) -> bool:
         chosen = self.rig.cache.snapshot().namespaces.get("default", {}).get("team") == "a"

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import grpc
 from msgspec.structs import replace
@@ -75,7 +76,8 @@ class GrpcWire(Target):
         try:
             await self.honest.extender.Filter(HONEST, timeout=CALM_SECONDS)
         except grpc.aio.AioRpcError as error:
-            assert error.code() in {Code.FAILED_PRECONDITION, *may}, error
+            if error.code() not in {Code.FAILED_PRECONDITION, *may}:
+                raise AssertionError(f"an honest caller is told {error}") from error
 
     # -- calls through a client -----------------------------------------------------------
 
@@ -93,7 +95,7 @@ class GrpcWire(Target):
 
     async def _call(self, asked: Called) -> tuple[grpc.StatusCode, str] | None:
         """Return how a call ended; None when its caller ended it."""
-        call = self.callers.channel.stream_stream(asked.path)(
+        call: Any = self.callers.channel.stream_stream(asked.path)(
             metadata=asked.metadata, timeout=asked.seconds
         )
         try:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 
+import grpc
 import pytest
-from grpc._cython import cygrpc
 
+from extender.grpc_api.library_logs import LIBRARY
 from tests.grpc_api.site import serving
 from tests.server.doubles import Echo
 
 
 async def test_a_caller_that_was_gone_first_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     """Found by tests.fuzz.grpc_wire: a traceback for each call, as often as somebody liked."""
-    library = logging.getLogger("grpc._cython.cygrpc")
+    library = logging.getLogger(LIBRARY)
     async with serving(Echo()):
-        for error in (cygrpc.ExecuteBatchError("Failed"), RuntimeError("a fault")):
+        for error in (grpc.aio.InternalError("Failed"), RuntimeError("a fault")):
             try:
                 raise error
             except Exception:
