@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import random
 import sys
@@ -22,13 +23,16 @@ from typing import Any
 import structlog
 from msgspec.structs import replace
 
+from extender.kube.api_errors import NotFound
 from extender.model.mode import EnforceSettings
 from extender.model.policy import NamespaceSelector
 from tests.fuzz.target import Errors
 from tests.gang.rig import FAST, PODS, Rig
 
 ENFORCED = replace(
-    FAST, enforce=EnforceSettings(namespaces=NamespaceSelector(match_labels={"team": "a"}))
+    FAST,
+    enforce=EnforceSettings(namespaces=NamespaceSelector(match_labels={"team": "a"})),
+    seats=replace(FAST.seats, bind_seconds=3600.0),
 )
 NAMESPACE = "/api/v1/namespaces/default"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
@@ -159,7 +163,8 @@ class Story:
     async def _clear(self) -> None:
         self.told.append("all go")
         for name in await self.rig.names():
-            await self.rig.remove(name)
+            with contextlib.suppress(NotFound):  # it was evicted meanwhile
+                await self.rig.remove(name)
         await self.rig.until(lambda: not self.rig.cache.store.pods.by_uid, "all are gone")
 
     # -- the end --------------------------------------------------------------------------
