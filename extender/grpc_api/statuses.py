@@ -93,6 +93,9 @@ class Statuses:
             case MessageLate():
                 text = f"no complete message within {self._limits.seconds:g} s"
                 return Code.DEADLINE_EXCEEDED, "body-late", text
+            case grpc.aio.InternalError():
+                # grpcio's, of an operation on a call whose caller has gone.
+                return Code.CANCELLED, "", "the caller has gone"
             case _:
                 return Code.INTERNAL, "", "internal error, see the log"
 

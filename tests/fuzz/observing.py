@@ -109,6 +109,8 @@ class Observing(Target):
                     metadata.pop(key, None)
                 metadata |= {"name": name, "namespace": "default"}
                 document["spec"].pop("nodeName", None)
+                urgent = document["spec"].pop("priority", 0) > 1
+                document["spec"]["priorityClassName"] = "high" if urgent else "low"
                 if each["bound"]:
                     document["spec"]["nodeName"] = f"n{index % 2}"
                 await self.rig.client.create(PODS, document)
