@@ -16,7 +16,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class _Kept(Struct, Generic[Value], frozen=True, gc=False):
+class _SharedValue(Struct, Generic[Value], frozen=True, gc=False):
     value: Value
     share: str
     size: int
@@ -27,7 +27,7 @@ class Shares(Generic[Key, Value]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[Key, _Kept[Value]] = OrderedDict()
+        self._kept: OrderedDict[Key, _SharedValue[Value]] = OrderedDict()
         self._of: dict[str, OrderedDict[Key, None]] = {}
         """Share -> keys, the oldest first."""
         self._sizes: Counter[str] = Counter()
@@ -64,7 +64,7 @@ class Shares(Generic[Key, Value]):
     def put(self, key: Key, value: Value, share: str, size: int = 1) -> None:
         """Keep a value, as the newest; it stays however large it is."""
         self.pop(key)
-        self._kept[key] = _Kept(value, share, size)
+        self._kept[key] = _SharedValue(value, share, size)
         self._of.setdefault(share, OrderedDict())[key] = None
         self._sizes[share] += size
         self.size += size

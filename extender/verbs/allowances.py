@@ -36,7 +36,7 @@ class _Allowance(Struct, gc=False):
     until: float
 
 
-class _Node(Struct):
+class _OfferedNode(Struct):
     """Those offered one node, by uid, whose time is over first coming first; and their sums."""
 
     offered: OrderedDict[str, _Allowance]
@@ -45,7 +45,7 @@ class _Node(Struct):
     """Nobody's time is over before."""
 
 
-class _Pod(Struct):
+class _OfferedPod(Struct):
     """Where one pod may be on its way to, and until when."""
 
     nodes: set[str]
@@ -58,8 +58,8 @@ class Allowances:
     def __init__(self, pods: Pods, monotonic: Callable[[], float]) -> None:
         self._cluster = pods
         self._now = monotonic
-        self._nodes: dict[str, _Node] = {}
-        self._pods: OrderedDict[str, _Pod] = OrderedDict()
+        self._nodes: dict[str, _OfferedNode] = {}
+        self._pods: OrderedDict[str, _OfferedPod] = OrderedDict()
         """By uid, whose time is over first coming first."""
         self._ends = inf
         """Nobody's time is over before."""
@@ -77,14 +77,14 @@ class Allowances:
         if known is None:
             if self._settled(uid):
                 return
-            known = self._pods[uid] = _Pod(set(), until)
+            known = self._pods[uid] = _OfferedPod(set(), until)
             self._ends = min(self._ends, until)
         else:
             self._pods.move_to_end(uid)
             known.until = until
         there = self._nodes.get(node)
         if there is None:
-            there = self._nodes[node] = _Node(OrderedDict(), {}, until)
+            there = self._nodes[node] = _OfferedNode(OrderedDict(), {}, until)
         before = there.offered.get(uid)
         if before is not None and before.requests == pod.requests:
             there.offered.move_to_end(uid)
@@ -132,7 +132,7 @@ class Allowances:
             self._drop(uid)
         self._ends = next(iter(self._pods.values())).until if self._pods else inf
 
-    def _forget_there(self, node: str, there: _Node, now: float) -> None:
+    def _forget_there(self, node: str, there: _OfferedNode, now: float) -> None:
         """Drop whose time is over on one node, and is not on others."""
         while there.offered and (first := next(iter(there.offered.items())))[1].until < now:
             self._pods[first[0]].nodes.discard(node)
