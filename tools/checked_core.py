@@ -28,7 +28,7 @@ COPIED = (
 )
 # Neither belongs to the sources; the first two are made in the copy.
 MADE = {".so", ".cpp", ".pyc"}
-# What is run unless arguments say something else.
+# What is run where no argument is a path.
 USUAL = ("tests/search/core", "tests/search/test_oracles.py", "tests/search/test_magnitudes.py")
 # A process may not load these later than Python itself.
 PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")
@@ -47,11 +47,17 @@ def main(arguments: list[str]) -> int:
     if not built_core.take(tree, made):
         compile_in(tree, build)
         built_core.keep(tree, made)
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(rest or USUAL)],
-        cwd=tree,
-        env=environment(build),
-    ).returncode
+    return subprocess.run(command(rest), cwd=tree, env=environment(build)).returncode
+
+
+def command(arguments: list[str]) -> list[str]:
+    """Return what runs pytest in a copy of the sources.
+
+    Which of the arguments are paths, and whether any is, only pytest can tell: it takes its
+    testpaths where there is none.
+    """
+    usual = f"testpaths={' '.join(USUAL)}"
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", usual, *arguments]
 
 
 def renew(tree: Path) -> None:

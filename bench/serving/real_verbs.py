@@ -2,11 +2,13 @@
 
     python -m bench.serving.verbs_bench --verbs bench.serving.real_verbs:empty
     python -m bench.serving.verbs_bench --verbs bench.serving.real_verbs:with_seats
+    python -m bench.serving.verbs_bench --verbs bench.serving.real_verbs:crowded
 
 Input: the real cache store filled with 5,000 nodes and 150,000 pods (synthetic;
 node names as verbs_bench sends them) and the pod that is asked about, no API
 server behind it. ``with_seats`` holds 512 seats, so that filter has to look at
-512 of the 5,000 nodes offered.
+512 of the 5,000 nodes offered. ``crowded`` also has 500 other pods that were offered all of
+these a moment ago, and may be on their way to any.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from extender.model.settings import Settings
 from extender.verbs.spare import Spare
 from extender.verbs.verbs import ExtenderVerbs
 
-NODES, PODS, SEATS = 5_000, 150_000, 512
+NODES, PODS, SEATS, OTHERS = 5_000, 150_000, 512, 500
 ALLOCATABLE = (("cpu", 96_000), ("memory", 2**39), ("nvidia.com/gpu", 8), ("pods", 250))
 REQUESTS = (("cpu", 500), ("memory", 2**30), ("pods", 1))
 MEMBER = (("cpu", 64_000), ("memory", 2**38), ("nvidia.com/gpu", 8), ("pods", 1))
@@ -51,7 +53,12 @@ def with_seats() -> ExtenderVerbs:
     return _verbs(seats=SEATS)
 
 
-def _verbs(seats: int) -> ExtenderVerbs:
+def crowded() -> ExtenderVerbs:
+    """Seats are held, and pods beside them are scheduled a hundred a second."""
+    return _verbs(SEATS, OTHERS)
+
+
+def _verbs(seats: int, others: int = 0) -> ExtenderVerbs:
     settings = Settings()
     resolver = Resolver(settings.groups)
     client: KubeClient = object.__new__(KubeClient)  # never called: no decision is made here
@@ -82,7 +89,11 @@ def _verbs(seats: int) -> ExtenderVerbs:
     coordinator.readiness.recovered = True
     if seats:
         coordinator.book.open_flight(_flight(offered[:seats]), ())
-    spare = Spare(coordinator.book, cache, time.monotonic)
+    spare = Spare(coordinator.book, cache, (lambda: 0.0) if others else time.monotonic)
+    for i in range(others):
+        other = Pod(uid=f"o{i}", namespace="shop", name=f"o{i}", requests=(("cpu", 10),))
+        for name in offered[:seats]:
+            spare.offered(other, name)
     return ExtenderVerbs(cache, coordinator, spare, settings)
 
 

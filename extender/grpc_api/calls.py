@@ -134,7 +134,7 @@ class Calls:
             metrics.answered(code.name, perf_counter() - started, read, sent)
             log.debug("answered", status=code.name, bytes_in=read, bytes_out=sent)
             if code is not StatusCode.OK:
-                await call.abort(code, text)
+                await _end(call, code, text)
 
         return handle
 
@@ -180,7 +180,7 @@ class Calls:
                 self._streams.pop(task, None)
                 asked.release()
             metrics.answered(code.name, perf_counter() - started, read, 0)
-            await call.abort(code, text)
+            await _end(call, code, text)
 
         return handle
 
@@ -214,7 +214,7 @@ class Calls:
                 await self._give_up(call, _current(), log)
             except Exception as error:
                 code, text = self._statuses.of(error, page, log)
-            await call.abort(code, text)
+            await _end(call, code, text)
 
         return handle
 
@@ -320,6 +320,14 @@ class Calls:
         structlog.contextvars.bind_contextvars(request_id=given, verb=verb, transport="grpc")
         log: structlog.stdlib.BoundLogger = structlog.get_logger()
         return log
+
+
+async def _end(call: Call, code: grpc.StatusCode, text: str) -> None:
+    """Tell the caller how its call has ended; one that has gone is told nothing more."""
+    try:
+        await call.abort(code, text)
+    except (grpc.aio.InternalError, grpc.aio.UsageError):
+        raise asyncio.CancelledError from None
 
 
 def _current() -> asyncio.Task[Any]:

@@ -18,6 +18,7 @@ from extender.grpc_api import health, reflecting
 from extender.grpc_api.calls import Calls, Handler
 from extender.grpc_api.decision_watch import DecisionWatch
 from extender.grpc_api.explain_calls import ExplainCalls
+from extender.grpc_api.library_logs import leave_out_the_gone
 from extender.grpc_api.message_reading import WINDOW, largest
 from extender.grpc_api.planning import PlanCalls
 from extender.grpc_api.rights import Rights, rules_of
@@ -69,6 +70,7 @@ class GrpcServer:
 
         Raises InvalidInput when the address or the files cannot be used.
         """
+        leave_out_the_gone()
         server = self._listen()
         log = structlog.get_logger()
         await server.start()

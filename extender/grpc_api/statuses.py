@@ -97,6 +97,9 @@ class Statuses:
             case MessageLate():
                 text = f"no complete message within {self._limits.seconds:g} s"
                 return StatusCode.DEADLINE_EXCEEDED, "body-late", text
+            case grpc.aio.InternalError():
+                # grpcio's, of an operation on a call whose caller has gone.
+                return StatusCode.CANCELLED, "", "the caller has gone"
             case _:
                 return StatusCode.INTERNAL, "", "internal error, see the log"
 

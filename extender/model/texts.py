@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -27,10 +27,30 @@ def one_reason(text: str) -> str:
     return cut(text.replace(", ", "; "))
 
 
-_UNSEEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+_HIDDEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""General categories without a glyph: controls, formats (those that turn the order or change the
+width of what stands beside them), lone halves, separators of lines and of paragraphs."""
+_IGNORABLE: Final = (
+    *((0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065)),
+    *((0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)),
 )
-"""Control characters, and those that change the order or the width of what stands beside them."""
+"""Default_Ignorable_Code_Point of the Unicode Character Database beyond the categories above, from
+and to: DerivedCoreProperties.txt. Python does not have it; the ranges are closed, what is assigned
+in them later is ignorable too."""
+
+
+def _shows(character: str) -> bool:
+    if unicodedata.category(character) in _HIDDEN:
+        return character in "\n\t"
+    code = ord(character)
+    return not any(first <= code <= last for first, last in _IGNORABLE)
+
+
+def _unseen_of(text: str) -> list[str]:
+    """Return the characters of a text that would not show, each once."""
+    if text.isascii() and text.isprintable():
+        return []
+    return [each for each in set(text) if not _shows(each)]
 
 
 def visible(text: str, mark: str) -> str:
@@ -38,20 +58,28 @@ def visible(text: str, mark: str) -> str:
 
     Line ends and tabs stay.
     """
-    return _UNSEEN.sub(mark, text)
+    hidden = _unseen_of(text)
+    return text.translate(dict.fromkeys(map(ord, hidden), mark)) if hidden else text
 
 
 def unseen(text: str) -> bool:
     """Whether a character of the text would not show, line ends and tabs apart."""
-    return _UNSEEN.search(text) is not None
+    return bool(_unseen_of(text))
 
 
 def escaped(text: str) -> str:
     """Return JSON, or YAML of quoted texts, with an escape for each character that would not show.
 
     It reads the same: both know the escape, and such characters stand in their quoted texts only.
+    Beyond 16 bits it is JSON's, in two halves; PyYAML has escaped those by itself.
     """
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    hidden = _unseen_of(text)
+    return text.translate({ord(each): _escape(each) for each in hidden}) if hidden else text
+
+
+def _escape(character: str) -> str:
+    data = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 
 
 LAST: Final = 253_402_300_799.0

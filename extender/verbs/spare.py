@@ -14,30 +14,14 @@ from msgspec import Struct
 from extender.gang.act.book import Book
 from extender.model.objects import GangKey, Pod, Requests
 from extender.model.texts import some
-
-ALLOWANCE_SECONDS = 5.0
-"""How long a node that was offered to a pod counts as possibly taken by it.
-
-kube-scheduler assumes a pod on its node long before the binding shows in our
-cache; two pods offered one gap in turn would both take it, at a seat's expense.
-"""
+from extender.verbs.allowances import Allowances, Pods
 
 
-class Rooms(Protocol):
+class Rooms(Pods, Protocol):
     """What is needed of the cache here."""
 
     def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
         """Return a resource of which the node has less free than wanted (KeyError: unknown)."""
-
-    def pod(self, uid: str) -> Pod | None:
-        """Return a non-finished pod by uid."""
-
-
-class Allowance(Struct):
-    """A pod that may be on its way to one of the nodes it was offered."""
-
-    requests: Requests
-    until: float
 
 
 class SeatClaim(Struct, frozen=True):
@@ -53,8 +37,7 @@ class Spare:
     def __init__(self, book: Book, rooms: Rooms, monotonic: Callable[[], float]) -> None:
         self._book = book
         self._rooms = rooms
-        self._now = monotonic
-        self._allowed: dict[str, dict[str, Allowance]] = {}
+        self._allowances = Allowances(rooms, monotonic)
         self._claims: dict[tuple[str, int], SeatClaim | None] = {}
         self._claims_version = -1
 
@@ -82,9 +65,7 @@ class Spare:
             for victim in leaving:
                 if victim.uid not in counted:
                     _add(wants, victim.requests, -1)
-        for uid, allowance in self._live(node).items():
-            if uid != pod.uid:
-                _add(wants, allowance.requests, 1)
+        self._allowances.count(wants, node, but=pod.uid)
         try:
             short = self._rooms.short(node, wants.items())
         except KeyError:
@@ -97,8 +78,7 @@ class Spare:
 
     def offered(self, pod: Pod, node: str) -> None:
         """Note that the pod may be assumed on the node from now on."""
-        until = self._now() + ALLOWANCE_SECONDS
-        self._allowed.setdefault(node, {})[pod.uid] = Allowance(pod.requests, until)
+        self._allowances.add(pod, node)
 
     def _claim(self, node: str, priority: int) -> SeatClaim | None:
         """Return what seats there claim against a pod of this priority; kept per book version."""
@@ -122,22 +102,6 @@ class Spare:
             for name, amount in requests:
                 amounts[name] = amounts.get(name, 0) - amount
         return SeatClaim(amounts, tuple(sorted({hold.gang for hold in holds})))
-
-    def _live(self, node: str) -> dict[str, Allowance]:
-        allowed = self._allowed.get(node)
-        if not allowed:
-            return {}
-        now = self._now()
-        for uid in [uid for uid, a in allowed.items() if a.until < now or self._settled(uid)]:
-            del allowed[uid]
-        if not allowed:
-            del self._allowed[node]
-        return allowed
-
-    def _settled(self, uid: str) -> bool:
-        """Whether the cache shows where the pod went. One it does not know yet is underway."""
-        pod = self._rooms.pod(uid)
-        return pod is not None and bool(pod.node)
 
 
 def _told(gangs: tuple[GangKey, ...], namespace: str) -> str:

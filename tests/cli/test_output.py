@@ -130,6 +130,7 @@ def test_no_error_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
         "a: \u200b#'\"\\",
         "a\u2028\x85\ufeff\x7f\x1b\n\tb\r",
         "\u202e " * 90,
+        "tag \U000e0041, soft\u00adhyphen, \u115f filler, \ufe0f\U000e0101 selectors \U0001f600",
     ],
 )
 def test_what_programs_read_moves_no_cursor_and_reads_the_same(nasty: str) -> None:

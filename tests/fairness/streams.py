@@ -130,6 +130,11 @@ class Stream:
     ) -> Plan | Refusal:
         return self._planner.plan(GangQuestion(gang, snapshot, holds))
 
+    @property
+    def generation(self) -> int:
+        """Grows with every change, as the cache's does."""
+        return self._generation
+
     def pod(self, uid: str) -> Pod | None:
         """As the cache has it."""
         return self._pods.get(uid)

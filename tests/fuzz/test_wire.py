@@ -10,11 +10,12 @@ from itertools import count
 import pytest
 
 from tests.fuzz.bytes_of import Piece
-from tests.fuzz.wire import Target, decode, one_round, rounds
+from tests.fuzz.playing import one_round, rounds
+from tests.fuzz.wire import Wire, decode
 
 
 def test_a_round() -> None:
-    with Target() as target:
+    with Wire() as target:
         assert one_round(target, 1, 40, lambda: False) >= 40
         target.check()
         assert target.statuses[200] > 0
@@ -25,7 +26,7 @@ def test_the_time_ends_a_round_that_is_being_played() -> None:
     """Each look at this clock is a second later."""
     seconds = count()
     lines: list[str] = []
-    with Target() as target:
+    with Wire() as target:
         tried = rounds(target, 1, 1000, 12.0, lines.append, lambda: float(next(seconds)))
     assert tried <= 12
     assert len(lines) == 1
@@ -37,13 +38,13 @@ def test_a_failure_is_shrunk_when_the_time_is_over(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("tests.fuzz.wire.decode", refuse)
     looks = count()
-    with Target() as target, pytest.raises(ZeroDivisionError):
+    with Wire() as target, pytest.raises(ZeroDivisionError):
         one_round(target, 1, 2, lambda: next(looks) > 2)
 
 
 def test_the_fuzzer_notices() -> None:
     """An internal error, an eviction and an answer of 500 are seen as such."""
-    with Target() as target:
+    with Wire() as target:
         question = b'{"Pod":{"metadata":{"name":"x","uid":"u"}},"NodeNames":[]}'
         head = b"POST /filter HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(question)
         pieces: list[Piece] = [(head + question, 1)]

@@ -221,6 +221,22 @@ async def test_plan_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
     assert "not among enforce.namespaces" in rig.coordinator.flights.problem(flight)
 
 
+async def test_seats_are_given_back_when_a_namespace_is_chosen_no_more() -> None:
+    """Nothing else changes: they were held until the last moment that members had to be bound."""
+    slow = replace(FAST.seats, bind_seconds=3600.0)
+    async with Rig(replace(FAST, enforce=ONLY_A.enforce, seats=slow)) as rig:
+        await rig.nodes(2)
+        await rig.classes(high=100)
+        await choose(rig, "a")
+        await rig.gang("high", 2, "high")
+        await rig.filter("high-0", "n0", "n1")
+        (flight,) = rig.coordinator.book
+        await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+        await choose(rig, "none")
+        await rig.until(lambda: not list(rig.coordinator.book), "the seats are given back")
+        assert "not among enforce.namespaces" in rig.messages("high")
+
+
 async def test_single_pod_of_a_chosen_namespace_preempts_others_as_without_us(rig: Rig) -> None:
     """We may not evict the gang whole, so it is kube-scheduler's to choose."""
     await choose(rig, "a")

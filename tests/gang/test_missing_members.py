@@ -102,7 +102,7 @@ def test_the_others_are_told_of_a_reason_once() -> None:
     now = 0.0
     warnings = OwnerWarnings(lambda: now)
     assert not warnings.said("u", "GangDoesNotFit")
-    warnings.due("u", "GangDoesNotFit", "1 CPU lacks")
+    warnings.due("u", "default", "GangDoesNotFit", "1 CPU lacks")
     assert warnings.said("u", "GangDoesNotFit")
     assert not warnings.said("u", "GangIncomplete")
     now = 3001.0
@@ -112,9 +112,9 @@ def test_the_others_are_told_of_a_reason_once() -> None:
 def test_the_same_words_are_not_said_twice_while_they_can_be_read() -> None:
     now = 0.0
     warnings = OwnerWarnings(lambda: now)
-    assert warnings.due("u", "GangIncomplete", "1 of 3 exist")
+    assert warnings.due("u", "default", "GangIncomplete", "1 of 3 exist")
     now = 120.0
-    assert not warnings.due("u", "GangIncomplete", "1 of 3 exist")
-    assert warnings.due("u", "GangIncomplete", "2 of 3 exist")
+    assert not warnings.due("u", "default", "GangIncomplete", "1 of 3 exist")
+    assert warnings.due("u", "default", "GangIncomplete", "2 of 3 exist")
     now = 4000.0
-    assert warnings.due("u", "GangIncomplete", "2 of 3 exist")
+    assert warnings.due("u", "default", "GangIncomplete", "2 of 3 exist")

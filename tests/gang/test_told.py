@@ -90,15 +90,15 @@ def test_who_has_most_in_a_ring_loses_its_oldest() -> None:
 def test_an_object_is_warned_once_a_minute() -> None:
     now = 0.0
     warnings = OwnerWarnings(lambda: now)
-    assert warnings.due("a", "GangBroken")
-    assert not warnings.due("a", "GangDoesNotFit")
-    assert warnings.due("b", "GangBroken")
+    assert warnings.due("a", "default", "GangBroken")
+    assert not warnings.due("a", "default", "GangDoesNotFit")
+    assert warnings.due("b", "default", "GangBroken")
     now = 61.0
-    assert warnings.due("a", "GangBroken")
+    assert warnings.due("a", "default", "GangBroken")
     assert warnings.told == {"GangBroken": 3}
     assert warnings.withheld == {"GangDoesNotFit": 1}
     for number in range(2 * MOST_OBJECTS):
-        warnings.due(f"u{number}", "GangBroken")
+        warnings.due(f"u{number}", "default", "GangBroken")
     assert warnings.told["GangBroken"] <= MOST_OBJECTS + 2
 
 
@@ -107,16 +107,34 @@ def test_what_stopped_half_way_is_told_whatever_was_told_before() -> None:
     now = 0.0
     warnings = OwnerWarnings(lambda: now)
     for number in range(2 * MOST_OBJECTS):
-        warnings.due(f"u{number}", "GangDoesNotFit")
-    assert not warnings.due("new", "GangDoesNotFit")
-    assert warnings.due("u1", "PreemptionIncomplete")
-    assert warnings.due("new", "GangBroken")
-    assert not warnings.due("u1", "PreemptionIncomplete")
+        warnings.due(f"u{number}", "default", "GangDoesNotFit")
+    assert not warnings.due("new", "default", "GangDoesNotFit")
+    assert warnings.due("u1", "default", "PreemptionIncomplete")
+    assert warnings.due("new", "default", "GangBroken")
+    assert not warnings.due("u1", "default", "PreemptionIncomplete")
     now = 61.0
-    assert warnings.due("u1", "PreemptionIncomplete")
+    assert warnings.due("u1", "default", "PreemptionIncomplete")
     for number in range(2 * MOST_OBJECTS):
-        warnings.due(f"u{number}", "GangBroken")
+        warnings.due(f"u{number}", "default", "GangBroken")
     assert warnings.told["GangBroken"] <= MOST_OBJECTS + 1
+
+
+def test_a_namespace_with_thousands_of_pods_leaves_others_their_warnings() -> None:
+    """Nor does it have more of its own told than there were before."""
+    now = 0.0
+    warnings = OwnerWarnings(lambda: now)
+    for number in range(2 * MOST_OBJECTS):
+        warnings.due(f"u{number}", "crowd", "GangDoesNotFit", "no room")
+    for number in range(100):
+        assert warnings.due(f"o{number}", "other", "GangDoesNotFit", "no room")
+        assert not warnings.due(f"more{number}", "crowd", "GangDoesNotFit", "no room")
+        assert not warnings.due(f"u{number}", "crowd", "GangDoesNotFit", "no room now")
+    assert warnings.told["GangDoesNotFit"] == MOST_OBJECTS + 100
+    now = 61.0
+    for number in range(2 * MOST_OBJECTS):
+        warnings.due(f"v{number}", "crowd", "GangDoesNotFit", "no room")
+    assert not warnings.due("o0", "other", "GangDoesNotFit", "no room"), "it can read that still"
+    assert warnings.said("o0", "GangDoesNotFit")
 
 
 def test_only_refusals_that_an_owner_can_use_are_told() -> None:

@@ -1,10 +1,31 @@
-"""Numbers of things in words."""
+"""Numbers of things in words, and characters that would not show."""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
+import unicodedata
+
 import pytest
 
-from extender.model.texts import all_of, counted, noun
+from extender.cli.output import as_json
+from extender.model.texts import all_of, counted, escaped, noun, unseen, visible
+
+EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
+TURNING = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+"""Bidirectional classes of what changes the order of the characters beside it."""
+
+
+def ignorable() -> set[str]:
+    """Default_Ignorable_Code_Point as it is derived (UAX 44), but for what is in Cf already."""
+    named = re.compile(
+        "(VARIATION SELECTOR-|MONGOLIAN FREE VARIATION SELECTOR |.*HANGUL.* FILLER$)"
+    )
+    found = {each for each in EVERY if named.match(unicodedata.name(each, ""))}
+    # Those that are reserved for it stand in PropList.txt.
+    found |= {"\u034f", "\u17b4", "\u17b5", "\u2065"}
+    return found | set(EVERY[0xFFF0:0xFFF9]) | set(EVERY[0xE0000:0xE1000])
 
 
 @pytest.mark.parametrize(
@@ -31,3 +52,25 @@ def test_with_a_verb() -> None:
     ]
     assert all_of(1, "member", "has", "have") == "the 1 member has"
     assert all_of(4, "member", "has", "have") == "all 4 members have"
+
+
+def test_no_character_of_any_script_passes_that_would_not_show() -> None:
+    ignored = ignorable()
+    assert len(ignored) > 4096
+    for each in EVERY:
+        category = unicodedata.category(each)
+        hidden = category in ("Cc", "Cf", "Cs", "Zl", "Zp") or each in ignored
+        hidden = hidden or unicodedata.bidirectional(each) in TURNING
+        hidden = hidden and each not in "\n\t"
+        assert unseen(each) is hidden, f"U+{ord(each):04X} {unicodedata.name(each, '')}"
+        assert visible(f"a{each}b", "?") == ("a?b" if hidden else f"a{each}b")
+        if hidden and category != "Cs":
+            text = escaped(json.dumps(f"a{each}b", ensure_ascii=False))
+            assert text.isascii()
+            assert json.loads(text) == f"a{each}b"
+
+
+def test_a_tag_character_is_written_as_json_knows_it() -> None:
+    text = as_json({"message": "a\U000e0041\u00adb"})
+    assert "\\udb40\\udc41\\u00adb" in text
+    assert json.loads(text) == {"message": "a\U000e0041\u00adb"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,39 @@ def test_the_compiler_is_asked_once_for_the_same_core(
         assert checked_core.main(["checked"]) == 0
         assert (root / "build/checked/extender/search/core/cover.so").exists()
     assert compiled == ["checked"]
+
+
+TESTS = ["core/test_a.py", "test_magnitudes.py", "test_oracles.py", "test_other.py"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "collected"),
+    [
+        ([], TESTS[:3]),
+        (["-k", "test_oracles", "-x"], ["test_oracles.py"]),
+        (["-k", "tests", "--maxfail", "1"], TESTS[:3]),
+        (["tests/search/test_other.py"], ["test_other.py"]),
+        (["tests/search/test_other.py::test_one", "-x"], ["test_other.py"]),
+    ],
+)
+def test_the_usual_tests_are_run_where_no_argument_is_a_path(
+    tmp_path: Path, arguments: list[str], collected: list[str]
+) -> None:
+    """``./run test-sanitized -k something`` ran the whole suite on the core that takes so long."""
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ntestpaths = ['tests']\n")
+    for name in TESTS:
+        path = tmp_path / "tests/search" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("def test_one(): pass\n")
+    done = subprocess.run(
+        [*checked_core.command(arguments), "--collect-only", "-qq", "-p", "no:xdist"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = sorted(line.split(":")[0] for line in done.stdout.splitlines() if ".py" in line)
+    assert found == [f"tests/search/{name}" for name in collected]
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         ROW,
         "what kube-scheduler named is bounded for all pods together",
-        "extender/gang/act/accepted_nodes.py",
+        "extender/model/shares.py",
         "while self.size > self._most and",
         "while False and",
         "tests/gang/test_accepted_nodes.py::test_a_tenants_pods_with_claims_do_not_fill_the_memory",
@@ -92,9 +92,9 @@ MUTANTS = (
     Mutant(
         ROW,
         "who has most loses its oldest",
-        "extender/gang/act/accepted_nodes.py",
-        "most = max(self._others(pod)",
-        "most = min(self._others(pod)",
+        "extender/model/shares.py",
+        "most = max(others,",
+        "most = min(others,",
         "tests/gang/test_accepted_nodes.py::test_who_has_most_loses_its_oldest",
     ),
     Mutant(

@@ -10,7 +10,8 @@ import pytest
 
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Hold
-from extender.verbs.spare import ALLOWANCE_SECONDS, Spare
+from extender.verbs.allowances import ALLOWANCE_SECONDS
+from extender.verbs.spare import Spare
 from tests.gang.world import gang_key, pod
 
 GANG = gang_key("high")
@@ -47,6 +48,11 @@ class Rooms:
 
     def __init__(self) -> None:
         self.known: dict[str, Pod] = {}
+        self.generation = 0
+
+    def show(self, pod: Pod) -> None:
+        self.known[pod.uid] = pod
+        self.generation += 1
 
     def short(self, node: str, wants: Iterable[tuple[str, int]]) -> str | None:
         free = {"n0": {"cpu": 4000}}[node]
@@ -106,10 +112,9 @@ def test_an_offer_counts_until_it_is_seen_or_over(*, known: bool) -> None:
     place = Place(Book([hold(2)]))
     place.spare.offered(pod("first", cpu=1), "n0")
     if known:
-        first = pod("first", cpu=1)
-        place.rooms.known[first.uid] = first
+        place.rooms.show(pod("first", cpu=1))
         assert place.spare.why_not(pod("c", cpu=2), "n0") is not None, "it waits still"
-        place.rooms.known[first.uid] = pod("first", cpu=1, on="n0")
+        place.rooms.show(pod("first", cpu=1, on="n0"))
     else:
         place.now += ALLOWANCE_SECONDS
         assert place.spare.why_not(pod("c", cpu=2), "n0") is not None

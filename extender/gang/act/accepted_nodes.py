@@ -7,12 +7,12 @@ how many wait, is a tenant's to choose: whoever has most in here loses its oldes
 from __future__ import annotations
 
 import sys
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from extender.model.objects import Pod
+from extender.model.shares import Shares
 
 MEMORY_SECONDS = 60.0
 MOST_NAMES = 500_000
@@ -23,7 +23,6 @@ NOTHING: frozenset[str] = frozenset()
 class _Accepted(Struct, frozen=True):
     names: frozenset[str]
     until: float
-    namespace: str
 
 
 class AcceptedNodes:
@@ -31,15 +30,13 @@ class AcceptedNodes:
 
     def __init__(self, monotonic: Callable[[], float], most: int = MOST_NAMES) -> None:
         self._now = monotonic
-        self._most = most
-        self._kept: OrderedDict[str, _Accepted] = OrderedDict()
-        """Uid -> what was named; the oldest first."""
-        self._of: dict[str, OrderedDict[str, None]] = {}
-        """Namespace -> uids, the oldest first."""
-        self._sizes: Counter[str] = Counter()
-        """Namespace -> how many names it has."""
-        self.size = 0
+        self._kept: Shares[str, _Accepted] = Shares(most)
+        """By uid, sized by how many names were named."""
+
+    @property
+    def size(self) -> int:
         """How many names there are."""
+        return self._kept.size
 
     def __contains__(self, uid: str) -> bool:
         return self.get(uid) is not None
@@ -52,32 +49,10 @@ class AcceptedNodes:
     def add(self, pod: Pod, nodes: Iterable[str]) -> None:
         """Note that these were named for the pod as well."""
         now = self._now()
-        while self._kept and next(iter(self._kept.values())).until <= now:
-            self._drop(next(iter(self._kept)))
+        while (oldest := self._kept.oldest()) is not None and oldest[1].until <= now:
+            self._kept.pop(oldest[0])
         named = frozenset(map(sys.intern, nodes))
         known = self.get(pod.uid) or NOTHING
         names = known if named <= known else known | named
-        self._drop(pod.uid)
-        self._kept[pod.uid] = _Accepted(names, now + MEMORY_SECONDS, pod.namespace)
-        self._of.setdefault(pod.namespace, OrderedDict())[pod.uid] = None
-        self._sizes[pod.namespace] += len(names)
-        self.size += len(names)
-        while self.size > self._most and len(self._kept) > 1:
-            most = max(self._others(pod), key=lambda name: self._sizes[name])
-            self._drop(next(iter(self._of[most])))
-
-    def _others(self, newest: Pod) -> list[str]:
-        """Return the namespaces that have more than the pod that was just added."""
-        return [name for name, uids in self._of.items() if next(iter(uids)) != newest.uid]
-
-    def _drop(self, uid: str) -> None:
-        known = self._kept.pop(uid, None)
-        if known is None:
-            return
-        uids = self._of[known.namespace]
-        del uids[uid]
-        self._sizes[known.namespace] -= len(known.names)
-        self.size -= len(known.names)
-        if not uids:
-            del self._of[known.namespace]
-            del self._sizes[known.namespace]
+        kept = _Accepted(names, now + MEMORY_SECONDS)
+        self._kept.put(pod.uid, kept, pod.namespace, len(names))

@@ -102,10 +102,9 @@ class Comparison:
         """Whether the gang is complete with the other members' seats."""
         gang = self._gang(flight, self._snapshot())
         others = {member: node for member, node in flight.seats.items() if member != uid}
-        plan = replace(
-            flight.plan, seats=tuple(seat for seat in flight.plan.seats if seat.uid != uid)
+        return gang is not None and not member_problem(
+            flight.plan, gang, others, binding=flight.binding
         )
-        return gang is not None and not member_problem(plan, gang, others, binding=flight.binding)
 
     def spares(self, flight: Flight) -> str:
         """Return why nobody may have to go after all, "" when nothing speaks for it.

@@ -81,6 +81,7 @@ class Flights:
         self._spawn = telling.background.spawn
         self._looks_after = 0.0
         self._nodes: object = None
+        self._namespaces: object = None
         """The nodes at the last look; another mapping when one of them changed."""
         self._check = check = LastCheck(reading.snapshot, reading.gangs, term.settings)
         self.leaves = check.leaves
@@ -274,16 +275,17 @@ class Flights:
                 flight.unsent = True  # its request is on its way, for all that is known
 
     def tick(self) -> None:
-        """Look at deadlines, and at plans that rest on nodes that have changed. No waiting."""
+        """Look at deadlines, and at plans when nodes or namespaces have changed. No waiting."""
         for flight in self.book:
             self._apart(flight, self._progress)
             self._apart(flight, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
             self.evictions.look_after()
-        nodes = self._snapshot().nodes
-        if nodes is not self._nodes:
-            self._nodes = nodes
+        snapshot = self._snapshot()
+        # Whose gangs are acted for may hang on a namespace's labels.
+        if snapshot.nodes is not self._nodes or snapshot.namespaces is not self._namespaces:
+            self._nodes, self._namespaces = snapshot.nodes, snapshot.namespaces
             for flight in self.book:
                 flight.doubted |= flight.recorded  # others are compared when they are recorded
         for flight in self.book:

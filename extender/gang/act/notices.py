@@ -7,7 +7,6 @@ Wake-ups and events; nominations have a file of their own. The seats do not rest
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
@@ -28,6 +27,7 @@ from extender.gang.act.unit import EvictionUnit
 from extender.gang.tell.decisions import Decision
 from extender.model.objects import GangKey, Pod
 from extender.model.plan import Victim
+from extender.model.shares import Shares
 from extender.model.snapshot import Snapshot
 from extender.model.texts import counted
 
@@ -67,7 +67,7 @@ class Notices:
         self.warnings = OwnerWarnings(clocks.monotonic)
         self._missing = MissingMembers(clocks.monotonic, snapshot)
         self._spawn = background.spawn
-        self._held_back: dict[str, Pod] = {}
+        self._held_back: Shares[str, Pod] = Shares(MAX_HELD_BACK)
         """Pods without a seat that one kept off a node, to be woken when a plan ends."""
         self._units_told: LRUCache[tuple[str, str], bool] = LRUCache(MAX_UNITS)
         """Plan and unit of which the gang's objects know."""
@@ -101,21 +101,16 @@ class Notices:
     def held_back(self, pod: Pod) -> None:
         """Remember a pod without a seat that a seat kept off a node: of no gang, or beyond the
         quorum that is being seated."""
-        if pod.uid not in self._held_back and len(self._held_back) >= MAX_HELD_BACK:
-            of = Counter(each.namespace for each in self._held_back.values())
-            most = max(of, key=lambda name: (of[name], name))
-            if of[pod.namespace] + 1 >= of[most]:
-                return
-            del self._held_back[next(u for u, p in self._held_back.items() if p.namespace == most)]
-        self._held_back[pod.uid] = pod
+        if pod.uid in self._held_back or self._held_back.takes(pod.namespace):
+            self._held_back.put(pod.uid, pod, pod.namespace)
 
     def gone(self, pod: Pod) -> None:
         """Forget a pod that is bound or gone."""
-        self._held_back.pop(pod.uid, None)
+        self._held_back.pop(pod.uid)
 
     def wake_held_back(self) -> None:
         """Wake the pods that a seat has kept waiting."""
-        waiting, self._held_back = self._held_back, {}
+        waiting, self._held_back = self._held_back, Shares(MAX_HELD_BACK)
         if waiting:
             self._spawn(self._wake_each(list(waiting.values())))
 
@@ -210,13 +205,13 @@ class Notices:
             "find out who wrote it"
         )
         uid = aside.uid or aside.name
-        if self.warnings.due(uid, RECORD_ASIDE):
+        if self.warnings.due(uid, namespace, RECORD_ASIDE):
             self._spawn(self._write(uid, namespace, aside.name, RECORD_ASIDE, note, about=MAP))
 
     def _event(
         self, pod: Victim | Pod, reason: str, note: str, kind: EventType = EventType.NORMAL
     ) -> None:
-        if kind is EventType.NORMAL or self.warnings.due(pod.uid, reason, note):
+        if kind is EventType.NORMAL or self.warnings.due(pod.uid, pod.namespace, reason, note):
             self._spawn(self._write(pod.uid, pod.namespace, pod.name, reason, note, kind))
 
     async def _write(
@@ -258,7 +253,9 @@ class Notices:
         """Tell a gang's PodGroup, JobSets and Jobs what its pods are told."""
         snapshot = self._snapshot()
         for one in objects_of(key, snapshot.members.get(key, ()), snapshot):
-            if kind is EventType.WARNING and not self.warnings.due(one.uid, reason, note):
+            if kind is EventType.WARNING and not self.warnings.due(
+                one.uid, one.namespace, reason, note
+            ):
                 continue
             write = self._write(
                 one.uid, one.namespace, one.name, reason, note, kind, one.kind, one.api_version

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from cachetools import TTLCache
+from msgspec import Struct
 
 from extender.gang.tell.decisions import Decision
+from extender.model.shares import Shares
 
 PAUSE_SECONDS = 60.0
 SAID_SECONDS = 3000.0
 """The same words are not said again to the same object for so long: events live for an hour."""
 MOST_OBJECTS = 16_384
-"""Objects remembered as told; beyond it nobody new is warned until the minute of some is over."""
+"""Objects remembered as told. Beyond it those of the namespace that has most of them make room for
+others' and no more of its own are warned, until the minute of some is over."""
 
 LOUD = frozenset({"GangBroken", "PreemptionIncomplete"})
 """An eviction that stopped half-way is told once. It must not be lost because its gang was refused
@@ -49,44 +51,56 @@ WORDS = {
 """Code of a refusal that an owner should see -> reason of the event, and what it says."""
 
 
+class _Said(Struct, frozen=True, gc=False):
+    words: int
+    """Their hash."""
+    at: float
+
+
 class OwnerWarnings:
     """Who was warned lately, and how often somebody was or was not."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        def table() -> TTLCache[str, bool]:
-            return TTLCache(MOST_OBJECTS, PAUSE_SECONDS, timer=monotonic)
-
-        self._told, self._told_loud = table(), table()
-        self._said: TTLCache[tuple[str, str], int] = TTLCache(
-            MOST_OBJECTS, SAID_SECONDS, timer=monotonic
-        )
-        """Object and reason -> hash of the words said last."""
+        self._now = monotonic
+        self._told: Shares[str, float] = Shares(MOST_OBJECTS)
+        """Uid -> when it was told."""
+        self._told_loud: Shares[str, float] = Shares(MOST_OBJECTS)
+        self._said: Shares[tuple[str, str], _Said] = Shares(MOST_OBJECTS)
+        """Object and reason -> what was said last."""
         self.told: Counter[str] = Counter()
         """Reason -> Warning events sent."""
         self.withheld: Counter[str] = Counter()
         """Reason -> Warning events not sent, because the object had one a moment ago."""
 
-    def due(self, uid: str, reason: str, note: str = "") -> bool:
+    def due(self, uid: str, namespace: str, reason: str, note: str = "") -> bool:
         """Whether an object may get a Warning event now; counts it either way."""
-        self._said.expire()
-        if note and self._said.get((uid, reason)) == hash(note):
+        now = self._now()
+        self._expire(now)
+        said = self._said.get((uid, reason)) if note else None
+        if said is not None and said.words == hash(note):
             self.withheld[reason] += 1
             return False
         told = self._told_loud if reason in LOUD else self._told
-        told.expire()
-        if uid in told or uid in self._told_loud or len(told) >= MOST_OBJECTS:
+        if uid in told or uid in self._told_loud or not told.takes(namespace):
             self.withheld[reason] += 1
             return False
-        told[uid] = True
+        told.put(uid, now, namespace)
         if note:
-            self._said[uid, reason] = hash(note)
+            self._said.put((uid, reason), _Said(hash(note), now), namespace)
         self.told[reason] += 1
         return True
 
     def said(self, uid: str, reason: str) -> bool:
         """Whether an object was told of a reason, in whatever words, while that can be read."""
-        self._said.expire()
+        self._expire(self._now())
         return (uid, reason) in self._said
+
+    def _expire(self, now: float) -> None:
+        for told in (self._told, self._told_loud):
+            while (first := told.oldest()) is not None and first[1] + PAUSE_SECONDS <= now:
+                told.pop(first[0])
+        while (said := self._said.oldest()) is not None and said[1].at + SAID_SECONDS <= now:
+            self._said.pop(said[0])
 
 
 def words_of(decision: Decision) -> tuple[str, str] | None:

@@ -13,11 +13,12 @@ Pure: times are wall clock seconds, and are given.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 
 from msgspec import Struct
 
 from extender.model.objects import Pod
+from extender.model.shares import Shares
 
 EXPECTED = "podgroup-extender.io/expected-run-seconds"
 """Pod annotation: for how long its owner expects it to run, in seconds."""
@@ -29,7 +30,7 @@ REMEMBERED = 16
 """Run times kept of one owner or namespace; the longest of them counts."""
 MOST_KEPT = 10_000
 """Owners and namespaces of which run times are kept, and pods that are late; names are a tenant's
-to make up."""
+to make up, and whoever has most of them loses its oldest."""
 
 
 class End(Struct, frozen=True):
@@ -48,8 +49,8 @@ class RunTimes:
     """How long pods have run that ended by themselves."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
-        self._late: OrderedDict[str, None] = OrderedDict()
+        self._kept: Shares[tuple[str, str], deque[float]] = Shares(MOST_KEPT)
+        self._late: Shares[str, None] = Shares(MOST_KEPT)
         """Uids of those that were waited for and did not end when it was likely. Who was seen in a
         cluster of a moment ago may be gone by now, and nobody says so again."""
 
@@ -58,25 +59,20 @@ class RunTimes:
         if not pod.started or now <= pod.started:
             return
         for key in _keys(pod):
-            times = self._kept.pop(key, None)
+            times = self._kept.pop(key)
             if times is None:
                 times = deque(maxlen=REMEMBERED)
             times.append(now - pod.started)
-            self._kept[key] = times
-            if len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+            self._kept.put(key, times, pod.namespace)
 
     def late(self, pod: Pod) -> None:
         """Note that a pod runs on after the end that it was waited for: estimates of it are none
         from now on."""
-        self._late[pod.uid] = None
-        self._late.move_to_end(pod.uid)
-        if len(self._late) > MOST_KEPT:
-            self._late.popitem(last=False)
+        self._late.put(pod.uid, None, pod.namespace)
 
     def gone(self, pod: Pod) -> None:
         """Forget a pod that runs no more."""
-        self._late.pop(pod.uid, None)
+        self._late.pop(pod.uid)
 
     def is_late(self, pod: Pod) -> bool:
         """Return whether estimates of its end count no more."""
