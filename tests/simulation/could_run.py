@@ -84,7 +84,7 @@ class CouldRun:
                 kept |= offered.get(uid, set()) | {pod.nominated}
             for name in kept & free.keys():
                 free[name] -= _cpu(dict(pod.requests)) or 0
-        works = {uid: pod.work.cpu for uid, pod in self._state.pods.items()}
+        works = {uid: pod.cpu for uid, pod in self._state.pods.items()}
         return fits(free, [works[s.uid] for s in plan.seats if s.uid in works])
 
     def _why_not(self, plan: Any, seen: tuple[dict[str, int], set[str]]) -> str:
@@ -92,7 +92,7 @@ class CouldRun:
         lost = [seat.name for seat in plan.seats if seat.uid not in waiting]
         if lost:
             return f"its members {', '.join(lost)} do not wait any more"
-        works = {uid: pod.work.cpu for uid, pod in self._state.pods.items()}
+        works = {uid: pod.cpu for uid, pod in self._state.pods.items()}
         wants = [works[seat.uid] for seat in plan.seats if seat.uid in works]
         if not fits(free, wants):
             return f"{len(wants)} members do not fit into {free} once its victims are gone"

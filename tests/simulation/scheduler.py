@@ -21,7 +21,7 @@ from extender.sandbox.resources import NAMESPACES, NODES, PODS
 from extender.sandbox.scheduler import Scheduler
 from extender.sandbox.storage import ADDED, StorageChange
 from extender.sandbox.wire import ExtenderFailed, Filtered, Victims
-from extender.verbs.verbs import ExtenderVerbs
+from extender.server.verb_calls import Verbs
 from extender.wire.bind_json import BindArgs
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
@@ -42,7 +42,7 @@ class Answering(Protocol):
     """The extender as its callers see it."""
 
     @property
-    def verbs(self) -> ExtenderVerbs | None:
+    def verbs(self) -> Verbs | None:
         """None: nobody listens."""
 
     def serve(self, call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
@@ -73,7 +73,9 @@ class Asking:
         self._binds = 0
         self.lost_until = 0.0
         """Until when half of the answers are lost on the way."""
-        self.asked: deque[Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]]] | None = None
+        self.doubled = 0.0
+        """Share of the questions that are asked twice."""
+        self.asked: deque[Callable[[Verbs], Coroutine[Any, Any, Any]]] | None = None
         """The last questions, where they may be repeated."""
 
     def repeat(self) -> None:
@@ -152,7 +154,7 @@ class Asking:
 
     async def _call(
         self,
-        verb: Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]],
+        verb: Callable[[Verbs], Coroutine[Any, Any, Any]],
         timeout: float = HTTP_TIMEOUT,
         leave: Callable[[], None] | None = None,
         *,
@@ -169,6 +171,11 @@ class Asking:
         if kept and self.asked is not None:
             self.asked.append(verb)
         call = self._extender.serve(verb(verbs))
+        if kept and self.doubled and self._chance.hit("doubled", self.doubled):
+            other = self._extender.serve(verb(verbs))
+            if self._chance.hit("doubled-other", 0.5):
+                call, other = other, call
+            other.add_done_callback(_retrieved)
         over: asyncio.Future[bool] = self._loop.create_future()
         call.add_done_callback(lambda _: None if over.done() else over.set_result(True))
 
@@ -197,6 +204,12 @@ class Asking:
         if self._loop.time() < self.lost_until and self._chance.hit("answer-lost", 0.5):
             raise ExtenderFailed("the connection was lost before the answer")
         return call.result()
+
+
+def _retrieved(call: asyncio.Future[Any]) -> None:
+    """Nobody hears how it ended."""
+    if not call.cancelled():
+        call.exception()
 
 
 async def _unheard(call: Coroutine[Any, Any, Any]) -> None:
