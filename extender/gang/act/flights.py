@@ -79,8 +79,9 @@ class Flights:
         self._stale = reading.readiness.stale
         self._spawn = telling.background.spawn
         self._looks_after = 0.0
-        self._nodes: object = None
-        """The nodes at the last look; another mapping when one of them changed."""
+        self._seen: tuple[object, object] = (None, None)
+        """Nodes and namespaces at the last look; other mappings when one of them changed."""
+        self._chooses = not term.settings.enforce.everybody
         self._check = check = LastCheck(reading.snapshot, reading.gangs, term.settings)
         self.leaves = check.leaves
         self.units = FlightUnits(
@@ -280,9 +281,11 @@ class Flights:
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
             self.evictions.look_after()
-        nodes = self._snapshot().nodes
-        if nodes is not self._nodes:
-            self._nodes = nodes
+        snapshot = self._snapshot()
+        # Whom the extender acts for hangs on the labels of namespaces, where it is not everybody.
+        ground = (snapshot.nodes, snapshot.namespaces if self._chooses else None)
+        if any(new is not old for new, old in zip(ground, self._seen, strict=True)):
+            self._seen = ground
             for flight in self.book:
                 flight.doubted |= flight.recorded  # others are compared when they are recorded
         for flight in self.book:
