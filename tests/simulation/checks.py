@@ -81,7 +81,7 @@ class Checks(Listener):
         self._priorities = PriorityChecks(state, lambda: host().cache)
         self.enforcing = EnforcingChecks(host, settings, self._flights, self.broken, time)
         self._could_run = CouldRun(state, lambda: host().cache)
-        self._restoring = False
+        self._restoring = self._put_back = False
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._raced: set[str] = set()
@@ -118,7 +118,7 @@ class Checks(Listener):
 
     def restored(self, until: float) -> None:
         """The storage was put back, and answers again ``until`` then."""
-        self._restoring = False
+        self._restoring, self._put_back = False, True
         self.hands_off = False  # the records of plans in flight are lost
         for each in (self.units, self._taken, self._begun, self._mates, self._finished):
             each.clear()
@@ -268,7 +268,8 @@ class Checks(Listener):
             self._mates[uid] = (first.priority, unit_of(first, uid))
         # Who went while nobody looked, or where it cannot be told by whose hand (an answer was
         # unclear, or is of the Eviction API), counts as gone by ours: docs/actuation.md.
-        sure = self._host().lives == 1 and pod.work.name not in self._raced
+        # What went before the storage was put back is known to it alone.
+        sure = self._host().lives == 1 and not self._put_back and pod.work.name not in self._raced
         owed = self._flights.owed(uid, rank, doubtful=sure)
         owed |= self._joined(pod)
         # A unit that a plan has begun is finished whatever becomes of the plan, though its gang
