@@ -156,7 +156,7 @@ class FlightUnits:
         flight = self._flight_of(unit)
         if flight is None or flight.state is not State.EVICTING or self._stale() is not None:
             return False
-        why = self._check.not_for(flight.key.namespace)
+        why = self._check.not_for(flight.key.namespace) or self.comparison.less_urgent(flight)
         if why:
             self._replan(flight, why)
             return False
