@@ -14,6 +14,8 @@ from tests.simulation.replicas import Replicas
 
 SETTLES = 2.0
 """Seconds after which nothing is written any more for whom it does not act."""
+RETRIES = 20.0
+"""The same of a plan's record: a write without an answer is read back and tried again."""
 ASKED = 5.0
 """Seconds for which a question may wait for its answer."""
 ENDS = 10.0
@@ -66,7 +68,9 @@ class EnforcingChecks:
             self._broken("wrote", f"{request.method} {request.path} is sent in observe mode")
         elif self.acts:
             self._since = None
-        elif self._since is not None and self._time() - self._since > SETTLES:
+        elif self._since is not None and self._time() - self._since > (
+            RETRIES if "/configmaps" in request.path else SETTLES
+        ):
             what = _acting(request)
             if what:
                 self._broken("unchosen", f"{what} for a namespace that is not chosen")

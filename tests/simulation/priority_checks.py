@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from extender.cache.cache import Cache
+from extender.gang.plan.single import SINGLE
 from extender.model.group_sources import CORE
 from tests.simulation.state import Seen, State
 
@@ -31,7 +32,8 @@ class PriorityChecks:
         seats = [self._state.pods[s.uid] for s in plan.seats if s.uid in self._state.pods]
         if cache is None or not seats:
             return ""
-        least = self._stated(seats[0])
+        # A member that is planned for alone has its own priority.
+        least = None if plan.gang.dialect == SINGLE else self._stated(seats[0])
         if least is None:
             found = [cache.pod(seat.uid) for seat in seats]
             least = min((pod.priority for pod in found if pod is not None), default=plan.priority)
