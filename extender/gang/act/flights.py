@@ -280,7 +280,7 @@ class Flights:
             self._apart(flight, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
-            self.evictions.look_after()
+            self.evictions.look_after(fresh=self._stale() is None)
         snapshot = self._snapshot()
         # Whom the extender acts for hangs on the labels of namespaces, where it is not everybody.
         ground = (snapshot.nodes, snapshot.namespaces if self._chooses else None)
