@@ -70,7 +70,7 @@ class Restoring:
         sim.faults.away(now + away, "")
         sim.faults.storage_lost(now, now + away)
         sim.checks.restored(now + away)
-        sim.scheduler.restart(away)
+        sim.scheduler.restart(away, unheard=True)
         if how == KILLED:
             sim.host.crash()
             sim.loop.call_later(away, sim.doings.start)

@@ -245,6 +245,8 @@ class SimScheduler(Scheduler):
         self._coming: deque[StorageChange] = deque()
         self._life = 0
         """How often it was killed."""
+        self._heard_from = 0
+        """Requests of lives before this one are lost."""
         self._working: asyncio.Task[None] | None = None
         self._here = 0
         """How many of those that are coming have come."""
@@ -279,9 +281,14 @@ class SimScheduler(Scheduler):
             self._here -= 1
             self._apply(self._coming.popleft())
 
-    def restart(self, down: float) -> None:
-        """Be killed, and start again after ``down`` seconds with what the API server has."""
+    def restart(self, down: float, *, unheard: bool = False) -> None:
+        """Be killed, and start again after ``down`` seconds with what the API server has.
+
+        ``unheard``: no request that is under way reaches that any more.
+        """
         self._life += 1
+        if unheard:
+            self._heard_from = self._life
         self._asking.die()
         if self._working is not None:
             self._working.cancel()
@@ -340,6 +347,8 @@ class SimScheduler(Scheduler):
             self._loop.call_later(pause, self._bind_now, entry, pod, node, self._life)
 
     def _bind_now(self, entry: Entry, pod: Pod, node: str, life: int) -> None:
+        if life < self._heard_from:
+            return
         if life != self._life and self._chance.hit("bind-lost", 0.7):
             return  # killed before the request had left
         target = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node}}
