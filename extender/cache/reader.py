@@ -54,6 +54,13 @@ class ResourceReader(Generic[Row]):
         self.resource = resource
         self.stats = stats
 
+    def version(self, body: bytes) -> str:
+        """Return the version of a list whose objects do not matter. Raises Malformed."""
+        try:
+            return _loose_page(body).metadata.resource_version
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Malformed(f"GET {self.resource.path}: not a list: {error}") from error
+
     def page(self, body: bytes, records: dict[str, Row]) -> tuple[str, str]:
         """Add a page's records; return the list's version and the next page's token."""
         resource = self.resource

@@ -9,8 +9,10 @@ The rules are those of client-go's tools/cache/reflector.go, with these choices:
   12 s costs no pauses, where one that opens and ends at once does.
 - A watch that is accepted and ends at once, or with "too old", has shown nothing: the state is as
   old as it was before. So it is until its first event, or until it has been open for a second.
-- A watch that reports a version below one already seen means that the server's
-  storage was restored from a backup: everything is read again.
+- A version below one already seen means that the server's storage was restored from a backup:
+  everything is read again. kube-apiserver accepts a watch from a version it does not have, and
+  shows nothing but a bookmark a minute later (kubernetes/kubernetes#107457). So after a connection
+  was lost a list of one object is asked for its version before the watch goes on.
 """
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ ERROR_BUDGET = 5
 """Failed answers (5xx) in a row before the whole state is read again."""
 EVENTS_PER_TURN = 64
 """Events applied between two looks at what else the loop has to do."""
-PAGE_SECONDS = 60.0
-SILENT = ("Timeout", "ConnectionLost")
+PAGE_SECONDS, VERSION_SECONDS = 60.0, 10.0
+"""How long a page, and one object, may take."""
+SILENT, SHORT = ("Timeout", "ConnectionLost"), "ShortWatch"
 """Reasons of a stream's end that mean: nothing more came since what was heard last."""
 LONGEST_ASKED = 60.0
 """A longer Retry-After is cut to this: whoever sends it must not blind us for an hour."""
@@ -96,6 +99,8 @@ class Reflector(Generic[Row]):
         self._version = ""
         """Where a watch goes on from; "" = the whole state has to be read first."""
         self._budget = ERROR_BUDGET
+        self._lost = False
+        """Another storage may answer."""
         self._restarts = 0
         """Paged lists that expired half-way, in a row."""
 
@@ -106,6 +111,8 @@ class Reflector(Generic[Row]):
         while True:
             try:
                 if self._version:
+                    if self._lost:
+                        await self._ask_version()
                     await self._watch()
                 elif self._watch_list:
                     await self._read_by_watch()
@@ -130,6 +137,7 @@ class Reflector(Generic[Row]):
     def _failed(self, error: ApiError) -> float:
         """Decide how to go on after ``error``; return the seconds to wait before."""
         self._note(str(error))
+        self._lost |= isinstance(error, Unavailable) and error.reason != SHORT
         if error.reason in SILENT:
             # Nothing was heard since then, so nothing was known since then.
             self.stats.closed(self.stats.last_contact)
@@ -224,10 +232,19 @@ class Reflector(Generic[Row]):
         stats.sync_seconds = self._clock.monotonic() - started
         stats.last_contact = stats.shown_at = self._clock.monotonic()
         stats.version = self._version = version
+        self._lost = False
         self._on_left_out()
         if not stats.synced:
             stats.synced = True
             self._on_synced()
+
+    async def _ask_version(self) -> None:
+        """Look whether the server still has what was seen of it. Raises Gone where it has not."""
+        path = self.resource.path
+        params: dict[str, str | int | bool] = {**self.resource.params, "limit": 1}
+        body = await self._client.request("GET", path, params=params, timeout=VERSION_SECONDS)
+        self._require(self._reader.version(body))
+        self._lost = False
 
     # -- changes ----------------------------------------------------------------------------
 
@@ -313,7 +330,7 @@ class Reflector(Generic[Row]):
         if lived < BRIEF:
             # client-go lets one pass that has shown something; a server that sends a bookmark
             # and hangs up would then be asked without any pause.
-            raise Unavailable(0, "ShortWatch", f"GET {path}: the watch ended at once")
+            raise Unavailable(0, SHORT, f"GET {path}: the watch ended at once")
 
     def _apply(self, lines: list[bytes]) -> None:
         """Apply events in order. Raises ApiError when the state cannot be continued."""
@@ -369,6 +386,11 @@ class Reflector(Generic[Row]):
         return True
 
     def _advance(self, version: str) -> None:
+        self._require(version)
+        self._version = version
+
+    def _require(self, version: str) -> None:
+        """Raise Gone when the server is at a version below one already seen."""
         if version.isdecimal() and self._version.isdecimal() and int(version) < int(self._version):
             raise Gone(
                 410,
@@ -376,4 +398,3 @@ class Reflector(Generic[Row]):
                 f"GET {self.resource.path}: version {version} after {self._version}; "
                 "the server's storage was put back",
             )
-        self._version = version

@@ -61,6 +61,8 @@ class Scheduler:
         self._extender = extender
         self._state = state or ClusterState()
         self._scale = backoff_scale
+        self.names = frozenset((NAME,))
+        """Of its profiles: whose pods it schedules."""
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -128,7 +130,7 @@ class Scheduler:
         elif pod.node:
             self._queue.remove(uid)
             self._queue.wake("pod-changed" if was_bound else "pod-bound", uid)
-        elif pod.deleting or pod.gated or pod.shape.scheduler != NAME:
+        elif pod.deleting or pod.gated or pod.shape.scheduler not in self.names:
             self._queue.remove(uid)
         elif before is None or before.gated:
             self._queue.add(uid, pod.priority, pod.created)

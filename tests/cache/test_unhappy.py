@@ -206,6 +206,38 @@ async def test_a_storage_put_back_from_a_backup_is_noticed(api: FakeApi, make: M
     assert set(cache.snapshot().bound) == {"earlier"}, "older, but it is the truth now"
 
 
+async def test_a_storage_put_back_while_the_server_was_away_is_noticed_without_a_bookmark(
+    api: FakeApi, make: Make
+) -> None:
+    """kube-apiserver accepts a watch from a version it does not have, and shows it nothing."""
+    api.put(PODS, pod("a", node="later"))
+    cache = await started(make)
+    away = Faults(api)
+    away.answers.append(lambda: refuse(503, "ServiceUnavailable"))
+    api.version = 50
+    api.put_quietly(PODS, pod("a", node="earlier"))
+    api.end_watches(PODS)
+    await until(lambda: pods(cache).relists == 1)
+    assert set(cache.snapshot().bound) == {"earlier"}
+    assert "the server's storage was put back" in pods(cache).last_error
+
+
+async def test_a_server_that_was_away_and_has_lost_nothing_is_not_read_again(
+    api: FakeApi, make: Make
+) -> None:
+    api.put(PODS, pod("a"))
+    cache = await started(make)
+    away = Faults(api)
+    away.answers.append(lambda: refuse(503, "ServiceUnavailable"))
+    api.put_quietly(PODS, pod("b"))
+    watches = pods(cache).watches
+    api.end_watches(PODS)
+    await until(lambda: names(cache) == {"a", "b"})
+    assert pods(cache).watches == watches + 1
+    assert pods(cache).relists == 0
+    assert api.count(PODS, limit="1") == 1
+
+
 async def test_a_wall_clock_that_jumps_disturbs_nothing(
     api: FakeApi, make: Make, clock: FastClock
 ) -> None:

@@ -23,9 +23,10 @@ from extender.model.policy import Expression, NamespaceSelector
 from extender.model.settings import Settings
 from extender.model.settings_rules import validate
 from extender.model.snapshot import Snapshot
+from extender.sandbox.faults import Fault
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
-from tests.gang.rig import FAST, PODS, Rig
+from tests.gang.rig import FAST, HIGH, PODS, REAL_DELETE, Rig
 from tests.gang.world import evicted, group, node, plan_for, pod, snapshot
 
 TEAM_A = NamespaceSelector(match_labels={"team": "a"})
@@ -218,7 +219,30 @@ async def test_plan_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
     await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
     assert rig.coordinator.flights.problem(flight) == ""
     await choose(rig, "none")
-    assert "not among enforce.namespaces" in rig.coordinator.flights.problem(flight)
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    assert "not among enforce.namespaces" in rig.messages("high")
+
+
+async def test_nobody_else_goes_for_a_gang_that_is_chosen_no_more() -> None:
+    """One of its victims has gone by then, and the other's eviction is tried again and again."""
+    async with Rig(replace(FAST, enforce=ALL_VICTIMS.enforce)) as rig:
+        await rig.nodes(2)
+        await rig.classes(low=1, high=100)
+        await choose(rig, "a")
+        for name, node_name in (("low-0", "n0"), ("low-1", "n1")):
+            await rig.pod(name, cls="low", on=node_name)
+        refused = rig.server.faults.plan(
+            Fault(times=10_000, method="DELETE", path=f"low-1{REAL_DELETE}", status=429)
+        )
+        await rig.gang("high", 2, "high")
+        await rig.filter("high-0", "n0", "n1")
+        await rig.until_names("low-1", *HIGH)
+        await rig.until(lambda: refused.hits > 0, "the other eviction is refused")
+        await choose(rig, "none")
+        rig.server.faults.clear()
+        await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+        await rig.rounds()
+        assert await rig.names() == {"low-1", *HIGH}
 
 
 async def test_seats_are_given_back_when_a_namespace_is_chosen_no_more() -> None:

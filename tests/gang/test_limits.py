@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from extender.cli import limit_metrics
 from extender.gang.act import deadlines
 from extender.gang.act.book import Flight
+from extender.gang.act.evidence import Evidence
 from extender.gang.act.suspensions import SuspensionStore
 from extender.gang.plan import suspension
 from extender.gang.plan.planner import Planner
@@ -177,6 +178,19 @@ async def test_a_scheduler_that_asks_is_one_of_ours_unless_others_are_configured
         await rig.filter("high-0", "n0", "n1")
         assert rig.outcomes("high")[-1] == "incomplete"
         assert rig.coordinator.admission.schedulers() == {"only"}
+
+
+def test_a_scheduler_that_asks_for_the_first_time_makes_refusals_void() -> None:
+    """Nothing in the cluster need change by that; for want of it a gang was refused for ever."""
+    evidence = Evidence(lambda: 0.0)
+    member = pod("high-0", priority=100, group="high")
+    evidence.accepts(member, ["n0"])
+    before = evidence.version()
+    evidence.accepts(member, ["n0"])
+    assert evidence.version() == before
+    other = replace(member, shape=replace(member.shape, scheduler="mine"))
+    evidence.accepts(other, ["n0"])
+    assert evidence.version() != before
 
 
 def test_a_grace_of_ten_years_is_cut_in_the_eviction_and_costs_no_immunity() -> None:

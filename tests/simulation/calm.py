@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from extender.sandbox.resources import BUDGETS, CONFIG_MAPS
 from extender.sandbox.storage import Storage
-from tests.simulation.checks import GANG, PLAN, Checks
+from tests.simulation.checks import GANG, Checks
 from tests.simulation.host import Host
-from tests.simulation.objects import Work
+from tests.simulation.objects import PLAN, Work
 from tests.simulation.placement import fits
 from tests.simulation.replicas import Replicas
 from tests.simulation.state import Seen, State
@@ -36,10 +36,14 @@ class Calm:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yield (rule, what is wrong)."""
+        if not self._checks.enforcing.acts:
+            yield "unchosen", "the extender may not act yet"
+            return
         yield from self._units()
         if any(self._denied(pod) for pod in self._state.pods.values()):
             return  # what is refused for good is tried again now and then
         yield from self._left_over()
+        yield from self._phantoms()
         for work in self._state.works.values():
             if work.gang and work.quorum:
                 yield from self._started(work)
@@ -105,9 +109,11 @@ class Calm:
         missing = work.quorum - running
         if missing <= 0 or len(waiting) < missing:
             return
-        wants = [work.cpu] * missing
+        wants = sorted(pod.cpu for pod in waiting)[:missing]
         if fits(self._free(work), wants):
             yield "room", f"{work.name} fits and does not run"
+        elif not all(pod.preempts for pod in waiting):
+            return
         elif fits(self._free(work, self._evictable(work)), wants):
             yield "preempts", f"{work.name} would fit after evictions and does not run"
 
@@ -118,21 +124,27 @@ class Calm:
         next, and filters everybody else by it. Nominations of ours are not excused.
         """
         free = self._state.free(gone)
+        urgency = self._state.wants(work)
         for pod in self._state.pods.values():
             waits = pod.nominated in free and not pod.node and not pod.going
             theirs = self._checks.nominated.get(pod.name) != pod.nominated
-            as_urgent = pod.priority >= work.priority and pod.work.name != work.name
+            as_urgent = pod.priority >= urgency and pod.work.name != work.name
             if waits and theirs and as_urgent:
-                free[pod.nominated] -= pod.work.cpu
+                free[pod.nominated] -= pod.cpu
         return free
 
     def _evictable(self, work: Work) -> frozenset[str]:
         gone: set[str] = set()
+        urgency = self._state.wants(work)
         for other in self._state.works.values():
             pods = [pod for pod in self._state.of_work(other.name) if pod.runs]
-            if other.priority >= work.priority or self._budgeted(other):
+            if self._budgeted(other) or not pods:
                 continue
-            stay = [pod for pod in pods if pod.protected or self._denied(pod)]
+            stay = [
+                pod
+                for pod in pods
+                if pod.protected or self._denied(pod) or self._state.stays_below(pod) >= urgency
+            ]
             if other.gang and other.whole and stay:
                 continue
             gone |= {pod.uid for pod in pods if pod not in stay}
@@ -144,7 +156,7 @@ class Calm:
 
     def _single_runs(self, work: Work) -> Iterator[tuple[str, str]]:
         waiting = [p for p in self._state.of_work(work.name) if not p.node and not p.going]
-        if waiting and fits(self._free(work), [work.cpu]):
+        if waiting and fits(self._free(work), [min(pod.cpu for pod in waiting)]):
             yield "single", f"{work.name} fits and does not run"
 
     # -- what is left -----------------------------------------------------------------------
@@ -171,13 +183,27 @@ class Calm:
             if pod.marked and not pod.going and not owed:
                 yield "marked", f"{pod.name} has DisruptionTarget and stays"
 
+    def _phantoms(self) -> Iterator[tuple[str, str]]:
+        """What the extender knows is what there is."""
+        cache = self._host.cache
+        if cache is None:
+            return
+        known = {pod.uid: pod.node for pod in cache.store.pods.by_uid.values() if not pod.finished}
+        there = {pod.uid: pod.node for pod in self._state.pods.values()}
+        if known != there:
+            wrong = sorted(dict(known.items() ^ there.items()))
+            yield "phantom", f"the cache has {len(known)} pods of {len(there)}; not right: {wrong}"
+        nodes = cache.snapshot().nodes.keys()
+        if nodes != self._state.sizes.keys():
+            yield "phantom", f"the cache has the nodes {sorted(nodes)}"
+
     def _overcommitted(self) -> Iterator[tuple[str, str]]:
         """(e) No node has more than it can take."""
         used: dict[str, int] = {}
         for pod in self._state.pods.values():
             if pod.node:
-                used[pod.node] = used.get(pod.node, 0) + pod.work.cpu
+                used[pod.node] = used.get(pod.node, 0) + pod.cpu
         for node, cpu in used.items():
-            shrunk = node in self._checks.standing.shrunk
+            shrunk = self._checks.standing.smaller(node)
             if cpu > self._state.sizes.get(node, cpu) and not shrunk:
                 yield "overcommit", f"{node} has {cpu} of {self._state.sizes[node]} CPU in use"

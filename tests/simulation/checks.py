@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
-from extender.gang.act.comparison import SPARING_REPLANS
 from extender.kube.api_errors import ApiError
 from extender.model.settings import Settings
 from extender.sandbox.storage import DELETED, Storage, StorageChange
@@ -14,17 +12,19 @@ from tests.simulation.binding_checks import BindingChecks
 from tests.simulation.broken import Unit, Violation
 from tests.simulation.client import Listener, Request
 from tests.simulation.could_run import CouldRun
+from tests.simulation.enforcing_checks import EnforcingChecks
 from tests.simulation.faults import Fate, Faults
 from tests.simulation.host import Host
+from tests.simulation.in_flight import PlansInFlight, unit_of
 from tests.simulation.lease_checks import LeaseChecks
-from tests.simulation.objects import MAP_KEY, PROTECTED, Work
+from tests.simulation.objects import MAP_KEY, PLAN, PROTECTED, Work
+from tests.simulation.priority_checks import PriorityChecks
 from tests.simulation.replicas import Replicas
 from tests.simulation.standing_checks import StandingChecks
 from tests.simulation.state import Seen, State
 from tests.simulation.story import Story
 
 GANG = "podgroup-extender.io/gang"
-PLAN = "podgroup-extender.io/plan"
 AFTERWARDS = 75.0
 """How long a request that fared badly may excuse that a unit is not finished: the client's 30 s
 without an answer, the 30 s until what was refused is asked for again, and some."""
@@ -77,7 +77,11 @@ class Checks(Listener):
         self._settings = settings
         self._story = story
         self._time = time
+        self._flights = PlansInFlight(host)
+        self._priorities = PriorityChecks(state, lambda: host().cache)
+        self.enforcing = EnforcingChecks(host, settings, self._flights, self.broken, time)
         self._could_run = CouldRun(state, lambda: host().cache)
+        self._restoring = self._put_back = False
         self._judged: set[int] = set()
         """Ids of the plans whose first eviction was judged."""
         self._raced: set[str] = set()
@@ -106,6 +110,21 @@ class Checks(Listener):
         if self.problem is None:
             self.problem = Violation(f"{rule}: {text}")
 
+    def before_restore(self) -> None:
+        """The storage is about to be put back: nobody has gone by our hand then."""
+        self._restoring = True
+        self.ours.clear()
+        self.nominated.clear()
+
+    def restored(self, until: float) -> None:
+        """The storage was put back, and answers again ``until`` then."""
+        self._restoring, self._put_back = False, True
+        self.hands_off = False  # the records of plans in flight are lost
+        for each in (self.units, self._taken, self._begun, self._mates, self._finished):
+            each.clear()
+        self._raced.clear()
+        self.standing.hinder(until)
+
     def denies(self, pod: str) -> bool:
         """Return whether evictions of the pod are refused for good."""
         return self._faults.denies(pod)
@@ -117,6 +136,7 @@ class Checks(Listener):
         if request.method == "GET":
             self.standing.hinder(self._time() + bool(fate.kind) * AFTERWARDS)
             return
+        self.enforcing.sent(request)
         path, dry = request.path, request.dry
         if fate.kind:
             self.standing.hinder(self._time() + AFTERWARDS)
@@ -215,44 +235,11 @@ class Checks(Listener):
 
     # -- each eviction ----------------------------------------------------------------------
 
-    def _naming(self, uid: str) -> list[Any]:
-        """Return the plans in flight that name a pod as victim, or wait for it."""
-        coordinator = self._host().coordinator
-        if coordinator is None:
-            return []
-        return [
-            flight.plan
-            for flight in coordinator.book
-            if any(v.uid == uid for v in (*flight.plan.victims, *flight.plan.waits_for))
-        ]
-
-    def _may_spare(self, plan: Any) -> bool:
-        """Whether a plan is compared with room that has come: not for ever, nor when resumed."""
-        coordinator = self._host().coordinator
-        flights = () if coordinator is None else coordinator.book
-        return any(
-            each.plan is plan and each.replans < SPARING_REPLANS and each.held != -inf
-            for each in flights
-        )
-
-    def _evicting(self) -> set[int]:
-        """Return the plans that have come to their evictions, by id."""
-        coordinator = self._host().coordinator
-        flights = () if coordinator is None else coordinator.book
-        return {id(each.plan) for each in flights if each.state.value == "evicting"}
-
     def _rolled_back(self, pod: Seen) -> bool:
         """Whether its gang runs in part and such members are to go (docs/barrier.md)."""
         running = sum(each.runs for each in self._state.of_work(pod.work.name))
         deletes = self._settings.seats.rollback == "delete"
         return deletes and 0 < running < pod.work.quorum
-
-    def _beside(self, plan: Any) -> list[Any]:
-        """Return the other plans in flight that hold their seats."""
-        coordinator = self._host().coordinator
-        flights = () if coordinator is None else coordinator.book
-        held = [each for each in flights if each.state.value != "changing"]
-        return [each.plan for each in held if each.plan is not plan]
 
     def _judge(self, request: Request) -> None:
         """Check one real eviction at the moment it is sent."""
@@ -263,67 +250,67 @@ class Checks(Listener):
         cache = host.cache
         pod = self._state.pods.get(uid)
         known = cache.pod(uid) if cache is not None else None
+        blind = request.age > self._settings.cache.stale_seconds + BLINK
         if pod is None or known is None or known.deleting:
-            return  # gone, or going already: nothing is lost by asking
+            # Gone, or going already: nothing is lost by asking, but by a picture of before.
+            if pod is None and blind and not self._flights.owed(uid, -1, doubtful=False):
+                self.broken("blind", f"{name} is not there and {request.age:.1f} s were not shown")
+            return
         if self._rolled_back(pod):
             return
         started = uid in self._begun
-        plans = self._naming(uid)
-        allowed = any(plan.priority > pod.priority for plan in plans)
+        plans = self._flights.naming(uid)
+        rank = self._priorities.of_victim(pod)
+        allowed = any(plan.priority > rank for plan in plans)
         if allowed:
             first = max(plans, key=lambda plan: plan.priority)
             self._granted[uid] = first.priority
-            self._mates[uid] = (first.priority, _unit_of(first, uid))
+            self._mates[uid] = (first.priority, unit_of(first, uid))
         # Who went while nobody looked, or where it cannot be told by whose hand (an answer was
         # unclear, or is of the Eviction API), counts as gone by ours: docs/actuation.md.
-        sure = self._host().lives == 1 and pod.work.name not in self._raced
-        owed = self._owed(uid, pod.priority, doubtful=sure)
+        # What went before the storage was put back is known to it alone.
+        sure = self._host().lives == 1 and not self._put_back and pod.work.name not in self._raced
+        owed = self._flights.owed(uid, rank, doubtful=sure)
         owed |= self._joined(pod)
         # A unit that a plan has begun is finished whatever becomes of the plan, though its gang
         # may have lost its quorum to somebody else before the first of it went.
         begun = max(self._begun.get(uid, 0), self._finished.get(uid, 0))
-        if not allowed and not owed and begun <= pod.priority:
+        if not allowed and not owed and begun <= rank:
             whose = ", ".join(f"{plan.gang} at {plan.priority}" for plan in plans) or "no plan"
-            self.broken("priority", f"{name} at {pod.priority} is evicted for {whose}")
+            self.broken("priority", f"{name} at {rank} is evicted for {whose}")
         if not started and known.annotations.get(PROTECTED) == "true":
             self.broken("protected", f"{name} is protected and evicted")
+        self.enforcing.evicts(name, begun=started or owed)
         if started:
             return
-        blind = request.age > self._settings.cache.stale_seconds + BLINK
-        if blind and not self._owed(uid, -1, doubtful=False):
+        if blind and not self._flights.owed(uid, -1, doubtful=False):
             self.broken("blind", f"{name} is evicted, and {request.age:.1f} s were not shown")
         if self.hands_off and not self._records():
             self.broken("unrecorded", f"{name} is evicted and no plan record exists")
-        if self._owed(uid, pod.priority, doubtful=sure):
+        if self._flights.owed(uid, rank, doubtful=sure):
             return  # docs/actuation.md: it goes with its unit, whatever has become of the plan
-        evicting = self._evicting()
+        evicting = self._flights.evicting()
         for plan in plans:
             if id(plan) not in evicting:
                 continue  # it shares a unit with one that evicts, and has sent nothing yet
             if id(plan) not in self._judged and any(v.uid == uid for v in plan.victims):
                 self._judged.add(id(plan))
                 self._plans.append(plan)
+                why = self._priorities.overrated(plan)
+                if why:
+                    self.broken("overrated", f"{name} is evicted at {plan.priority}, and {why}")
                 why = self._could_run(plan)
                 if why:
                     self.broken("vain", f"the plan for {plan.gang} evicts, and {why}")
-                others = self._beside(plan)
+                others = self._flights.beside(plan)
                 why = self._could_run.seats_clash(plan, others)
                 if why:
                     self.broken("clash", f"the plan for {plan.gang} evicts, and {why}")
                 now = self._time()
                 offered = {u: n for u, (at, n) in self.offered.items() if now - at < OFFERED}
-                spares = self.sparing and self._may_spare(plan) and not self.binds_fail
+                spares = self.sparing and self._flights.may_spare(plan) and not self.binds_fail
                 if spares and self._could_run.needless(plan, others, offered):
                     self.broken("needless", f"{plan.gang} has room without evicting {name}")
-
-    def _owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
-        coordinator = self._host().coordinator
-        return coordinator is not None and any(
-            uid in unit.must_go
-            and unit.priority > priority
-            and (unit.doubtful_until > 0 or not doubtful)
-            for unit in coordinator.flights.evictions.unfinished()
-        )
 
     def _joined(self, pod: Seen) -> bool:
         """Whether it was on its way to a node when its unit went: it goes with the rest."""
@@ -344,10 +331,15 @@ class Checks(Listener):
     def look(self) -> None:
         """Check what time alone can break."""
         self._finish()
+        self.enforcing.look()
+        if not self.enforcing.acts:
+            self.standing.hinder(self._time())
         self.standing.look()
 
     def _see(self, change: StorageChange) -> None:
         if change.resource != MAP_KEY or change.type != DELETED or not self.hands_off:
+            return
+        if self._restoring:
             return
         coordinator = self._host().coordinator
         gang = (change.new["metadata"].get("annotations") or {}).get(GANG)
@@ -363,12 +355,6 @@ class Checks(Listener):
             owed = any(unit.left for unit in self.units.values())
             if flight.recorded and str(flight.key) == gang and ours and owed and not others:
                 self.broken("record", f"the record of {gang} is deleted while it evicts")
-
-
-def _unit_of(plan: Any, uid: str) -> set[str]:
-    """Return the uids that a plan takes as one unit with a victim."""
-    unit = next((victim.unit for victim in plan.victims if victim.uid == uid), "")
-    return {victim.uid for victim in plan.victims if unit and victim.unit == unit}
 
 
 def _facts(request: Request, fate: Fate) -> list[str]:

@@ -15,8 +15,16 @@ from extender.sandbox.storage import ADDED, DELETED, StorageChange
 from tests.simulation import dialects, objects
 from tests.simulation.chance import Chance
 from tests.simulation.loop import SimLoop
-from tests.simulation.objects import BUDGET_KEY, FINALIZER, NODE_KEY, OWNER, POD_KEY, Work
-from tests.simulation.server import MINOR, Server
+from tests.simulation.objects import (
+    BUDGET_KEY,
+    FINALIZER,
+    MINOR,
+    NODE_KEY,
+    OWNER,
+    POD_KEY,
+    Work,
+)
+from tests.simulation.server import Server
 
 POD_GROUPS = core_pod_groups(MINOR)
 STALE_MARK_SECONDS = 120.0
@@ -43,6 +51,9 @@ class Cluster:
         self._count: dict[str, int] = {}
         self.lost: dict[str, float] = {}
         """Node -> until when its kubelet does nothing."""
+        self.profiles: tuple[str, ...] = ()
+        """Scheduler names that pods are given one after the other; none: the default."""
+        self._made = 0
         self._ending: set[str] = set()
         self._counting = False
         server.storage.observe(self._see)
@@ -122,7 +133,17 @@ class Cluster:
             number = self._count.get(work.name, 0)
             self._count[work.name] = number + 1
             name = f"{work.name}-{number}"
-        self._api.create(PODS, "default", objects.pod(work, name, on))
+        pod = objects.pod(work, name, on)
+        if self.profiles:
+            pod["spec"]["schedulerName"] = self.profiles[self._made % len(self.profiles)]
+            self._made += 1
+        try:
+            self._api.create(PODS, "default", pod)
+        except StatusError as error:
+            if error.reason != "Forbidden":
+                raise
+            # Its PriorityClass is not there.
+            self._loop.call_later(0.5, self._create, work, on, name)
 
     def _see(self, change: StorageChange) -> None:
         if change.resource == POD_KEY:
@@ -221,7 +242,7 @@ class Cluster:
         pod = self._held(name, uid)
         if pod is None or "deletionTimestamp" in pod["metadata"]:
             return
-        if pod["status"].get("phase") != "Pending":
+        if pod["status"].get("phase") != "Pending" or not pod["spec"].get("nodeName"):
             return
         if self._server.storage.get(NODE_KEY, "", pod["spec"]["nodeName"]) is None:
             return
@@ -234,7 +255,7 @@ class Cluster:
 
     def _end(self, name: str, uid: str) -> None:
         pod = self._held(name, uid)
-        if pod is None:
+        if pod is None or "deletionTimestamp" not in pod["metadata"]:
             return
         if self.lost and self._put_off(pod["spec"].get("nodeName", ""), self._end, name, uid):
             return

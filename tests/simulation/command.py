@@ -11,7 +11,8 @@ from functools import partial
 from multiprocessing import get_context
 
 from tests.simulation.more import MORE, with_more
-from tests.simulation.mutants import Mutant, named
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import named
 from tests.simulation.script import write
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Simulation, SimulationOutcome
@@ -106,8 +107,8 @@ def worth(mutant: Mutant, seeds: Sequence[int], enough: int, size: str = MIXED) 
     found = []
     for seed in seeds:
         with mutant.applied():
-            with_it = play(seed, size=size)
-        if with_it.rule in mutant.rules and not play(seed, size=size).problem:
+            with_it = play(seed, mutant.more, size)
+        if with_it.rule in mutant.rules and not play(seed, mutant.more, size).problem:
             print(f"{seed}: {with_it.problem}", flush=True)
             found.append(seed)
             if len(found) >= enough:

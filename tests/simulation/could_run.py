@@ -19,9 +19,14 @@ class CouldRun:
 
     def __call__(self, plan: Any) -> str:
         """Return why not, "" when the gang could run by what is true or by what is known."""
-        if not self._why_not(plan, self._true(plan)):
+        true = {uid: pod.cpu for uid, pod in self._state.pods.items()}
+        if not self._why_not(plan, self._true(plan), true):
             return ""
-        return self._why_not(plan, self._known(plan))
+        cache = self._cache()
+        assert cache is not None
+        pods = {uid: cache.pod(uid) for uid in true}
+        known = {uid: _cpu(dict(pod.requests)) for uid, pod in pods.items() if pod is not None}
+        return self._why_not(plan, self._known(plan), known)
 
     def seats_clash(self, plan: Any, others: list[Any]) -> str:
         """Return which node has no room for its seats beside those of the plans ``others``.
@@ -84,16 +89,17 @@ class CouldRun:
                 kept |= offered.get(uid, set()) | {pod.nominated}
             for name in kept & free.keys():
                 free[name] -= _cpu(dict(pod.requests)) or 0
-        works = {uid: pod.work.cpu for uid, pod in self._state.pods.items()}
+        works = {uid: pod.cpu for uid, pod in self._state.pods.items()}
         return fits(free, [works[s.uid] for s in plan.seats if s.uid in works])
 
-    def _why_not(self, plan: Any, seen: tuple[dict[str, int], set[str]]) -> str:
+    def _why_not(
+        self, plan: Any, seen: tuple[dict[str, int], set[str]], asked: dict[str, int]
+    ) -> str:
         free, waiting = seen
         lost = [seat.name for seat in plan.seats if seat.uid not in waiting]
         if lost:
             return f"its members {', '.join(lost)} do not wait any more"
-        works = {uid: pod.work.cpu for uid, pod in self._state.pods.items()}
-        wants = [works[seat.uid] for seat in plan.seats if seat.uid in works]
+        wants = [asked[seat.uid] for seat in plan.seats if seat.uid in asked]
         if not fits(free, wants):
             return f"{len(wants)} members do not fit into {free} once its victims are gone"
         return ""

@@ -10,9 +10,13 @@ from extender.sandbox.resources import BUDGETS, NODES, PODS
 from extender.sandbox.storage import DELETED, StorageChange
 from tests.simulation import objects
 from tests.simulation.edits import Edits
+from tests.simulation.enforcing import Enforcing
 from tests.simulation.happening import Happening
 from tests.simulation.mishaps import Mishaps
 from tests.simulation.objects import POD_KEY, PROTECTED
+from tests.simulation.priorities import Priorities
+from tests.simulation.resizing import Resizing
+from tests.simulation.restoring import Restoring
 from tests.simulation.script import FLAP_SECONDS, FLAPS
 from tests.simulation.state import Seen
 
@@ -36,7 +40,13 @@ class Doings:
         self._counts: dict[str, int] = {}
         self._over = False
         self.edits = Edits(simulation)
-        self._mishaps = Mishaps(simulation)
+        self._others = (
+            Mishaps(simulation),
+            Restoring(simulation),
+            Enforcing(simulation),
+            Priorities(simulation),
+            Resizing(simulation),
+        )
         self._world = Context() if simulation.script.flaky else None
         """A happening is no part of the process that it follows: that may stand still."""
         simulation.checks.moment = self.moment
@@ -96,9 +106,10 @@ class Doings:
             return
         meta = change.new["metadata"]
         old = change.old
+        before = (old or change.new)["metadata"]
         uid = meta["uid"]
         going = change.type == DELETED or (
-            "deletionTimestamp" in meta and "deletionTimestamp" not in (old or meta)["metadata"]
+            "deletionTimestamp" in meta and "deletionTimestamp" not in before
         )
         ours = uid in self._sim.checks.ours
         if going:
@@ -130,7 +141,8 @@ class Doings:
             return
         self._sim.story.tell("world", happening.told())
         kind = happening.kind.replace("-", "_")
-        doing = getattr(self.edits, kind, None) or getattr(self._mishaps, kind, None)
+        found = (getattr(each, kind, None) for each in (self.edits, *self._others))
+        doing = next((each for each in found if each is not None), None)
         doing = doing or getattr(self, "_" + kind)
         try:
             doing(happening)
@@ -149,7 +161,7 @@ class Doings:
         pods.sort(key=lambda pod: pod.name)
         return self._sim.chance.pick("whom", pods) if pods else None
 
-    def _members(self) -> list[Seen]:
+    def members(self) -> list[Seen]:
         """Members that hold a seat, else members of gangs that wait."""
         sim = self._sim
         seated = set()
@@ -159,7 +171,7 @@ class Doings:
         found = [pod for uid, pod in sim.state.pods.items() if uid in seated]
         return found or [p for p in sim.state.pods.values() if not p.node and p.work.gang]
 
-    def _victims(self) -> list[Seen]:
+    def victims(self) -> list[Seen]:
         """Pods that a plan wants gone and that are not going, else pods of gangs that run."""
         sim = self._sim
         named = set()
@@ -186,13 +198,13 @@ class Doings:
             self._api.delete(PODS, "default", pod.name, uid=pod.uid)
 
     def _delete_member(self, happening: Happening) -> None:
-        self._delete(self._pick(self._members()))
+        self._delete(self._pick(self.members()))
 
     def _delete_victim(self, happening: Happening) -> None:
-        self._delete(self._pick(self._victims()))
+        self._delete(self._pick(self.victims()))
 
     def _withdraw(self, happening: Happening) -> None:
-        members = self._sim.state.of_work(happening.name) if happening.name else self._members()
+        members = self._sim.state.of_work(happening.name) if happening.name else self.members()
         pod = self._pick(members)
         if pod is not None:
             self._disturb(pod.work.name)
@@ -245,14 +257,14 @@ class Doings:
         self._api.create(NODES, "", objects.node(name, 4))
 
     def _protect(self, happening: Happening) -> None:
-        pod = self._pick(self._victims())
+        pod = self._pick(self.victims())
         if pod is not None:
             self._sim.story.tell("world", "protects", pod.name)
             patch = {"metadata": {"annotations": {PROTECTED: "true"}}}
             self._api.patch(PODS, "default", pod.name, patch, "application/merge-patch+json")
 
     def _budget(self, happening: Happening) -> None:
-        pod = self._pick(self._victims())
+        pod = self._pick(self.victims())
         if pod is not None:
             self._sim.story.tell("world", "budget for", pod.work.name)
             self._api.create(BUDGETS, "default", objects.budget(pod.work, pod.work.size))
@@ -267,7 +279,7 @@ class Doings:
                 return
             self._sim.story.tell("world", "the extender is killed")
             self._sim.host.crash()
-            loop.call_later(self._sim.chance.between("down", *DOWN), self._start)
+            loop.call_later(self._sim.chance.between("down", *DOWN), self.start)
 
         loop.stopped = crash
         loop.stop_at = loop.steps + 1 + int(happening.number)
@@ -275,9 +287,10 @@ class Doings:
     def _stop(self, happening: Happening) -> None:
         if self._sim.host.alive:
             self._loop.create_task(self._sim.host.stop())
-            self._loop.call_later(self._sim.chance.between("down", *DOWN), self._start)
+            self._loop.call_later(self._sim.chance.between("down", *DOWN), self.start)
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the extender, if it does not run."""
         if not self._sim.host.alive:
             self._sim.story.tell("world", "the extender starts")
             self._sim.host.start()

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from extender.sandbox.api_status import StatusError
 from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, LEASES, NODES, PLUGIN_POD_GROUPS, PODS
 from tests.simulation import dialects
 from tests.simulation.cluster import POD_GROUPS
 from tests.simulation.happening import Happening
-from tests.simulation.objects import MAP_KEY, PROTECTED, Work
+from tests.simulation.objects import MAP_KEY, PLAN, PROTECTED, Work
 from tests.simulation.state import Seen
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
-PLAN = "podgroup-extender.io/plan"
 FLICKERS = 6
 MERGE = "application/merge-patch+json"
 
@@ -71,7 +71,13 @@ class Edits:
         )
         if group is not None and work.name in self._sim.state.works:
             resource = PLUGIN_POD_GROUPS if work.dialect == dialects.PLUGIN else POD_GROUPS
-            self._api.create(resource, "default", group)
+            try:
+                self._api.create(resource, "default", group)
+            except StatusError as error:
+                if error.reason != "Forbidden":
+                    raise
+                # Its PriorityClass is not there.
+                self._sim.loop.call_later(0.5, self.make_group, work)
 
     def has_group(self, work: Work | None) -> bool:
         return work is not None and work.dialect in (dialects.CORE, dialects.PLUGIN)

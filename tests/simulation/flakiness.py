@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from tests.simulation import faults
 from tests.simulation.chance import Chance
 from tests.simulation.faults import Fault
-from tests.simulation.happening import MOMENTS, Happening
+from tests.simulation.happening import Happening
+from tests.simulation.moments import near
 from tests.simulation.objects import Work
 from tests.simulation.script import Script
 
@@ -64,20 +65,8 @@ def _mishap(chance: Chance) -> Happening:
     seconds = chance.pick("mishap-seconds", (0.05, 0.5, 2.0, 5.0, 12.0))
     name = chance.pick("mishap-of", UNSEEN) if kind in ("silent", "break") else ""
     steps = chance.number("mishap-steps", 0, 40)
-    mishap = Happening(
-        kind=kind,
-        at=chance.between("mishap-at", 1.0, 14.0),
-        name=name,
-        number=steps if kind == "crash" else seconds,
-    )
-    if chance.hit("mishap-after", 0.8):
-        mishap = replace(
-            mishap,
-            at=chance.draw("mishap-pause") ** 3 * 1.5,
-            after=chance.pick("mishap-moment", MOMENTS),
-            nth=1 + int(chance.draw("mishap-nth") ** 2 * 4),
-        )
-    return mishap
+    mishap = Happening(kind=kind, at=0.0, name=name, number=steps if kind == "crash" else seconds)
+    return near(chance, "mishap", mishap)
 
 
 def _faults(chance: Chance, *, replicas: bool) -> list[Fault]:

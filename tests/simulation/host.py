@@ -12,6 +12,7 @@ from extender.cache.clock import Clock
 from extender.cache.feed import Change
 from extender.gang.act.clocks import Clocks
 from extender.gang.act.coordinator import Coordinator
+from extender.gang.act.heartbeats import Heartbeats
 from extender.gang.act.leadership import Leadership
 from extender.gang.act.wiring import coordinate
 from extender.gang.tell.decisions import Decision
@@ -20,6 +21,10 @@ from extender.kube.api_errors import ApiError
 from extender.model.errors import NotReady
 from extender.model.objects import Pod
 from extender.model.settings import Settings
+from extender.observe.observe_verbs import ObserveVerbs
+from extender.observe.observer import Observer
+from extender.observe.sums import Ledger
+from extender.server.verb_calls import Verbs
 from extender.verbs.spare import Spare
 from extender.verbs.verbs import ExtenderVerbs
 from tests.simulation.client import SimClient
@@ -73,16 +78,18 @@ class Host:
         failed: Callable[[str, ApiError], None],
         first_owner: int = 0,
     ) -> None:
-        self.verbs: ExtenderVerbs | None = None
+        self.verbs: Verbs | None = None
         self.coordinator: Coordinator | None = None
         self.cache: Cache | None = None
         self.client: SimClient | None = None
         self.clock = SimClock(loop)
         self.lives = 0
+        self.observing = False
+        """The next process has ``mode: observe``."""
         self.ended: Callable[[BaseException], None] = lambda error: None
         """Called when the main task of the process fails."""
         self._loop = loop
-        self._settings = settings
+        self.settings = settings
         self._seed = seed
         self._period = period
         self._connect = client
@@ -149,8 +156,8 @@ class Host:
         return random.Random(self._seed * 1000 + self.owner)
 
     def _cache_of(self, client: SimClient, rng: random.Random) -> Cache:
-        keys = Resolver(self._settings.groups).member_key
-        return Cache(client, self._settings.cache, keys, clock=self.clock, random=rng)
+        keys = Resolver(self.settings.groups).member_key
+        return Cache(client, self.settings.cache, keys, clock=self.clock, random=rng)
 
     def _coordinate(
         self, client: SimClient, cache: Cache, rng: random.Random, leadership: Leadership | None
@@ -158,8 +165,8 @@ class Host:
         return coordinate(
             client,
             cache,
-            self._settings,
-            Resolver(self._settings.groups),
+            self.settings,
+            Resolver(self.settings.groups),
             RECORDS,
             clocks=Clocks(monotonic=self.clock.monotonic, wall=self.clock.wall),
             random=rng,
@@ -171,10 +178,13 @@ class Host:
     def _listen(self, cache: Cache, coordinator: Coordinator) -> None:
         spare = Spare(coordinator.book, cache, self.clock.monotonic)
         self.cache, self.coordinator = cache, coordinator
-        self.verbs = ExtenderVerbs(cache, coordinator, spare, self._settings)
+        self.verbs = ExtenderVerbs(cache, coordinator, spare, self.settings)
 
     async def _serve(self, client: SimClient) -> None:
         stop = self._stop
+        if self.observing:
+            await self._observe(client, stop)
+            return
         rng = self._random()
         cache = self._cache_of(client, rng)
         coordinator = self._coordinate(client, cache, rng, None)
@@ -189,6 +199,36 @@ class Host:
         try:
             await fill(cache)
             await self._act(coordinator, stop)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self.ended(error)
+
+    async def _observe(self, client: SimClient, stop: asyncio.Event) -> None:
+        """Do what ``serve`` does with ``mode: observe`` (extender/cli/observing.py)."""
+        cache = self._cache_of(client, self._random())
+        observer = Observer(
+            cache,
+            cache.pod,
+            self.settings,
+            Resolver(self.settings.groups),
+            Ledger(self.settings.observe.weeks, self.settings.observe.gangs_per_week),
+            clocks=Clocks(monotonic=self.clock.monotonic, wall=self.clock.wall),
+            heartbeats=Heartbeats({}, self.clock.monotonic),
+            decided=lambda decision: None,
+        )
+
+        def observe(change: Change) -> None:
+            old, new = change.old, change.new
+            if isinstance(old, Pod | None) and isinstance(new, Pod | None):
+                observer.observe(old, new)
+
+        cache.subscribe(observe)
+        self.cache, self.verbs = cache, ObserveVerbs(observer)
+        try:
+            await fill(cache)
+            observer.begin()
+            await observer.run(stop)
         except asyncio.CancelledError:
             raise
         except Exception as error:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from extender.model.fairness import FairnessSettings
 from extender.model.settings import BindSettings
 from tests.simulation.chance import Chance
+from tests.simulation.enforcing import enforcing
 from tests.simulation.faults import (
     ALL,
     DELETES,
@@ -20,7 +21,12 @@ from tests.simulation.faults import (
     Fault,
 )  # fmt: skip
 from tests.simulation.flakiness import flaky
-from tests.simulation.happening import MOMENTS, Happening
+from tests.simulation.happening import Happening
+from tests.simulation.moments import near, with_happenings
+from tests.simulation.priorities import priorities
+from tests.simulation.profiles import profiles
+from tests.simulation.resizing import resizes
+from tests.simulation.restoring import restored
 from tests.simulation.script import Script
 
 
@@ -74,21 +80,12 @@ def _edits(script: Script, chance: Chance) -> Script:
         seconds = chance.pick("edit-number", (0.0, 0.05, 0.3, 1.0, 3.0))
         edit = Happening(
             kind=chance.pick("edit", kinds),
-            at=chance.between("edit-at", 1.0, 14.0),
+            at=0.0,
             name=chance.pick("edit-of", ("victim", "", "")),
             number=seconds,
         )
-        if chance.hit("edit-after", 0.8):
-            edit = replace(
-                edit,
-                at=chance.draw("edit-pause") ** 3 * 1.5,
-                after=chance.pick("edit-moment", MOMENTS),
-                nth=1 + int(chance.draw("edit-nth") ** 2 * 4),
-            )
-        found.append(edit)
-    last = max([script.last, *(edit.at for edit in found if not edit.after)])
-    happenings = tuple(sorted((*script.happenings, *found), key=lambda each: each.at))
-    return replace(script, happenings=happenings, last=last, end=max(script.end, last + 8.0))
+        found.append(near(chance, "edit", edit))
+    return with_happenings(script, found)
 
 
 def _minutes(script: Script, chance: Chance) -> Script:
@@ -144,8 +141,13 @@ MORE: dict[str, Callable[[Script, Chance], Script]] = {
     "barrier": _barrier,
     "booking": _booking,
     "edits": _edits,
+    "enforcing": enforcing,
     "flaky": flaky,
     "minutes": _minutes,
+    "priorities": priorities,
+    "profiles": profiles,
+    "resizes": resizes,
+    "restored": restored,
     "rollback": _rollback,
     "sparing": _sparing,
 }

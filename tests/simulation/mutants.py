@@ -7,12 +7,8 @@ reliability table in docs/reliability.md that it brings back, 0 for one of our o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.cache import backoff
@@ -33,36 +29,11 @@ from extender.gang.act.turns import PlanningTurns
 from extender.kube.api_errors import Conflict
 from extender.model.gang import UNIT_ALL, Gang
 from tests.simulation.limits import SmallObjects
-from tests.simulation.size import LARGE, MIXED
+from tests.simulation.mutant import Mutant
+from tests.simulation.size import LARGE
+from tests.simulation.world_mutants import WORLD_MUTANTS
 
 ASKED_SECONDS = 60.0
-
-
-class Mutant(Struct, frozen=True):
-    """A mistake: ``patches`` are (object, attribute, what takes its place)."""
-
-    name: str
-    case: int
-    rules: tuple[str, ...]
-    """Which invariants may find it."""
-    patches: Callable[[], list[tuple[Any, str, Any]]]
-    seeds: tuple[int, ...] = ()
-    """Seeds that found it, and in which all is well without it. One has to: what a change of
-    the extender does to the order of things may take a seed's worth away."""
-    size: str = MIXED
-    """Of the worlds in which it is looked for."""
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Make the mistake for a while."""
-        patched = [patch.object(*each) for each in self.patches()]
-        for each in patched:
-            each.start()
-        try:
-            yield
-        finally:
-            for each in reversed(patched):
-                each.stop()
 
 
 def _backoff_without_reset() -> list[tuple[Any, str, Any]]:
@@ -300,6 +271,7 @@ MUTANTS = (
         LARGE.name,
     ),
     Mutant("accepted-is-shown", 0, ("blind",), _accepted_is_shown, (191, 302)),
+    *WORLD_MUTANTS,
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, NODES, PODS
+from extender.sandbox.resources import BUDGETS, CONFIG_MAPS, NODES, PODS, core_pod_groups
 from tests.simulation.dialects import CORE, SIZELESS, join
 
 Obj = dict[str, Any]
@@ -14,10 +14,15 @@ Obj = dict[str, Any]
 CLASSES = {"low": 10, "mid": 50, "high": 100, "top": 200}
 POD_KEY, NODE_KEY, BUDGET_KEY, MAP_KEY = PODS.key, NODES.key, BUDGETS.key, CONFIG_MAPS.key
 """Under which the storage keeps what changes most."""
+MINOR = "1.37"
+"""Version of Kubernetes that is played."""
+GROUP_KEY = core_pod_groups(MINOR).key
 OWNER = "simulation/owner"
 """Label: which Work a pod belongs to."""
 FINALIZER = "simulation/held"
 PROTECTED = "podgroup-extender.io/protected"
+PLAN = "podgroup-extender.io/plan"
+"""Label of plan records."""
 
 
 class Work(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from extender.gang.act.coordinator import Coordinator
 from extender.gang.act.elector import Elector
 from extender.model.objects import Pod
 from extender.model.settings import LeadershipSettings, Settings
-from extender.verbs.verbs import ExtenderVerbs
+from extender.server.verb_calls import Verbs
 from tests.simulation.client import SimClient
 from tests.simulation.host import RECORDS, Host, SimClock, fill
 
@@ -125,7 +125,7 @@ class Replicas:
         return next((replica for replica in self.replicas if replica.leads), None)
 
     @property
-    def verbs(self) -> ExtenderVerbs | None:
+    def verbs(self) -> Verbs | None:
         """What kube-scheduler reaches."""
         return self.leader.verbs if self.leader else None
 

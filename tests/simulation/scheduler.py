@@ -21,7 +21,7 @@ from extender.sandbox.resources import NAMESPACES, NODES, PODS
 from extender.sandbox.scheduler import Scheduler
 from extender.sandbox.storage import ADDED, StorageChange
 from extender.sandbox.wire import ExtenderFailed, Filtered, Victims
-from extender.verbs.verbs import ExtenderVerbs
+from extender.server.verb_calls import Verbs
 from extender.wire.bind_json import BindArgs
 from extender.wire.filter_json import FilterArgs
 from extender.wire.preempt_json import NodeVictims, PreemptArgs
@@ -42,7 +42,7 @@ class Answering(Protocol):
     """The extender as its callers see it."""
 
     @property
-    def verbs(self) -> ExtenderVerbs | None:
+    def verbs(self) -> Verbs | None:
         """None: nobody listens."""
 
     def serve(self, call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
@@ -73,7 +73,9 @@ class Asking:
         self._binds = 0
         self.lost_until = 0.0
         """Until when half of the answers are lost on the way."""
-        self.asked: deque[Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]]] | None = None
+        self.doubled = 0.0
+        """Share of the questions that are asked twice."""
+        self.asked: deque[Callable[[Verbs], Coroutine[Any, Any, Any]]] | None = None
         """The last questions, where they may be repeated."""
 
     def repeat(self) -> None:
@@ -152,7 +154,7 @@ class Asking:
 
     async def _call(
         self,
-        verb: Callable[[ExtenderVerbs], Coroutine[Any, Any, Any]],
+        verb: Callable[[Verbs], Coroutine[Any, Any, Any]],
         timeout: float = HTTP_TIMEOUT,
         leave: Callable[[], None] | None = None,
         *,
@@ -169,6 +171,11 @@ class Asking:
         if kept and self.asked is not None:
             self.asked.append(verb)
         call = self._extender.serve(verb(verbs))
+        if kept and self.doubled and self._chance.hit("doubled", self.doubled):
+            other = self._extender.serve(verb(verbs))
+            if self._chance.hit("doubled-other", 0.5):
+                call, other = other, call
+            other.add_done_callback(_retrieved)
         over: asyncio.Future[bool] = self._loop.create_future()
         call.add_done_callback(lambda _: None if over.done() else over.set_result(True))
 
@@ -197,6 +204,12 @@ class Asking:
         if self._loop.time() < self.lost_until and self._chance.hit("answer-lost", 0.5):
             raise ExtenderFailed("the connection was lost before the answer")
         return call.result()
+
+
+def _retrieved(call: asyncio.Future[Any]) -> None:
+    """Nobody hears how it ended."""
+    if not call.cancelled():
+        call.exception()
 
 
 async def _unheard(call: Coroutine[Any, Any, Any]) -> None:
@@ -232,6 +245,8 @@ class SimScheduler(Scheduler):
         self._coming: deque[StorageChange] = deque()
         self._life = 0
         """How often it was killed."""
+        self._heard_from = 0
+        """Requests of lives before this one are lost."""
         self._working: asyncio.Task[None] | None = None
         self._here = 0
         """How many of those that are coming have come."""
@@ -266,9 +281,14 @@ class SimScheduler(Scheduler):
             self._here -= 1
             self._apply(self._coming.popleft())
 
-    def restart(self, down: float) -> None:
-        """Be killed, and start again after ``down`` seconds with what the API server has."""
+    def restart(self, down: float, *, unheard: bool = False) -> None:
+        """Be killed, and start again after ``down`` seconds with what the API server has.
+
+        ``unheard``: no request that is under way reaches that any more.
+        """
         self._life += 1
+        if unheard:
+            self._heard_from = self._life
         self._asking.die()
         if self._working is not None:
             self._working.cancel()
@@ -327,6 +347,8 @@ class SimScheduler(Scheduler):
             self._loop.call_later(pause, self._bind_now, entry, pod, node, self._life)
 
     def _bind_now(self, entry: Entry, pod: Pod, node: str, life: int) -> None:
+        if life < self._heard_from:
+            return
         if life != self._life and self._chance.hit("bind-lost", 0.7):
             return  # killed before the request had left
         target = {"metadata": {"uid": pod.uid}, "target": {"kind": "Node", "name": node}}

@@ -65,6 +65,10 @@ class Script(Struct, frozen=True, kw_only=True):
     """The extender looks for no groups but those there are here."""
     flaky: bool = False
     """What MORE["flaky"] draws happens to it."""
+    profiles: tuple[str, ...] = ()
+    """Scheduler names of pods, one after the other; none: the default."""
+    doubled: float = 0.0
+    """Share of the questions of kube-scheduler that are asked twice."""
     size: str = "large"
     quiet: float = 6.0
     """Calm is when nothing has changed for this long."""

@@ -9,12 +9,13 @@ from extender.sandbox.api_status import Obj, StatusError, expired
 from extender.sandbox.requests import ApiRequests, Route
 from extender.sandbox.resources import served
 from extender.sandbox.rest import Api
-from extender.sandbox.storage import Storage, StorageChange
+from extender.sandbox.storage import StorageChange
+from tests.simulation.backups import RestorableStorage
 from tests.simulation.chance import Chance
 from tests.simulation.loop import SimLoop
+from tests.simulation.objects import MINOR
 from tests.simulation.watches import Stream
 
-MINOR = "1.37"
 EPOCH = 1_800_000_000.0
 """Wall clock at the start."""
 
@@ -34,7 +35,7 @@ class Server:
 
     def __init__(self, loop: SimLoop, chance: Chance) -> None:
         self.loop = loop
-        self.storage = Storage()
+        self.storage = RestorableStorage()
         self._number = 0
         self._chance = chance
         self.api = QuietApi(

@@ -35,10 +35,10 @@ class Shown:
         """Note that a watch was accepted; return whether it goes on from what was shown before.
 
         Else the whole state comes first (see ``told``). One that has ended in the moment in which
-        it was accepted shows nothing.
+        it was accepted shows nothing, nor does one that goes on from what is lost.
         """
         goes_on = query.get("sendInitialEvents") != "true"
-        if goes_on and path in WATCHED and stream.ended_at is None:
+        if goes_on and path in WATCHED and stream.ended_at is None and not stream.blind:
             self._last[path] = stream
         return goes_on
 

@@ -120,6 +120,10 @@ class Simulation:
         self.checks.binds_fail = script.bind_fails > 0
         self.checks.sparing = script.sparing
         self.scheduler.slow_binds = script.slow_binds
+        asking.doubled = script.doubled
+        if script.profiles:
+            self.cluster.profiles = script.profiles
+            self.scheduler.names = frozenset(script.profiles)
         self.scheduler.bind_verb = script.settings.bind.enabled
 
     # -- who tells ----------------------------------------------------------------------------
@@ -174,7 +178,9 @@ class Simulation:
         if verb == "filter" and not isinstance(answer, str):
             self.checks.offered[pod["metadata"]["uid"]] = (self.loop.time(), set(answer or ()))
             if not self.script.settings.fairness.booking:
-                self.checks.standing.answered(pod["metadata"]["uid"], nodes, answer or ())
+                self.checks.standing.answered(
+                    pod["metadata"]["uid"], nodes, answer or (), acts=self.checks.enforcing.acted
+                )
         self.story.tell("answers", verb, pod["metadata"]["name"], list(nodes), "->", answer)
 
     def _scheduled(self, what: str, pod: str, node: str) -> None:

@@ -22,6 +22,8 @@ PROMPT = 20.0
 HELD = 1.2
 """Seconds for which a seat may have been gone when an answer rests on it: it is looked for every
 second."""
+NEWS = 3.0
+"""Seconds after which kube-scheduler has heard of a change, and what it decided before is done."""
 MEMORY = 60.0
 """Seconds for which failed requests may make a watch wait."""
 
@@ -42,6 +44,8 @@ class StandingChecks:
     ) -> None:
         self.shrunk: set[str] = set()
         """Nodes that have become smaller under their pods."""
+        self.grown: dict[str, float] = {}
+        """Uid -> when a pod that waited came to ask for more."""
         self.records_lost = False
         """Somebody took or spoilt plan records, and the process may have been killed since: who is
         half gone is known to nobody then (docs/actuation.md, what is not closed)."""
@@ -75,17 +79,33 @@ class StandingChecks:
         """Seats are held from now on; whoever holds them may be killed before they are seen."""
         self._held.update(dict.fromkeys((*uids, *nodes), self._time()))
 
-    def answered(self, uid: str, nodes: Collection[str], kept: Collection[str]) -> None:
-        """A pod of no gang, with no seat in its way, gets its node list back unchanged."""
+    def answered(
+        self, uid: str, nodes: Collection[str], kept: Collection[str], *, acts: bool
+    ) -> None:
+        """A pod of no gang, with no seat in its way, gets its node list back unchanged.
+
+        So does everybody where the extender does not act for anybody.
+        """
         if len(kept) == len(nodes):
             return
         self._note_seats()
         pod, since = self._state.pods.get(uid), self._time() - HELD
-        if pod is None or pod.work.gang or self._held.get(uid, since) > since:
+        if pod is None or (pod.work.gang and acts) or self._held.get(uid, since) > since:
             return
         for node in sorted(set(nodes) - set(kept)):
             if self._held.get(node, since) <= since:
                 self._broken("kept-off", f"{pod.name} is kept off {node}, where nobody has a seat")
+
+    def smaller(self, node: str) -> bool:
+        """Whether a node lacks room by no fault of ours: it, or who was there, has changed.
+
+        Or a pod came there while its growth was news: its kubelet turns it away.
+        """
+        if node in self.shrunk:
+            return True
+        pods = self._state.pods.values() if self.grown else ()
+        here = [pod for pod in pods if pod.node == node and pod.uid in self.grown]
+        return any(pod.bound - self.grown[pod.uid] < NEWS for pod in here)
 
     def hinder(self, until: float) -> None:
         """Excuse half a unit until then, at least."""
@@ -95,7 +115,7 @@ class StandingChecks:
         """Check what time alone can break."""
         self._note_seats()
         for node, free in self._state.free().items():
-            if free < 0 and node not in self.shrunk:
+            if free < 0 and not self.smaller(node):
                 self._broken("overcommit", f"{node} has {-free} CPU more in use than it has")
         host = self._host()
         coordinator, cache = host.coordinator, host.cache

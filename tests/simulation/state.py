@@ -9,7 +9,7 @@ from msgspec import Struct
 from extender.sandbox.api_status import Obj
 from extender.sandbox.rest import FINISHED
 from extender.sandbox.storage import DELETED, Storage, StorageChange
-from tests.simulation.objects import MAP_KEY, NODE_KEY, OWNER, POD_KEY, PROTECTED, Work
+from tests.simulation.objects import GROUP_KEY, MAP_KEY, NODE_KEY, OWNER, POD_KEY, PROTECTED, Work
 
 LONG_AGO = -1000.0
 """When pods were bound that run from the beginning."""
@@ -30,11 +30,13 @@ class Seen(Struct):
     nominated: str = ""
     marked: bool = False
     """Condition DisruptionTarget is True."""
-
-    @property
-    def priority(self) -> int:
-        """Of the pod."""
-        return self.work.priority
+    priority: int = 0
+    """spec.priority, as it was when the pod was created."""
+    preempts: bool = True
+    cpu: int = 0
+    """What counts of it: what it asks for, or has, whatever is more."""
+    granted: int = 0
+    """What its kubelet has granted."""
 
     @property
     def runs(self) -> bool:
@@ -58,6 +60,8 @@ class State:
         """Work -> when it last had its quorum."""
         self.changed = 0.0
         """When a pod, node or plan record last changed."""
+        self._stated: dict[str, int] = {}
+        """Work -> priority of its PodGroup."""
         self._time = time
         storage.observe(self._see)
 
@@ -70,8 +74,22 @@ class State:
         free = dict(self.nodes)
         for pod in self.pods.values():
             if pod.node in free and pod.uid not in without:
-                free[pod.node] -= pod.work.cpu
+                free[pod.node] -= pod.cpu
         return free
+
+    def wants(self, work: Work) -> int:
+        """Return the priority at which a gang may evict: its group's, else the least of its pods'.
+
+        docs/architecture.md, which priority counts.
+        """
+        stated = self._stated.get(work.name) if work.gang else None
+        found = [pod.priority for pod in self.of_work(work.name) if not pod.going]
+        return min(found, default=work.priority) if stated is None else stated
+
+    def stays_below(self, pod: Seen) -> int:
+        """Return the priority above which a pod may be evicted: its own, or its group's."""
+        stated = self._stated.get(pod.work.name) if pod.work.gang else None
+        return pod.priority if stated is None else max(pod.priority, stated)
 
     def told(self) -> list[str]:
         """Return a line a node, and one of the pods that wait."""
@@ -93,6 +111,12 @@ class State:
                 self.sizes[name] = int(change.new["status"]["allocatable"]["cpu"])
                 if not change.new["spec"].get("unschedulable"):
                     self.nodes[name] = self.sizes[name]
+        elif change.resource == GROUP_KEY:
+            name = change.new["metadata"]["name"]
+            self._stated.pop(name, None)
+            if change.type != DELETED:
+                self._stated[name] = change.new["spec"]["priority"]
+            return
         elif change.resource != MAP_KEY:
             return
         self.changed = self._time()
@@ -115,6 +139,9 @@ class State:
         held.protected = (meta.get("annotations") or {}).get(PROTECTED) == "true"
         held.nominated = obj["status"].get("nominatedNodeName") or ""
         held.marked = _marked(obj)
+        held.priority = obj["spec"]["priority"]
+        held.preempts = obj["spec"]["preemptionPolicy"] != "Never"
+        held.cpu, held.granted = _amounts(obj)
         if node and not held.node:
             held.node, held.bound = node, self._time() if change.old else LONG_AGO
             work = held.work
@@ -122,6 +149,20 @@ class State:
                 running = sum(pod.runs for pod in self.of[work.name].values())
                 if running >= work.quorum:
                     self.whole[work.name] = self._time()
+
+
+def _amounts(obj: Obj) -> tuple[int, int]:
+    """Return the CPU that counts of a pod, and what is granted (docs of KEP-1287)."""
+    asked = int(obj["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+    reports = obj["status"].get("containerStatuses")
+    if not reports:
+        return asked, asked
+    granted = int(reports[0]["allocatedResources"]["cpu"])
+    refused = any(
+        condition["type"] == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in obj["status"].get("conditions") or ()
+    )
+    return granted if refused else max(asked, granted), granted
 
 
 def _marked(obj: Obj) -> bool:

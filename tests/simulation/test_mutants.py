@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import MUTANTS
 
 
 def test_every_case_is_there() -> None:

@@ -68,6 +68,10 @@ class Stream:
         self._bookmark = loop.time() + BOOKMARK_SECONDS
         self._end_at = loop.time() + float(query.get("timeoutSeconds") or 1800)
         version = query.get("resourceVersion", "")
+        self._after = int(version) if version.isdecimal() else 0
+        """Changes up to this version are known to the watcher. It is told none of them, though
+        the storage may have been put back below it since: then it is shown nothing for a while, as
+        by kube-apiserver (kubernetes/kubernetes#107457)."""
         if away is not None:
             self.too_old(away.document)
         elif query.get("sendInitialEvents") == "true" or version in ("", "0"):
@@ -94,6 +98,8 @@ class Stream:
     def change(self, change: StorageChange) -> None:
         """Send a change as this watch's selectors see it: leaving them is a deletion."""
         new = change.new
+        if change.version <= self._after:
+            return
         if self._namespace and new["metadata"].get("namespace") != self._namespace:
             return
         before = change.old is not None and self._match(change.old)
@@ -114,6 +120,11 @@ class Stream:
         self._ended = Broken() if broken else True
         self.over()
         self._wake()
+
+    @property
+    def blind(self) -> bool:
+        """Whether it goes on from a version that the storage does not have (yet)."""
+        return self._after > self._storage.version
 
     def over(self) -> None:
         """Note that no change is sent any more."""

@@ -28,6 +28,8 @@ class Tries(Struct):
     """How often the member was given it."""
     given_at: float = 0.0
     """Monotonic time of the first time."""
+    asked_at: float = 0.0
+    """Monotonic time of the last time."""
     unheard: int = 0
     """How often the nomination was cleared without a question since the last one."""
     calls: int = 0

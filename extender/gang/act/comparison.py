@@ -98,6 +98,13 @@ class Comparison:
         going = {*flight.victims, *flight.waits}
         return quick_problem(flight.seats, flight.pods, snapshot, going, holds)
 
+    def less_urgent(self, flight: Flight) -> str:
+        """Return why the gang may evict nobody at the plan's priority any more, "" when it may."""
+        gang = self._gang(flight, self._snapshot())
+        if gang is None or (gang.preemptor_priority >= flight.plan.priority and gang.preempts):
+            return ""
+        return f"{flight.key} may no longer evict at priority {flight.plan.priority}"
+
     def does_without(self, flight: Flight, uid: str) -> bool:
         """Whether the gang is complete with the other members' seats."""
         gang = self._gang(flight, self._snapshot())

@@ -24,6 +24,9 @@ from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
 
+RETURNED_SECONDS = 20.0
+"""How long a pod whose eviction was accepted is shown to stay before that counts as undone."""
+
 
 class Evictions:
     """Every unit that is begun and not gone."""
@@ -48,6 +51,8 @@ class Evictions:
         """Plan id -> unit name -> unit."""
         self._by_name: dict[str, list[EvictionUnit]] = {}
         self._by_pod: dict[str, list[EvictionUnit]] = {}
+        self._stay: dict[str, float] = {}
+        """Uid of a pod whose eviction was accepted -> since when it is shown to stay."""
         self.refusals = Refusals(monotonic)
         self._driver = Driver(
             evictor,
@@ -175,11 +180,35 @@ class Evictions:
             unit.released = True
             self._let_go(unit)
 
-    def look_after(self) -> None:
-        """See to it that every eviction that is wanted is worked on; now and then."""
+    def look_after(self, *, fresh: bool) -> None:
+        """See to it that every eviction that is wanted is worked on; now and then.
+
+        ``fresh``: who is shown to stay does.
+        """
+        self._find_returned(self.unfinished() if fresh else [])
         for unit in self.unfinished():
             self._let_go(unit)  # where nobody drives it, its doubt may be over
             self._dispatch.add(unit)
+
+    def _find_returned(self, units: list[EvictionUnit]) -> None:
+        """Forget that evictions were accepted of pods that stay all the same: the storage was put
+        back to before. They are victims as others are; a unit that all are back of owes nobody.
+        """
+        now = self._now()
+        stay = {
+            uid: self._stay.get(uid, now)
+            for unit in units
+            for uid, victim in unit.victims.items()
+            if unit.fates[uid] is Fate.ACCEPTED and self._check.there(victim)
+        }
+        self._stay = stay
+        back = {uid for uid, since in stay.items() if now - since > RETURNED_SECONDS}
+        for unit in units if back else ():
+            for uid in back & unit.fates.keys():
+                unit.fates[uid] = Fate.WAITING
+                self._stay.pop(uid, None)
+                if len(unit.victims) == unit.size:
+                    unit.must_go.discard(uid)
 
     def going(self, uid: str) -> None:
         """A pod is seen terminating."""

@@ -15,7 +15,7 @@ from cachetools import TTLCache
 
 from extender.gang.act.accepted_nodes import AcceptedNodes
 from extender.model.gang import Gang
-from extender.model.objects import Pod
+from extender.model.objects import DEFAULT_SCHEDULER, Pod
 
 REFUSED_SECONDS = 300.0
 """How long a refused seat is remembered: the gang's next plans, and those of gangs like it, leave
@@ -62,11 +62,13 @@ class Evidence:
         self._refusals += 1
 
     def version(self) -> int:
-        """Return a number that grows with each refused seat, and with each that is forgotten."""
+        """Return a number that grows with each refused seat, with each that is forgotten, and with
+        each scheduler that asks for the first time: what waited for it is another gang then."""
+        others = len(self.schedulers - {DEFAULT_SCHEDULER})
         if not self._refusals:
-            return 0
+            return others
         self._refused.expire()
-        return 2 * self._refusals - len(self._refused)
+        return others + 2 * self._refusals - len(self._refused)
 
     def masks(self, gang: Gang, nodes: Iterable[str]) -> dict[str, frozenset[str]]:
         """Return, per member uid, the nodes that do not count for its kind."""

@@ -157,6 +157,10 @@ class FlightUnits:
         flight = self._flight_of(unit)
         if flight is None or flight.state is not FlightState.EVICTING or self._stale() is not None:
             return False
+        why = self._check.not_for(flight.key.namespace) or self.comparison.less_urgent(flight)
+        if why:
+            self._replan(flight, why)
+            return False
         nodes = self._snapshot().nodes
         if flight.doubted or nodes is not flight.nodes:
             flight.doubted, flight.nodes = False, nodes

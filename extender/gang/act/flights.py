@@ -80,9 +80,9 @@ class Flights:
         self._stale = reading.readiness.stale
         self._spawn = telling.background.spawn
         self._looks_after = 0.0
-        self._nodes: object = None
-        self._namespaces: object = None
-        """The nodes at the last look; another mapping when one of them changed."""
+        self._seen: tuple[object, object] = (None, None)
+        """Nodes and namespaces at the last look; other mappings when one of them changed."""
+        self._chooses = not term.settings.enforce.everybody
         self._check = check = LastCheck(reading.snapshot, reading.gangs, term.settings)
         self.leaves = check.leaves
         self.units = FlightUnits(
@@ -281,11 +281,12 @@ class Flights:
             self._apart(flight, self._deadline)
         if self._clocks.monotonic() >= self._looks_after:
             self._looks_after = self._clocks.monotonic() + LOOK_AFTER_SECONDS
-            self.evictions.look_after()
+            self.evictions.look_after(fresh=self._stale() is None)
         snapshot = self._snapshot()
-        # Whose gangs are acted for may hang on a namespace's labels.
-        if snapshot.nodes is not self._nodes or snapshot.namespaces is not self._namespaces:
-            self._nodes, self._namespaces = snapshot.nodes, snapshot.namespaces
+        # Whom the extender acts for hangs on the labels of namespaces, where it is not everybody.
+        ground = (snapshot.nodes, snapshot.namespaces if self._chooses else None)
+        if any(new is not old for new, old in zip(ground, self._seen, strict=True)):
+            self._seen = ground
             for flight in self.book:
                 flight.doubted |= flight.recorded  # others are compared when they are recorded
         for flight in self.book:

@@ -27,6 +27,9 @@ MISSED_SECONDS = 3.0
 may be behind ours by a moment, but not by seconds."""
 MOST_GIVEN = 3
 """How often a member is given one seat and comes back without a node."""
+ATTEMPT_SECONDS = 0.5
+"""What is asked again this soon is the same attempt, sent twice on its way to us: kube-scheduler
+backs off for a second at least (podInitialBackoffSeconds)."""
 MOST_UNHEARD = 3
 """How often a nomination is cleared without a question before that counts as a refusal: an
 attempt that was under way when it was written may clear it untried."""
@@ -64,12 +67,14 @@ class RefusedSeats:
         tries = flight.tries.setdefault(pod.uid, Tries())
         tries.unheard = 0
         flight.missed.pop(pod.uid, None)
+        repeated = tries.given > 0 and now - tries.asked_at < ATTEMPT_SECONDS
         if tries.given == 0:
             tries.given_at = now
-        elif tries.given >= MOST_GIVEN and now - tries.given_at >= MISSED_SECONDS:
+        elif not repeated and tries.given >= MOST_GIVEN and now - tries.given_at >= MISSED_SECONDS:
             self._refuse(flight, pod, f"{pod.name} was given {flight.seats[pod.uid]} and came back")
             return False
-        tries.given += 1
+        tries.given += not repeated
+        tries.asked_at = now
         self._given(flight, pod)
         return True
 

@@ -65,10 +65,20 @@ class Sightings:
             self._sent(new)
         if new.deleting and not (old and old.deleting):
             self._leaving(new)
+        if old is not None and old.requests != new.requests:
+            self._resized(new)
         if new.node and not (old and old.node):
             self._bound(new)
         elif new.nominated and not new.node and new.nominated != (old.nominated if old else ""):
             self._nominated(new)
+
+    def _resized(self, pod: Pod) -> None:
+        """What rests on the pod's old size is compared: its own seat, and those beside it."""
+        own = self._book.of_member(pod.uid)
+        beside = [self._book.get(hold.gang) for hold in self._book.holds_on(pod.node)]
+        for flight in (own, *beside):
+            if flight is not None:
+                flight.doubted = True
 
     def _leaves(self, pod: Pod) -> bool:
         return bool(pod.deleting) and self._known_to_leave(pod, self._clocks.wall())

@@ -1,0 +1,31 @@
+"""A question that comes twice, as from a proxy that sends it again, is one attempt of a pod's."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.gang.act.book import Flight, State
+from extender.gang.tell.decisions import Verb
+from tests.gang.rig import FAST, Rig
+
+
+async def test_a_seat_given_twice_at_once_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three attempts that end without a binding cost the seat its node for five minutes."""
+    now = 100.0
+    async with Rig(FAST) as rig:
+        await rig.nodes(2)
+        await rig.classes(high=100)
+        await rig.gang("high", 2, "high")
+        flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+        assert isinstance(flight, Flight)
+        await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+        seats = rig.coordinator._seating.refused_seats
+        monkeypatch.setattr(seats, "_now", lambda: now)
+        pod = rig.cached("high-0")
+        for attempt in range(3):
+            now = 100.0 + 10 * attempt
+            assert seats.seat_given(flight, pod)
+            now += 0.02
+            assert seats.seat_given(flight, pod), "the same attempt"
+        now += 10.0
+        assert not seats.seat_given(flight, pod)

@@ -1,0 +1,55 @@
+"""Pods that are resized in place while a plan holds seats (KEP-1287)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from extender.gang.act.book import Flight, State
+from extender.gang.tell.decisions import Verb
+from tests.gang.rig import FAST, PODS, Rig
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with Rig(FAST) as made:
+        await made.nodes(2)
+        await made.classes(low=1, high=100)
+        yield made
+
+
+async def asks_for(rig: Rig, name: str, cpu: str) -> None:
+    """Change what a pod asks for, and wait until that is seen."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    await rig.client.patch(f"{PODS}/{name}", {"spec": {"containers": [container]}})
+    wanted = ("cpu", int(cpu) * 1000)
+    await rig.until(lambda: wanted in rig.cached(name).requests, f"{name} asks for {cpu}")
+
+
+async def opened(rig: Rig) -> Flight:
+    """Seats of the gang "high", open, none of them taken."""
+    await rig.gang("high", 2, "high")
+    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(flight, Flight)
+    await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+    return flight
+
+
+async def test_nobody_is_seated_when_another_member_has_outgrown_its_seat(rig: Rig) -> None:
+    """The seats are open, and no node has changed: the gang would start in part."""
+    await opened(rig)
+    await asks_for(rig, "high-1", "5")
+    assert (await rig.filter("high-0", "n0", "n1")).node_names == []
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    assert "there is no other plan" in rig.messages("high")
+
+
+async def test_a_plan_is_compared_when_a_pod_beside_its_seat_grows(rig: Rig) -> None:
+    await rig.pod("beside", cls="high", cpu="1", on="n0")
+    flight = await opened(rig)
+    assert set(flight.seats.values()) == {"n0", "n1"}
+    await asks_for(rig, "beside", "2")
+    assert (await rig.filter("high-0", "n0", "n1")).node_names == []
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    assert "there is no other plan" in rig.messages("high")

@@ -1,0 +1,64 @@
+"""The plans that are in flight when an eviction is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Any
+
+from extender.gang.act.book import Flight
+from extender.gang.act.comparison import SPARING_REPLANS
+from tests.simulation.host import Host
+from tests.simulation.replicas import Replicas
+
+
+class PlansInFlight:
+    """What the extender's book says of its plans. ``host``: who acts now."""
+
+    def __init__(self, host: Callable[[], Host | Replicas]) -> None:
+        self._host = host
+
+    def flights(self) -> Iterable[Flight]:
+        """Return all, none while nobody acts."""
+        coordinator = self._host().coordinator
+        return () if coordinator is None else coordinator.book
+
+    def naming(self, uid: str) -> list[Any]:
+        """Return the plans that name a pod as victim, or wait for it."""
+        return [
+            flight.plan
+            for flight in self.flights()
+            if any(v.uid == uid for v in (*flight.plan.victims, *flight.plan.waits_for))
+        ]
+
+    def may_spare(self, plan: Any) -> bool:
+        """Whether a plan is compared with room that has come: not for ever, nor when resumed."""
+        return any(
+            each.plan is plan and each.replans < SPARING_REPLANS and each.held != -inf
+            for each in self.flights()
+        )
+
+    def evicting(self) -> set[int]:
+        """Return the plans that have come to their evictions, by id."""
+        return {id(each.plan) for each in self.flights() if each.state.value == "evicting"}
+
+    def beside(self, plan: Any) -> list[Any]:
+        """Return the other plans that hold their seats."""
+        held = [each for each in self.flights() if each.state.value != "changing"]
+        return [each.plan for each in held if each.plan is not plan]
+
+    def owed(self, uid: str, priority: int, *, doubtful: bool) -> bool:
+        """Whether a pod has to go since others of its unit have gone by our hand."""
+        coordinator = self._host().coordinator
+        return coordinator is not None and any(
+            uid in unit.must_go
+            and unit.priority > priority
+            and (unit.doubtful_until > 0 or not doubtful)
+            for unit in coordinator.flights.evictions.unfinished()
+        )
+
+
+def unit_of(plan: Any, uid: str) -> set[str]:
+    """Return the uids that a plan takes as one unit with a victim."""
+    unit = next((victim.unit for victim in plan.victims if victim.uid == uid), "")
+    return {victim.uid for victim in plan.victims if unit and victim.unit == unit}

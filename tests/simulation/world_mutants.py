@@ -1,0 +1,88 @@
+"""Mistakes that only the worlds of ``--more`` can find: one and more for each."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from extender.cache.reflector import Reflector
+from extender.gang.act import refused_seats
+from extender.gang.act.comparison import Comparison
+from extender.gang.act.evidence import Evidence
+from extender.gang.act.last_check import LastCheck
+from extender.gang.act.sightings import Sightings
+from tests.simulation.client import SimClient
+from tests.simulation.host import Host, fill
+from tests.simulation.mutant import Mutant
+
+Patches = list[tuple[Any, str, Any]]
+
+
+def _acts_for_whom_it_was_to() -> Patches:
+    """Whom it acts for is looked at when a plan is made, and never again."""
+    return [(LastCheck, "not_for", lambda self, namespace: "")]
+
+
+def _observe_mode_acts() -> Patches:
+    """A process with mode observe has a coordinator."""
+
+    async def act(self: Any, client: SimClient, stop: asyncio.Event) -> None:
+        cache = self._cache_of(client, self._random())
+        coordinator = self._coordinate(client, cache, self._random(), None)
+        self._listen(cache, coordinator)
+        await fill(cache)
+        await self._act(coordinator, stop)
+
+    return [(Host, "_observe", act)]
+
+
+def _urgent_for_ever() -> Patches:
+    """How urgent a victim is is looked at when a plan is made, and never again."""
+    return [
+        (LastCheck, "of_victim", lambda self, victim, priority, *, alone: ""),
+        (LastCheck, "of_unit", lambda self, victims, priority, shown: ""),
+    ]
+
+
+def _as_urgent_as_it_was() -> Patches:
+    """So is how urgent the gang of a plan is."""
+    return [(Comparison, "less_urgent", lambda self, flight: "")]
+
+
+def _goes_on_from_what_is_lost() -> Patches:
+    """A watch goes on from its version whatever has become of the storage."""
+
+    async def never(self: Any) -> None:
+        return
+
+    return [(Reflector, "_ask_version", never)]
+
+
+def _resized_unseen() -> Patches:
+    """Plans are not compared when a pod is resized."""
+    return [(Sightings, "_resized", lambda self, pod: None)]
+
+
+def _refused_for_good() -> Patches:
+    """A refusal for want of a scheduler stands though that one asks."""
+    return [(Evidence, "version", lambda self: 0)]
+
+
+def _each_question_counts() -> Patches:
+    """A question that comes twice is two attempts."""
+    return [(refused_seats, "ATTEMPT_SECONDS", 0.0)]
+
+
+WORLD_MUTANTS = tuple(
+    Mutant(name, 0, rules, patches, seeds, more=(more,))
+    for name, rules, patches, seeds, more in (
+        ("acts-for-whom-it-was-to", ("unchosen",), _acts_for_whom_it_was_to, (7, 24), "enforcing"),
+        ("observe-mode-acts", ("wrote",), _observe_mode_acts, (1, 6), "enforcing"),
+        ("urgent-for-ever", ("priority",), _urgent_for_ever, (93,), "priorities"),
+        ("as-urgent-as-it-was", ("overrated",), _as_urgent_as_it_was, (400399,), "priorities"),
+        ("goes-on-from-what-is-lost", ("blind",), _goes_on_from_what_is_lost, (71,), "restored"),
+        ("resized-unseen", ("partial",), _resized_unseen, (400140,), "resizes"),
+        ("refused-for-good", ("preempts",), _refused_for_good, (10,), "profiles"),
+        ("each-question-counts", ("preempts",), _each_question_counts, (400348,), "profiles"),
+    )
+)
