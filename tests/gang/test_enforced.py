@@ -255,7 +255,7 @@ async def test_seats_are_given_back_when_a_namespace_is_chosen_no_more() -> None
         await rig.gang("high", 2, "high")
         await rig.filter("high-0", "n0", "n1")
         (flight,) = rig.coordinator.book
-        await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+        await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
         await choose(rig, "none")
         await rig.until(lambda: not list(rig.coordinator.book), "the seats are given back")
         assert "not among enforce.namespaces" in rig.messages("high")

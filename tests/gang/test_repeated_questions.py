@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
+from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.decisions import Verb
 from tests.gang.rig import FAST, Rig
 
@@ -18,7 +19,7 @@ async def test_a_seat_given_twice_at_once_counts_once(monkeypatch: pytest.Monkey
         await rig.gang("high", 2, "high")
         flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
         assert isinstance(flight, Flight)
-        await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+        await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
         seats = rig.coordinator._seating.refused_seats
         monkeypatch.setattr(seats, "_now", lambda: now)
         pod = rig.cached("high-0")

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from extender.gang.act.book import Flight, State
+from extender.gang.act.book import Flight
+from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.decisions import Verb
 from tests.gang.rig import FAST, PODS, Rig
 
@@ -32,7 +33,7 @@ async def opened(rig: Rig) -> Flight:
     await rig.gang("high", 2, "high")
     flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
     assert isinstance(flight, Flight)
-    await rig.until(lambda: flight.state is State.OPEN, "the seats are open")
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
     return flight
 
 
