@@ -101,11 +101,8 @@ cdef class NodeSets:
         if len(units) > MOST_LOCAL or len(switches) > MOST_SWITCHES:
             return False
         self.free, self.most, self.every = free, most, every
-        self.limit_of.clear()
-        self.limit_most.clear()
-        for classes, members in limits:
-            self.limit_most.push_back(members)
-            self.limit_of.push_back(sum(1 << c for c in classes))
+        self.limit_most = [members for _, members in limits]
+        self.limit_of = [sum([1 << c for c in classes]) for classes, _ in limits]
         self.unit.clear()
         self.needs.clear()
         self.amounts.clear()
@@ -117,12 +114,8 @@ cdef class NodeSets:
                 self.amounts.push_back(amounts[r])
             for c in range(self.L):
                 self.prices.push_back(cost[c])
-        self.switch_of.clear()
-        self.gives.clear()
-        for number, amounts in switches:
-            self.switch_of.push_back(number)
-            for r in range(self.R):
-                self.gives.push_back(amounts[r])
+        self.switch_of = [number for number, _ in switches]
+        self.gives = [amounts[r] for _, amounts in switches for r in range(self.R)]
         cdef bint done
         with nogil:
             done = self.look_at(n)
@@ -325,14 +318,12 @@ cdef class NodeSets:
 
     cdef void leave_out_common(self) noexcept nogil:
         """Of the first nodes' sets those that enough others turned out to have for less."""
-        cdef int at, kept = 0, c, level, i, place, C = self.C, L = self.L
+        cdef int at, kept = 0, c, level, i, C = self.C, L = self.L
         cdef int switches = 0, units = 0
         for at in range(<int>self.node.size()):
-            place = self.counted_at[at]
-            if self.cheapest.seat_for_less(place, &self.cost[at * L]):
+            if self.cheapest.seat_for_less(self.counted_at[at], &self.cost[at * L]):
                 continue
-            self.node[kept] = self.node[at]
-            self.counted_at[kept] = place
+            self.node[kept], self.counted_at[kept] = self.node[at], self.counted_at[at]
             for c in range(C):
                 self.members[kept * C + c] = self.members[at * C + c]
             for level in range(L):
