@@ -13,7 +13,7 @@ from tests.fuzz.playing import one_round
 
 def test_a_round() -> None:
     with Observing() as target:
-        assert one_round(target, 1, 20, lambda: False) >= 20
+        assert one_round(target, 1, 60, lambda: False) >= 60
         target.check()
         assert {"make", "ask", "pass"} <= set(target.statuses)
 
