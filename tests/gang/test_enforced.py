@@ -223,6 +223,22 @@ async def test_plan_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
     assert "not among enforce.namespaces" in rig.messages("high")
 
 
+async def test_plan_whose_record_hangs_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
+    """Its seats kept everybody else off their nodes until the record was given up."""
+    await choose(rig, "a")
+    await rig.gang("low", 2, "low", on="n")
+    hung = rig.server.faults.plan(
+        Fault(times=10_000, method="POST", path="configmaps", delay=3600.0)
+    )
+    await rig.gang("high", 2, "high")
+    await rig.filter("high-0", "n0", "n1")
+    await rig.until(lambda: hung.hits > 0, "the record hangs")
+    await choose(rig, "none")
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    assert "not among enforce.namespaces" in rig.messages("high")
+    assert await rig.names() == {"low-0", "low-1", "high-0", "high-1"}
+
+
 async def test_nobody_else_goes_for_a_gang_that_is_chosen_no_more() -> None:
     """One of its victims has gone by then, and the other's eviction is tried again and again."""
     async with Rig(replace(FAST, enforce=ALL_VICTIMS.enforce)) as rig:
