@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.gang.act import requeuing
 from extender.gang.act.last_check import KeptGangs, LastCheck
+from extender.gang.act.notifier import Notifier
 from extender.gang.incremental.enforcement import Enforcement
 from extender.gang.tell.decisions import Verb
 from extender.gang.tell.flight_state import FlightState
@@ -223,6 +225,22 @@ async def test_plan_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
     assert "not among enforce.namespaces" in rig.messages("high")
 
 
+async def test_plan_whose_record_hangs_ends_when_its_namespace_is_chosen_no_more(rig: Rig) -> None:
+    """Its seats kept everybody else off their nodes until the record was given up."""
+    await choose(rig, "a")
+    await rig.gang("low", 2, "low", on="n")
+    hung = rig.server.faults.plan(
+        Fault(times=10_000, method="POST", path="configmaps", delay=3600.0)
+    )
+    await rig.gang("high", 2, "high")
+    await rig.filter("high-0", "n0", "n1")
+    await rig.until(lambda: hung.hits > 0, "the record hangs")
+    await choose(rig, "none")
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan ends")
+    assert "not among enforce.namespaces" in rig.messages("high")
+    assert await rig.names() == {"low-0", "low-1", "high-0", "high-1"}
+
+
 async def test_nobody_else_goes_for_a_gang_that_is_chosen_no_more() -> None:
     """One of its victims has gone by then, and the other's eviction is tried again and again."""
     async with Rig(replace(FAST, enforce=ALL_VICTIMS.enforce)) as rig:
@@ -259,6 +277,32 @@ async def test_seats_are_given_back_when_a_namespace_is_chosen_no_more() -> None
         await choose(rig, "none")
         await rig.until(lambda: not list(rig.coordinator.book), "the seats are given back")
         assert "not among enforce.namespaces" in rig.messages("high")
+
+
+async def test_nobody_is_called_to_seats_that_are_given_back(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a member that was told its seat may still be bound, others were woken for theirs."""
+    monkeypatch.setattr(requeuing, "PAUSES", tuple(tenths / 10 for tenths in range(600)))
+    await choose(rig, "a")
+    await rig.gang("high", 2, "high")
+    await rig.filter("high-0", "n0", "n1")
+    (flight,) = rig.coordinator.book
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+    states: list[FlightState] = []
+
+    async def wake(self: Notifier, pod: Pod, node: str, moment: float) -> None:
+        if node:
+            states.append(flight.state)
+
+    monkeypatch.setattr(Notifier, "wake", wake)
+    assert (await rig.filter("high-0", "n0", "n1")).node_names == [
+        flight.seats[rig.cached("high-0").uid]
+    ]
+    await rig.until(lambda: bool(states), "members are called")
+    await choose(rig, "none")
+    await rig.until(lambda: not list(rig.coordinator.book), "the seats are given back")
+    assert set(states) == {FlightState.OPEN}
 
 
 async def test_single_pod_of_a_chosen_namespace_preempts_others_as_without_us(rig: Rig) -> None:

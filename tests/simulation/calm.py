@@ -63,7 +63,8 @@ class Calm:
                 continue
             names = ", ".join(sorted(pod.name for pod in pods))
             members = {pod.uid for pod in self._state.of_work(unit.work.name)}
-            if unit.denied or any(self._denied(pod) for pod in pods):
+            stays = unit.denied or self._state.stays_for(unit.left, unit.priority)
+            if stays or any(self._denied(pod) for pod in pods):
                 if not (self._checks.warned & members):
                     yield (
                         "unreported",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from extender.gang.act.notifier import SEAT_ANNOTATION
 from extender.model.settings import Settings
 from tests.simulation.client import Request
 from tests.simulation.enforcing import LABEL
@@ -40,6 +41,8 @@ class EnforcingChecks:
         self._time = time
         self._since: float | None = None
         """Since when it knows that it is not to act."""
+        self._kept: set[str] = set()
+        """Names of pods that an answer has kept off nodes since they were woken last."""
 
     @property
     def observing(self) -> bool:
@@ -62,8 +65,17 @@ class EnforcingChecks:
         """Whether a question that is answered now may have come while it was to act."""
         return self.acts or self._since is None or self._time() - self._since < ASKED
 
+    def answered(self, pod: str, nodes: Collection[str], answer: Collection[str]) -> None:
+        """Note whom an answer keeps off nodes, of filter or of preempt."""
+        if len(answer) < len(nodes):
+            self._kept.add(pod)
+
     def sent(self, request: Request) -> None:
         """Check a request that writes."""
+        waiting = False
+        if _wakes(request):
+            waiting = request.pod_name in self._kept
+            self._kept.discard(request.pod_name)
         if self.observing:
             self._broken("wrote", f"{request.method} {request.path} is sent in observe mode")
         elif self.acts:
@@ -71,7 +83,7 @@ class EnforcingChecks:
         elif self._since is not None and self._time() - self._since > (
             RETRIES if "/configmaps" in request.path else SETTLES
         ):
-            what = _acting(request)
+            what = _acting(request, waiting=waiting)
             if what:
                 self._broken("unchosen", f"{what} for a namespace that is not chosen")
 
@@ -95,15 +107,26 @@ class EnforcingChecks:
                 self._broken("unchosen", f"{flight.key} still has a plan, {flight.state.value}")
 
 
-def _acting(request: Request) -> str:
-    """Return what a request does for a gang, "" for one that only takes something back."""
+def _wakes(request: Request) -> bool:
+    pods = request.method == "PATCH" and "/pods/" in request.path
+    return pods and not request.path.endswith("/status")
+
+
+def _acting(request: Request, *, waiting: bool) -> str:
+    """Return what a request does for a gang, "" for one that only takes something back.
+
+    ``waiting``: an answer has kept the pod off nodes. It is tried again once that is over: else
+    it would wait for five minutes for a gang that is not acted for any more.
+    """
     body = request.body or {}
     if request.method == "POST" and "/configmaps" in request.path:
         labels = body.get("metadata", {}).get("labels") or {}
         return "a plan is recorded" if PLAN in labels else ""
+    if _wakes(request):
+        if SEAT_ANNOTATION in body.get("metadata", {}).get("annotations", {}):
+            return "a pod is woken for its seat"
+        return "" if waiting else "a pod is woken that nothing kept waiting"
     if request.method != "PATCH" or "/pods/" not in request.path:
         return ""
-    if not request.path.endswith("/status"):
-        return "a pod is woken"
     node = (body.get("status") or {}).get("nominatedNodeName")
     return "a pod is nominated" if node else ""

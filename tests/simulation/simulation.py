@@ -175,6 +175,8 @@ class Simulation:
         self.story.tell("fails", what, str(error))
 
     def _asked(self, verb: str, pod: Obj, nodes: Any, answer: Any) -> None:
+        if not isinstance(answer, str):
+            self.checks.enforcing.answered(pod["metadata"]["name"], nodes, answer or ())
         if verb == "filter" and not isinstance(answer, str):
             self.checks.offered[pod["metadata"]["uid"]] = (self.loop.time(), set(answer or ()))
             if not self.script.settings.fairness.booking:

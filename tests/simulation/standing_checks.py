@@ -19,6 +19,8 @@ DOWN = 7.0
 """Seconds after which a watch is open again where nothing keeps it from it."""
 PROMPT = 20.0
 """Seconds in which a unit is finished while nothing keeps the extender from it."""
+RETRIED = 60.0
+"""Seconds after which the rest of a unit is asked for again that was not to go, at most."""
 HELD = 1.2
 """Seconds for which a seat may have been gone when an answer rests on it: it is looked for every
 second."""
@@ -172,6 +174,9 @@ class StandingChecks:
             if unit.denied or any(pod.protected or self._faults.denies(pod.name) for pod in pods):
                 continue
             if self._storage.get(BUDGET_KEY, "default", unit.work.name) is not None:
+                continue
+            if self._state.stays_for(unit.left, unit.priority):
+                unit.since = now + RETRIED
                 continue
             if now - max(unit.since, self._hindered) > PROMPT:
                 names = ", ".join(sorted(pod.name for pod in pods))

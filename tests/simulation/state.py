@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -90,6 +90,13 @@ class State:
         """Return the priority above which a pod may be evicted: its own, or its group's."""
         stated = self._stated.get(pod.work.name) if pod.work.gang else None
         return pod.priority if stated is None else max(pod.priority, stated)
+
+    def stays_for(self, uids: Iterable[str], priority: int) -> bool:
+        """Whether none of the pods may be evicted at a plan's priority, 0 where none is known.
+
+        Promise 4 counts when a pod goes, not when others of its unit went.
+        """
+        return all(0 < priority <= self.stays_below(self.pods[uid]) for uid in uids)
 
     def told(self) -> list[str]:
         """Return a line a node, and one of the pods that wait."""

@@ -98,7 +98,8 @@ class Driver:
     async def _persist(self, unit: EvictionUnit, victim: Victim) -> None:
         """Try until the pod goes or nobody wants it any more."""
         uid, pause, noes = victim.uid, FIRST_PAUSE, 0
-        told = told_broken = False
+        told: set[tuple[bool, bool]] = set()
+        """Whether it must go, and then whether it was our own check that said no."""
         began = self._now()
         while self.wanted(unit, victim):
             if self._spared(unit, victim):
@@ -121,8 +122,10 @@ class Driver:
             if why and error is None and uid not in unit.must_go:
                 lasting = True  # our own check: the plan does not hold any more
             if why and lasting:
-                if not (told_broken if uid in unit.must_go else told):
-                    told, told_broken = True, uid in unit.must_go
+                must = uid in unit.must_go
+                telling = (must, must and error is None)
+                if telling not in told:
+                    told.add(telling)
                     self._refuse(unit, victim, why, error)
                 elif unit.fates.get(uid) is Fate.WAITING:
                     unit.fates[uid] = Fate.REFUSED  # once more: it was asked for in between

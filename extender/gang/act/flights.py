@@ -318,5 +318,9 @@ class Flights:
         if flight.recorded:
             why = self.problem(flight) if flight.doubted else self._comparison.stays(flight)
             flight.doubted = False
-            if why:
-                self._replan(flight, why)
+        else:
+            # Compared when it is recorded, which may take long. Until then its seats would be held
+            # against everybody, for a gang that is left alone.
+            why = self._check.not_for(flight.key.namespace)
+        if why:
+            self._replan(flight, why)

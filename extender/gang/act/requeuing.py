@@ -63,8 +63,8 @@ class Requeuing:
             left = flight.since + pause - self._clocks.monotonic()
             if left > 0:
                 await asyncio.sleep(left)
-            if flight.over or not flight.seats:
-                return
+            if flight.state is not FlightState.OPEN or not flight.seats:
+                return  # it is over, or another plan is searched for
             await self._call(flight, list(flight.seats))
 
     def again(self, flight: Flight, uid: str) -> None:
@@ -85,15 +85,17 @@ class Requeuing:
 
     async def _call(self, flight: Flight, uids: Sequence[str]) -> None:
         moment = self._clocks.wall()
-        nominate = self.needs_nominations() and flight.state is FlightState.OPEN
+        nominate = self.needs_nominations()
 
         async def one(uid: str) -> None:
             node = flight.seats.get(uid)
+            if flight.state is not FlightState.OPEN:
+                return
             if nominate and node is not None and not self._is_nominated(uid, node):
                 await self._nominations.write_one(flight, uid)
             async with self._gate:
                 node = flight.seats.get(uid)
-                if node is not None:
+                if node is not None and flight.state is FlightState.OPEN:
                     await self._notifier.wake(flight.pods[uid], node, moment)
 
         await each(uids, self._at_a_time, one)
