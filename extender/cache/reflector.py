@@ -153,6 +153,8 @@ class Reflector(Generic[Row]):
             self._without_watch_list(str(error))
             return 0.0
         else:
+            if isinstance(error, Gone) and self._version:
+                self._backoff.too_old()
             self._read_again()
             if error.status == 404:
                 self._on_missing()
