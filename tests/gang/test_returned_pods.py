@@ -1,10 +1,13 @@
-"""Pods whose eviction was accepted, and that are there after all: the storage was put back."""
+"""Pods that are there, or wait, after all: the storage was put back to before they went, or sat."""
 
 from __future__ import annotations
 
 import pytest
 
 from extender.gang.act import evictions, flights
+from extender.gang.act.book import Flight
+from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.sandbox.resources import PODS
 from tests.gang.limited import tried
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
@@ -32,3 +35,30 @@ async def test_pods_that_are_back_are_victims_again(
         assert pod is not None
         storage.put(KEY, pod)
     await rig.until_names(*HIGH)
+
+
+async def test_members_whose_binding_was_lost_have_their_seats_again(rig: Rig) -> None:
+    """Who sat counted as seated for ever: the last to come ended the plan, and the others waited."""
+    await rig.gang("high", 2, "high")
+    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(flight, Flight)
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+    seats = dict(flight.seats)
+    one, other = rig.cached("high-0").uid, rig.cached("high-1").uid
+    storage = rig.server.api.storage
+    before = storage.get(KEY, "default", "high-0")
+    assert before is not None
+    await rig.bind("high-0", seats[one])
+    await rig.until(lambda: set(flight.seats) == {other}, "one sits")
+    deadline = flight.deadline
+    storage.put(KEY, before)
+    await rig.until(lambda: flight.seats == seats, "its seat is held again")
+    assert flight.deadline > deadline, "who begins anew has the time that all have"
+    await rig.until(lambda: not flight.doubted, "the plan is compared")
+    assert (await rig.filter("high-0", *seats.values())).node_names == [seats[one]]
+    await rig.bind("high-1", seats[other])
+    await rig.until(lambda: set(flight.seats) == {one}, "the other sits")
+    assert not flight.over
+    await rig.bind("high-0", seats[one])
+    await rig.until(lambda: flight.over, "the plan ends")
+    assert rig.outcomes("high")[-1] == "done"
