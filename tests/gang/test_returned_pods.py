@@ -37,6 +37,60 @@ async def test_pods_that_are_back_are_victims_again(
     await rig.until_names(*HIGH)
 
 
+@pytest.mark.parametrize("late", [True, False])
+async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    """``late``: it is back after all had gone, so that nothing was owed any more."""
+    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
+    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+    await full_cluster(rig)
+    storage = rig.server.api.storage
+    before = storage.get(KEY, "default", "low-0")
+    assert before is not None
+    held = {"metadata": {"finalizers": ["test/held"]}}
+    await rig.client.patch("/api/v1/namespaces/default/pods/low-1", held)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: rig.cached("low-1").deleting, "the victims go")
+    await rig.until_names("low-1", *HIGH)
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    if not late:
+        storage.put(KEY, before)
+        await rig.until_names("low-0", "low-1")
+    free = {"metadata": {"finalizers": None}}
+    await rig.client.patch("/api/v1/namespaces/default/pods/low-1", free)
+    if late:
+        await rig.until_names()
+        await rig.until(lambda: not rig.cache.store.pods.by_uid, "nobody is cached")
+        storage.put(KEY, before)
+        await rig.until(lambda: rig.cache.store.pods.by_uid, "it is back")
+    await rig.until_names()
+
+
+async def test_a_unit_that_is_back_whole_stays(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
+    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+    await full_cluster(rig)
+    storage = rig.server.api.storage
+    before = {name: storage.get(KEY, "default", name) for name in LOW}
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until_names(*HIGH)
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    for pod in before.values():
+        assert pod is not None
+        storage.put(KEY, pod)
+    unfinished = rig.coordinator.flights.evictions.unfinished
+    await rig.until(unfinished, "it is looked at again")
+    await rig.until(lambda: not unfinished(), "it owes nobody")
+    assert await rig.names() == set(LOW)
+
+
 async def test_members_whose_binding_was_lost_have_their_seats_again(rig: Rig) -> None:
     """Who sat counted as seated for ever: the last to come ended the plan, and the others waited."""
     await rig.gang("high", 2, "high")

@@ -68,7 +68,9 @@ class Sightings:
             self._leaving(new)
         if old is not None and old.requests != new.requests:
             self._resized(new)
-        if old is not None and old.node and not new.node:
+        if old is None and new.node:
+            self._evictions.back(new.uid)
+        elif old is not None and old.node and not new.node:
             self._unbound(new)
         if new.node and not (old and old.node):
             self._bound(new)
