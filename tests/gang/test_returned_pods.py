@@ -69,9 +69,7 @@ async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
     await rig.until_names()
 
 
-async def test_a_unit_that_is_back_whole_stays(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_unit_that_is_back_whole_stays(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
     monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
     await full_cluster(rig)
@@ -92,7 +90,7 @@ async def test_a_unit_that_is_back_whole_stays(
 
 
 async def test_members_whose_binding_was_lost_have_their_seats_again(rig: Rig) -> None:
-    """Who sat counted as seated for ever: the last to come ended the plan, and the others waited."""
+    """Who sat counted as seated for ever: the last to come ended the plan, the others waited."""
     await rig.gang("high", 2, "high")
     flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
     assert isinstance(flight, Flight)
