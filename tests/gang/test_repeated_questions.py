@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from extender.gang.act.book import Flight
-from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from tests.gang.rig import FAST, Rig
 
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from extender.gang.act.book import Flight
-from extender.gang.tell.flight_state import FlightState
 from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from tests.gang.rig import FAST, PODS, Rig
 
 
