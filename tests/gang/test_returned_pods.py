@@ -51,7 +51,7 @@ async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
     held = {"metadata": {"finalizers": ["test/held"]}}
     await rig.client.patch("/api/v1/namespaces/default/pods/low-1", held)
     await rig.preempt("high-0", n0=["low-0"])
-    await rig.until(lambda: rig.cached("low-1").deleting, "the victims go")
+    await rig.until(lambda: bool(rig.cached("low-1").deleting), "the victims go")
     await rig.until_names("low-1", *HIGH)
     for name in HIGH:
         await rig.remove(name)
@@ -65,7 +65,7 @@ async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
         await rig.until_names()
         await rig.until(lambda: not rig.cache.store.pods.by_uid, "nobody is cached")
         storage.put(KEY, before)
-        await rig.until(lambda: rig.cache.store.pods.by_uid, "it is back")
+        await rig.until(lambda: bool(rig.cache.store.pods.by_uid), "it is back")
     await rig.until_names()
 
 
@@ -84,7 +84,7 @@ async def test_a_unit_that_is_back_whole_stays(rig: Rig, monkeypatch: pytest.Mon
         assert pod is not None
         storage.put(KEY, pod)
     unfinished = rig.coordinator.flights.evictions.unfinished
-    await rig.until(unfinished, "it is looked at again")
+    await rig.until(lambda: bool(unfinished()), "it is looked at again")
     await rig.until(lambda: not unfinished(), "it owes nobody")
     assert await rig.names() == set(LOW)
 
