@@ -69,6 +69,29 @@ async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
     await rig.until_names()
 
 
+async def test_who_is_back_goes_beside_others_of_its_unit_that_are_back_on_their_way_out(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backup was taken amid the evictions: all are there again, and one goes."""
+    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
+    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+    await full_cluster(rig)
+    storage = rig.server.api.storage
+    before = storage.get(KEY, "default", "low-0")
+    assert before is not None
+    for name in LOW:
+        held = {"metadata": {"finalizers": ["test/held"]}}
+        await rig.client.patch(f"/api/v1/namespaces/default/pods/{name}", held)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the victims go")
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    storage.put(KEY, before)
+    await rig.until_names("low-1")
+    assert rig.cached("low-1").deleting
+
+
 async def test_a_unit_that_is_back_whole_stays(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
     monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)

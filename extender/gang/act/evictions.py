@@ -211,7 +211,8 @@ class Evictions:
             for uid in back & unit.fates.keys():
                 unit.fates[uid] = Fate.WAITING
                 self._stay.pop(uid, None)
-                if len(unit.victims) >= unit.size:
+                whole = len(unit.victims) >= unit.size
+                if whole and all(self._check.there(each) for each in unit.victims.values()):
                     unit.must_go.discard(uid)
 
     def going(self, uid: str) -> None:
