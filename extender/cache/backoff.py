@@ -5,6 +5,10 @@ by up to its own length, from the start again after 2 min calm. There a watch th
 anything, or lived for a second, is opened again at once and costs no pause at all. Here so does
 one that lived for some seconds; a shorter one sets the pauses back to the first, so that no
 server is asked more than about once a second, whatever it does.
+
+There a version that is too old is one failure more, after which the whole state is read up to a
+minute later. Here it sets the pauses back, once until a watch is open again: a server that says so
+is well, and most likely it was away before, which is what the pauses had grown by.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ class Backoff:
         self._random = random
         self._next = FIRST
         self._last: float | None = None
+        self._set_back = False
+        """A version was too old, and no watch was open since."""
 
     def delay(self) -> float:
         """Return the seconds to wait before the next try."""
@@ -43,7 +49,14 @@ class Backoff:
 
     def was_open(self, seconds: float) -> None:
         """Take note that what now ends was open, and heard from, for so long."""
+        self._set_back &= seconds < BRIEF
         if seconds >= STABLE:
             self._next = 0.0
         elif seconds >= BRIEF:
+            self._next = min(self._next, FIRST)
+
+    def too_old(self) -> None:
+        """Take note that the server is well, but has no more what a watch would go on from."""
+        if not self._set_back:
+            self._set_back = True
             self._next = min(self._next, FIRST)

@@ -18,7 +18,7 @@ from extender.cache.followed_resources import FollowedResource, ListPage, LooseE
 from extender.cache.nesting import patient
 from extender.cache.stats import WatchStats
 from extender.cache.tables import Versioned
-from extender.kube.api_errors import ApiError, from_status
+from extender.kube.api_errors import ApiError, Gone, from_status
 from extender.model.apishape import RawMeta, RawNamespace
 from extender.model.decode import describe
 from extender.model.errors import InvalidInput
@@ -60,6 +60,16 @@ class ResourceReader(Generic[Row]):
             return _loose_page(body).metadata.resource_version
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Malformed(f"GET {self.resource.path}: not a list: {error}") from error
+
+    def not_below(self, version: str, seen: str) -> None:
+        """Raise Gone when the server is at a version below one already seen."""
+        if version.isdecimal() and seen.isdecimal() and int(version) < int(seen):
+            raise Gone(
+                410,
+                "WentBack",
+                f"GET {self.resource.path}: version {version} after {seen}; "
+                "the server's storage was put back",
+            )
 
     def page(self, body: bytes, records: dict[str, Row]) -> tuple[str, str]:
         """Add a page's records; return the list's version and the next page's token."""

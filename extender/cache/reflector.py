@@ -12,7 +12,7 @@ The rules are those of client-go's tools/cache/reflector.go, with these choices:
 - A version below one already seen means that the server's storage was restored from a backup:
   everything is read again. kube-apiserver accepts a watch from a version it does not have, and
   shows nothing but a bookmark a minute later (kubernetes/kubernetes#107457). So after a connection
-  was lost a list of one object is asked for its version before the watch goes on.
+  was lost a list of one object is asked for its version first (``_ask_version``).
 """
 
 from __future__ import annotations
@@ -153,6 +153,8 @@ class Reflector(Generic[Row]):
             self._without_watch_list(str(error))
             return 0.0
         else:
+            if isinstance(error, Gone) and self._version:
+                self._backoff.too_old()
             self._read_again()
             if error.status == 404:
                 self._on_missing()
@@ -239,11 +241,19 @@ class Reflector(Generic[Row]):
             self._on_synced()
 
     async def _ask_version(self) -> None:
-        """Look whether the server still has what was seen of it. Raises Gone where it has not."""
-        path = self.resource.path
-        params: dict[str, str | int | bool] = {**self.resource.params, "limit": 1}
-        body = await self._client.request("GET", path, params=params, timeout=VERSION_SECONDS)
-        self._require(self._reader.version(body))
+        """Look whether the server still has what was seen of it. Raises Gone where it has not.
+
+        One object a kind, and only after a connection was lost and its pause. No resourceVersion is
+        the version that etcd has: of a quorum read, or of a watch cache that waits for it
+        (ConsistentListFromCache); "0" is whatever a cache has. No selectors: else one that matches
+        is searched for, and a cache that is not ready refuses. It cannot tell of an API server that
+        went on while etcd was put back (kubernetes.io forbids that: its cache of before passes for
+        new enough), nor once versions have caught up with what was seen (hence --bump-revision).
+        """
+        body = await self._client.request(
+            "GET", self.resource.path, params={"limit": 1}, timeout=VERSION_SECONDS
+        )
+        self._reader.not_below(self._reader.version(body), self._version)
         self._lost = False
 
     # -- changes ----------------------------------------------------------------------------
@@ -386,15 +396,5 @@ class Reflector(Generic[Row]):
         return True
 
     def _advance(self, version: str) -> None:
-        self._require(version)
+        self._reader.not_below(version, self._version)
         self._version = version
-
-    def _require(self, version: str) -> None:
-        """Raise Gone when the server is at a version below one already seen."""
-        if version.isdecimal() and self._version.isdecimal() and int(version) < int(self._version):
-            raise Gone(
-                410,
-                "WentBack",
-                f"GET {self.resource.path}: version {version} after {self._version}; "
-                "the server's storage was put back",
-            )

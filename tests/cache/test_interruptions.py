@@ -137,6 +137,23 @@ async def test_a_version_that_is_always_too_old_is_not_read_again_without_pause(
     assert cache.stale_for() > 60.0
 
 
+async def test_a_version_that_is_too_old_is_read_again_soon_whatever_failed_before(
+    api: FakeApi, make: Make, clock: FastClock
+) -> None:
+    """The pauses that a server that was away had grown to are no measure for one that is well."""
+    cache = await started(make, watch_list=False)
+    faults = Faults(api)
+    away = [lambda: refuse(429, "TooManyRequests")] * 6
+    faults.answers = [*away, lambda: refuse(410, "Expired")]
+    clock.slept.clear()
+    lists = pods(cache).lists
+    api.end_watches(PODS)
+    await until(lambda: pods(cache).lists > lists and pods(cache).up)
+    pauses = [seconds for seconds in clock.slept if seconds > 0.0]
+    assert max(pauses) > 20.0
+    assert pauses[-1] < 2.0
+
+
 async def test_a_pause_that_is_asked_for_is_bounded(
     api: FakeApi, make: Make, clock: FastClock
 ) -> None:
@@ -173,6 +190,24 @@ def test_an_open_watch_says_how_the_next_failure_is_met() -> None:
     backoff.was_open(12.0)
     assert [backoff.delay(), backoff.delay(), backoff.delay()] == [0.0, 0.8, 1.6]
     assert [backoff.delay() for _ in range(6)][-1] == 30.0
+
+
+def test_one_too_old_version_sets_the_pauses_back_and_not_each_of_a_row() -> None:
+    now = [1000.0]
+    backoff = Backoff(lambda: now[0], lambda: 0.0)
+    assert [backoff.delay() for _ in range(4)] == [0.8, 1.6, 3.2, 6.4]
+    backoff.too_old()
+    assert [backoff.delay(), backoff.delay()] == [0.8, 1.6]
+    backoff.too_old()
+    assert [backoff.delay(), backoff.delay()] == [3.2, 6.4], "whose watches are all too old"
+    backoff.was_open(2.0)
+    backoff.delay()
+    backoff.delay()
+    backoff.too_old()
+    assert backoff.delay() == 0.8
+    backoff.was_open(12.0)
+    backoff.too_old()
+    assert backoff.delay() == 0.0, "no longer than it would have been"
     now[0] += 121.0
     assert backoff.delay() == 0.8
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from pathlib import Path
 from random import Random
 
+import pytest
 from aiohttp import web
 
+from extender.cache import reflector
 from extender.cache.backoff import BRIEF
 from extender.cache.cache import Cache
 from extender.kube.client import KubeClient
@@ -236,6 +239,39 @@ async def test_a_server_that_was_away_and_has_lost_nothing_is_not_read_again(
     assert pods(cache).watches == watches + 1
     assert pods(cache).relists == 0
     assert api.count(PODS, limit="1") == 1
+
+
+async def test_the_look_at_the_version_asks_for_any_object_and_waits_for_it_briefly(
+    api: FakeApi, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that never answers it keeps the watch down no longer than that look may take."""
+    api.put(PODS, pod("a"))
+    cache = await started(make)
+    asked: list[dict[str, str]] = []
+    held = asyncio.Event()
+
+    async def hang(request: web.Request) -> web.StreamResponse | None:
+        if request.path != PODS:
+            return None
+        if not asked and "watch" in request.query:
+            return refuse(503, "ServiceUnavailable")
+        if request.query.get("limit") == "1":
+            asked.append(dict(request.query))
+            if len(asked) == 1:
+                await held.wait()
+        return None
+
+    api.script = hang
+    monkeypatch.setattr(reflector, "VERSION_SECONDS", 0.1)
+    monkeypatch.setattr(reflector, "PAGE_SECONDS", math.inf)
+    api.put_quietly(PODS, pod("b"))
+    api.end_watches(PODS)
+    try:
+        await until(lambda: names(cache) == {"a", "b"})
+    finally:
+        held.set()
+    assert asked == [{"limit": "1"}] * 2
+    assert pods(cache).relists == 0
 
 
 async def test_a_wall_clock_that_jumps_disturbs_nothing(

@@ -289,3 +289,21 @@ async def test_a_sweep_leaves_a_record_alone_that_is_written_meanwhile(
     await sweep
     assert await names(client) == [name]
     await background.close()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_record_of_before_that_is_back_is_deleted_while_the_lease_is_ours(
+    client: KubeClient, *, lost: bool
+) -> None:
+    """Put back with the storage, under an epoch that nobody alive has seen: it stayed for ever."""
+    before, background, lease = Records(client, "kube-system"), Background(), Alone()
+    keeper = RecordKeeper(Records(client, "kube-system"), lease, background)
+    await keeper.load()
+    written = replace(record(), epoch=3)
+    await before.create(written)
+    if lost:
+        lease.acts = False
+    for _ in range(2):
+        await keeper.sweep()
+    assert await names(client) == ([written.name] if lost else [])
+    await background.close()

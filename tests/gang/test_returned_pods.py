@@ -1,10 +1,13 @@
-"""Pods whose eviction was accepted, and that are there after all: the storage was put back."""
+"""Pods that are there, or wait, after all: the storage was put back to before they went, or sat."""
 
 from __future__ import annotations
 
 import pytest
 
 from extender.gang.act import evictions, flights
+from extender.gang.act.book import Flight
+from extender.gang.tell.decisions import Verb
+from extender.gang.tell.flight_state import FlightState
 from extender.sandbox.resources import PODS
 from tests.gang.limited import tried
 from tests.gang.rig import HIGH, LOW, Rig, full_cluster
@@ -32,3 +35,105 @@ async def test_pods_that_are_back_are_victims_again(
         assert pod is not None
         storage.put(KEY, pod)
     await rig.until_names(*HIGH)
+
+
+@pytest.mark.parametrize("late", [True, False])
+async def test_who_is_back_goes_when_others_of_its_unit_have_gone_for_good(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    """``late``: it is back after all had gone, so that nothing was owed any more."""
+    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
+    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+    await full_cluster(rig)
+    storage = rig.server.api.storage
+    before = storage.get(KEY, "default", "low-0")
+    assert before is not None
+    held = {"metadata": {"finalizers": ["test/held"]}}
+    await rig.client.patch("/api/v1/namespaces/default/pods/low-1", held)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: bool(rig.cached("low-1").deleting), "the victims go")
+    await rig.until_names("low-1", *HIGH)
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    if not late:
+        storage.put(KEY, before)
+        await rig.until_names("low-0", "low-1")
+    free = {"metadata": {"finalizers": None}}
+    await rig.client.patch("/api/v1/namespaces/default/pods/low-1", free)
+    if late:
+        await rig.until_names()
+        await rig.until(lambda: not rig.cache.store.pods.by_uid, "nobody is cached")
+        storage.put(KEY, before)
+        await rig.until(lambda: bool(rig.cache.store.pods.by_uid), "it is back")
+    await rig.until_names()
+
+
+async def test_who_is_back_goes_beside_others_of_its_unit_that_are_back_on_their_way_out(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backup was taken amid the evictions: all are there again, and one goes."""
+    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
+    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+    await full_cluster(rig)
+    storage = rig.server.api.storage
+    before = storage.get(KEY, "default", "low-0")
+    assert before is not None
+    for name in LOW:
+        held = {"metadata": {"finalizers": ["test/held"]}}
+        await rig.client.patch(f"/api/v1/namespaces/default/pods/{name}", held)
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until(lambda: all(rig.cached(name).deleting for name in LOW), "the victims go")
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    storage.put(KEY, before)
+    await rig.until_names("low-1")
+    assert rig.cached("low-1").deleting
+
+
+async def test_a_unit_that_is_back_whole_stays(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evictions, "RETURNED_SECONDS", 0.2)
+    monkeypatch.setattr(flights, "LOOK_AFTER_SECONDS", 0.05)
+    await full_cluster(rig)
+    storage = rig.server.api.storage
+    before = {name: storage.get(KEY, "default", name) for name in LOW}
+    await rig.preempt("high-0", n0=["low-0"])
+    await rig.until_names(*HIGH)
+    for name in HIGH:
+        await rig.remove(name)
+    await rig.until(lambda: not list(rig.coordinator.book), "the plan is over")
+    for pod in before.values():
+        assert pod is not None
+        storage.put(KEY, pod)
+    unfinished = rig.coordinator.flights.evictions.unfinished
+    await rig.until(lambda: bool(unfinished()), "it is looked at again")
+    await rig.until(lambda: not unfinished(), "it owes nobody")
+    assert await rig.names() == set(LOW)
+
+
+async def test_members_whose_binding_was_lost_have_their_seats_again(rig: Rig) -> None:
+    """Who sat counted as seated for ever: the last to come ended the plan, the others waited."""
+    await rig.gang("high", 2, "high")
+    flight = await rig.coordinator.ensure(rig.resolver_key("high-0"), Verb.LOOP)
+    assert isinstance(flight, Flight)
+    await rig.until(lambda: flight.state is FlightState.OPEN, "the seats are open")
+    seats = dict(flight.seats)
+    one, other = rig.cached("high-0").uid, rig.cached("high-1").uid
+    storage = rig.server.api.storage
+    before = storage.get(KEY, "default", "high-0")
+    assert before is not None
+    await rig.bind("high-0", seats[one])
+    await rig.until(lambda: set(flight.seats) == {other}, "one sits")
+    deadline = flight.deadline
+    storage.put(KEY, before)
+    await rig.until(lambda: flight.seats == seats, "its seat is held again")
+    assert flight.deadline > deadline, "who begins anew has the time that all have"
+    await rig.until(lambda: not flight.doubted, "the plan is compared")
+    assert (await rig.filter("high-0", *seats.values())).node_names == [seats[one]]
+    await rig.bind("high-1", seats[other])
+    await rig.until(lambda: set(flight.seats) == {one}, "the other sits")
+    assert not flight.over
+    await rig.bind("high-0", seats[one])
+    await rig.until(lambda: flight.over, "the plan ends")
+    assert rig.outcomes("high")[-1] == "done"

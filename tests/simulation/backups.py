@@ -22,6 +22,9 @@ class Backup(Struct, frozen=True):
 class RestorableStorage(Storage):
     """A Storage of which backups are made."""
 
+    _highest = 0
+    """The highest version that was ever lost."""
+
     def back_up(self) -> Backup:
         """Return what is there; what comes after it has versions of its own."""
         backup = Backup(self.version, {key: dict(table) for key, table in self._objects.items()})
@@ -31,11 +34,12 @@ class RestorableStorage(Storage):
     def restore(self, backup: Backup, *, bumped: bool) -> None:
         """Be as it was. Who observes is told the difference; watches are the server's to end.
 
-        ``bumped``: versions go on above the lost ones, and those are compacted (``--bump-revision
-        --mark-compacted``). Else they go back.
+        ``bumped``: versions go on above all that were ever lost, and those are compacted
+        (``--bump-revision --mark-compacted``). Else they go back.
         """
+        self._highest = max(self._highest, self.version)
         lost, self._objects = self._objects, {k: dict(t) for k, t in backup.objects.items()}
-        self.version = self.version + GAP if bumped else backup.version
+        self.version = self._highest + GAP if bumped else backup.version
         self.compact()
         gone: list[StorageChange] = []
         back: list[StorageChange] = []

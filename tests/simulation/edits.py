@@ -74,6 +74,8 @@ class Edits:
             try:
                 self._api.create(resource, "default", group)
             except StatusError as error:
+                if error.reason == "AlreadyExists":
+                    return  # the storage was put back to when it was there
                 if error.reason != "Forbidden":
                     raise
                 # Its PriorityClass is not there.

@@ -225,6 +225,14 @@ class Book:
         self.version += 1
         self._settle_firmness(flight, was=was)
 
+    def seat_back(self, flight: Flight, uid: str, node: str) -> None:
+        """A member that sat waits again: its seat is held as it was."""
+        was = flight.binding
+        flight.seats[uid] = node
+        self._hold(flight, uid, node)
+        self.version += 1
+        self._settle_firmness(flight, was=was)
+
     def seat_lost(self, flight: Flight, uid: str) -> None:
         """A member that the others can do without is gone: the plan is for them alone."""
         left = tuple(seat for seat in flight.plan.seats if seat.uid != uid)

@@ -24,6 +24,8 @@ from extender.gang.act.unit import EvictionListener, EvictionUnit, Fate
 from extender.model.objects import Pod
 from extender.model.plan import Plan, Victim
 
+REMEMBERED = 10_000
+"""Pods of which it is known that they went as part of a unit, by our hand."""
 RETURNED_SECONDS = 20.0
 """How long a pod whose eviction was accepted is shown to stay before that counts as undone."""
 
@@ -53,6 +55,8 @@ class Evictions:
         self._by_pod: dict[str, list[EvictionUnit]] = {}
         self._stay: dict[str, float] = {}
         """Uid of a pod whose eviction was accepted -> since when it is shown to stay."""
+        self._gone: dict[str, tuple[EvictionUnit, Victim]] = {}
+        """Pods of units of several that have gone by our hand, the latest last."""
         self.refusals = Refusals(monotonic)
         self._driver = Driver(
             evictor,
@@ -207,7 +211,8 @@ class Evictions:
             for uid in back & unit.fates.keys():
                 unit.fates[uid] = Fate.WAITING
                 self._stay.pop(uid, None)
-                if len(unit.victims) == unit.size:
+                whole = len(unit.victims) >= unit.size
+                if whole and all(self._check.there(each) for each in unit.victims.values()):
                     unit.must_go.discard(uid)
 
     def going(self, uid: str) -> None:
@@ -224,12 +229,41 @@ class Evictions:
         self.refusals.forget(uid)
         for unit in self._by_pod.pop(uid, []):
             doubt = self._doubt(unit, uid)
-            unit.victims.pop(uid, None)
-            unit.fates.pop(uid, None)
+            victim = unit.victims.pop(uid, None)
+            fate = unit.fates.pop(uid, None)
+            ours = unit.whole and uid in unit.must_go and fate is Fate.ACCEPTED
+            if ours and victim is not None:
+                self._remember(unit, victim)
             if doubt:
                 self._touch(unit, uid)
             if not unit.victims:
                 self._end(unit)
+
+    def _remember(self, unit: EvictionUnit, victim: Victim) -> None:
+        self._gone.pop(victim.uid, None)
+        self._gone[victim.uid] = unit, victim
+        if len(self._gone) > REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+
+    def back(self, uid: str) -> None:
+        """A pod is there that was not: if it had gone, the storage was put back to before that.
+
+        Others of its unit may have gone for good, or be asked for at this moment. So it counts
+        among them again, as one whose eviction was accepted, until that is undone.
+        """
+        if uid not in self._gone:
+            return
+        unit, victim = self._gone.pop(uid)
+        units = self._units.setdefault(unit.plan_id, {})
+        if unit.name not in units:
+            unit.released = True  # its plan, if there is one still, has counted on the room
+            units[unit.name] = unit
+            self._by_name.setdefault(unit.name, []).append(unit)
+        unit = units[unit.name]
+        unit.victims[uid] = victim
+        unit.fates[uid] = Fate.ACCEPTED
+        unit.must_go.add(uid)
+        self._by_pod.setdefault(uid, []).append(unit)
 
     # -- one unit -------------------------------------------------------------------------
 

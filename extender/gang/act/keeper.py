@@ -154,7 +154,11 @@ class RecordKeeper:
         def live() -> set[str]:
             return {kept.record.name for kept in self._kept.values()}
 
-        await self._records.sweep(live, self._epoch)
+        youngest = await self._records.sweep(live, self._epoch)
+        if self._leadership.acts:
+            # The lease was ours when they were read, so whatever is younger is of a term before
+            # this one, as in load(): the storage was put back to before it was deleted.
+            self._epoch = max(self._epoch, youngest)
 
 
 def _ended(kept: Kept, owed: tuple[str, ...]) -> Record:

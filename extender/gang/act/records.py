@@ -224,13 +224,15 @@ class Records:
         except NotFound:
             return
 
-    async def sweep(self, live: Callable[[], AbstractSet[str]], epoch: int) -> None:
+    async def sweep(self, live: Callable[[], AbstractSet[str]], epoch: int) -> int:
         """Delete records of plans that are over: doomed ones, and any that nobody here knows.
 
         ``live`` returns the names of records that are wanted, asked right before each deletion:
         a plan may be recorded while others are read. Of what else there is, those of a younger
-        epoch are not ours to touch. Raises ApiError.
+        epoch are not ours to touch: the youngest found is returned, at least ``epoch``. Raises
+        ApiError.
         """
+        youngest = epoch
         for name in sorted(self._doomed):
             if name not in live():
                 await self._sweep_one(name, epoch)
@@ -240,7 +242,11 @@ class Records:
         self.aside = {name: aside for name, aside in self.aside.items() if name in found}
         for item in items:
             name = name_of(item)
-            if name in live() or name in self.aside or epoch_of(item) > epoch:
+            if name in live() or name in self.aside:
+                continue
+            if epoch_of(item) > epoch:
+                if not self._read(item, further_parts(name, parts))[1]:
+                    youngest = max(youngest, epoch_of(item))
                 continue
             if not readable(item):
                 self._keep_aside(item, "it holds no plan")
@@ -256,6 +262,7 @@ class Records:
             owner = owner_of(item)
             if owner not in live() and owner not in self.aside and epoch_of(item) <= epoch:
                 await self._delete(f"{self._base}/{name_of(item)}")
+        return youngest
 
     async def _sweep_one(self, name: str, epoch: int) -> None:
         try:

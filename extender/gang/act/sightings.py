@@ -53,6 +53,7 @@ class Sightings:
         self._replan = replan
         self._does_without = does_without
         self._barrier = term.settings.bind.enabled
+        self._bind_seconds = term.settings.seats.bind_seconds
 
     def observe(self, old: Pod | None, new: Pod | None) -> None:
         """Take note of one pod event (None: it did not, or does not, exist)."""
@@ -67,6 +68,10 @@ class Sightings:
             self._leaving(new)
         if old is not None and old.requests != new.requests:
             self._resized(new)
+        if old is None and new.node:
+            self._evictions.back(new.uid)
+        elif old is not None and old.node and not new.node:
+            self._unbound(new)
         if new.node and not (old and old.node):
             self._bound(new)
         elif new.nominated and not new.node and new.nominated != (old.nominated if old else ""):
@@ -137,6 +142,23 @@ class Sightings:
             other = self._book.get(hold.gang)
             if other is not None and other.plan.priority <= pod.priority:
                 other.doubted = True
+
+    def _unbound(self, pod: Pod) -> None:
+        """A pod's node is never taken back: the storage was put back to before its binding.
+
+        Its gang's others may sit, or be on their way, so its plan gives it its seat again.
+        """
+        key = self._gangs.member_key(pod)
+        flight = None if key is None else self._book.get(key)
+        if flight is None or flight.state is not FlightState.OPEN:
+            return
+        seat = next((seat for seat in flight.plan.seats if seat.uid == pod.uid), None)
+        if seat is None or pod.uid in flight.seats:
+            return
+        log.warning("a member's binding was lost", pod=pod.key, node=seat.node)
+        self._book.seat_back(flight, pod.uid, seat.node)
+        flight.deadline = self._clocks.monotonic() + self._bind_seconds
+        flight.doubted = True
 
     def _bound(self, pod: Pod) -> None:
         self._notices.gone(pod)
