@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from array import array
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ from extender.search.highs import (
     package,
 )
 from extender.search.highs.column_relaxation import proved
-from extender.search.problem import Infeasible, Limits, Problem, Solution
+from extender.search.problem import Infeasible, Limits, MemberClass, Problem, Solution, Unit
 from extender.search.problem.stop import Countdown, Stop
 from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
@@ -244,6 +245,27 @@ def test_an_answer_that_a_program_has_not_is_no_point_of_it() -> None:
             points += 1
     assert points > 10
     assert others > 10
+
+
+def test_an_answer_before_that_becomes_dearer_with_nothing_lost_is_no_point() -> None:
+    """Its first level is proved and costs something; without loss at the second one the same
+    seats cost more there. The dearer one was told, as proved."""
+    units = (
+        Unit("whole", ((0, (2,)),), (3, 1, 0)),
+        Unit("half", ((0, (1,)),), (2, 0, 0)),
+        Unit("other half", ((0, (1,)),), (2, 0, 0)),
+    )
+    worker = MemberClass("worker", (1,), 2, b"\1", 2)
+    problem = Problem(
+        ("cpu",), ("n",), (array("q", [0]),), (worker,), 2, units, ("first", "second", "third")
+    )
+    before = Solution(((0, 0, 2),), (0,), (3, 1, 0), (3, 0, 0), optimal=False)
+    assert verify(problem, before) == ()
+    sets = solver._node_sets(problem)
+    told = by_columns.improve(problem, before, (3,), sets, Stop())  # type: ignore[arg-type]
+    assert told is not None
+    assert told[0].cost == brute(problem) == (3, 1, 0)
+    assert told[1] <= (3, 1, 0)
 
 
 @pytest.mark.parametrize(
