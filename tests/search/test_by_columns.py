@@ -262,10 +262,33 @@ def test_an_answer_before_that_becomes_dearer_with_nothing_lost_is_no_point() ->
     before = Solution(((0, 0, 2),), (0,), (3, 1, 0), (3, 0, 0), optimal=False)
     assert verify(problem, before) == ()
     sets = solver._node_sets(problem)
-    told = by_columns.improve(problem, before, (3,), sets, Stop())  # type: ignore[arg-type]
+    assert sets is not None
+    told = by_columns.improve(problem, before, (3,), sets, Stop())
     assert told is not None
     assert told[0].cost == brute(problem) == (3, 1, 0)
     assert told[1] <= (3, 1, 0)
+
+
+def test_a_better_point_takes_no_better_answer_away() -> None:
+    """Of a point that takes more than its seats need the rest is put back; one that costs less as
+    a point may be the dearer answer then."""
+    import numpy as np
+
+    units = tuple(Unit(str(n), ((n, (1,)),), (cost,)) for n, cost in enumerate((4, 5, 1, 9)))
+    worker = MemberClass("worker", (1,), 1, b"\1" * 4, 1)
+    free = array("q", [0] * 4)
+    problem = Problem(("cpu",), tuple("abcd"), (free,), (worker,), 1, units, ("level",))
+    before = Solution(((0, 3, 1),), (3,), (9,), (0,), optimal=False)
+    sets = solver._node_sets(problem)
+    assert sets is not None
+    program = column_rows.ColumnProgram(problem, sets, (9,), (), lambda: False, range(4))
+    assert program.node.tolist() == [0, 1, 2, 3]
+    search = by_columns.ByColumns(program, before, (), Stop())
+    search._take(np.array([1, 0, 1, 0]))
+    assert search.best.cost == (4,)
+    search._take(np.array([0, 1, 0, 0]))
+    assert search.best.cost == (4,)
+    assert search.point.tolist() == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(

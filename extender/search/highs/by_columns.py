@@ -272,7 +272,7 @@ class ByColumns:
         return max(0, ceil(bound - ROUNDING) + int(cost @ rest)) if isfinite(bound) else 0
 
     def _take(self, values: Any) -> None:
-        """Keep what HiGHS found where that is an answer, and no worse than the best."""
+        """Keep what HiGHS found where that is an answer, and no worse than what is there."""
         program = self.program
         program.switch_on(values)
         seats, chosen = program.read(values)
@@ -287,4 +287,7 @@ class ByColumns:
         else:
             kept = (program.cost @ values).tolist() <= (program.cost @ self.point).tolist()
         if kept:
-            self.point, self.best = values, answer
+            self.point = values
+            # Without the units that its seats do not need, the best before may be the cheaper one.
+            if answer.cost <= self.best.cost:
+                self.best = answer
