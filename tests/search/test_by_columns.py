@@ -22,7 +22,16 @@ from extender.search.highs import (
     package,
 )
 from extender.search.highs.column_relaxation import proved
-from extender.search.problem import Infeasible, Limits, MemberClass, Problem, Solution, Unit
+from extender.search.problem import (
+    Budget,
+    ElasticGang,
+    Infeasible,
+    Limits,
+    MemberClass,
+    Problem,
+    Solution,
+    Unit,
+)
 from extender.search.problem.stop import Countdown, Stop
 from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
@@ -267,6 +276,31 @@ def test_an_answer_before_that_becomes_dearer_with_nothing_lost_is_no_point() ->
     assert told is not None
     assert told[0].cost == brute(problem) == (3, 1, 0)
     assert told[1] <= (3, 1, 0)
+
+
+def test_a_budget_of_pods_that_no_better_answer_takes_is_an_empty_row() -> None:
+    """Of a gang that may not be broken; the solver raised an IndexError."""
+    units = (
+        Unit("pod", ((0, (1,)),), (0, 1, 0), gang=0, budgets=((0, 2),)),
+        Unit("dear", ((1, (1,)),), (0, 2, 0)),
+        Unit("cheap", ((2, (1,)),), (0, 1, 0)),
+    )
+    problem = Problem(
+        ("cpu",),
+        tuple("abc"),
+        (array("q", [0] * 3),),
+        (MemberClass("worker", (1,), 1, b"\1\1\1", 1),),
+        1,
+        units,
+        ("gangs", "pods", "work"),
+        gangs=(ElasticGang(0, (1, 0, 0)),),
+        budgets=(Budget("guard", 1, hard=True),),
+    )
+    before = Solution(((0, 1, 1),), (1,), (0, 2, 0), (0, 0, 0), optimal=False)
+    answer = ask(problem, before)
+    assert answer is not None
+    assert answer.optimal
+    assert answer.cost == brute(problem) == (0, 1, 0)
 
 
 def test_a_better_point_takes_no_better_answer_away() -> None:

@@ -226,7 +226,8 @@ class ColumnProgram:
         import numpy as np
 
         at = np.full(len(columns), len(self._row_low), dtype=np.int64)
-        self._entries.append((at, np.asarray(columns), np.asarray(values)))
+        whole = np.int64  # an empty list would be floats, and all others with it
+        self._entries.append((at, np.asarray(columns, whole), np.asarray(values, whole)))
         self._row_low.append(low)
         self._row_high.append(high)
 
