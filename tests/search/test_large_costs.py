@@ -18,9 +18,7 @@ from tests.search.test_highs import everyone, openly
 
 pytestmark = [
     pytest.mark.oracle,
-    pytest.mark.skipif(
-        not highs.available() or not COMPILED, reason="needs highspy and the core"
-    ),
+    pytest.mark.skipif(not highs.available() or not COMPILED, reason="needs highspy and the core"),
 ]
 FACTORS = (1, 1, 10**6, 10**12, 3 * 10**14, 2 * 10**15, 10**16)
 
