@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from array import array
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,16 @@ from extender.search.highs import (
     package,
 )
 from extender.search.highs.column_relaxation import proved
-from extender.search.problem import Infeasible, Limits, Problem, Solution
+from extender.search.problem import (
+    Budget,
+    ElasticGang,
+    Infeasible,
+    Limits,
+    MemberClass,
+    Problem,
+    Solution,
+    Unit,
+)
 from extender.search.problem.stop import Countdown, Stop
 from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
@@ -244,6 +254,75 @@ def test_an_answer_that_a_program_has_not_is_no_point_of_it() -> None:
             points += 1
     assert points > 10
     assert others > 10
+
+
+def test_an_answer_before_that_becomes_dearer_with_nothing_lost_is_no_point() -> None:
+    """Its first level is proved and costs something; without loss at the second one the same
+    seats cost more there. The dearer one was told, as proved."""
+    units = (
+        Unit("whole", ((0, (2,)),), (3, 1, 0)),
+        Unit("half", ((0, (1,)),), (2, 0, 0)),
+        Unit("other half", ((0, (1,)),), (2, 0, 0)),
+    )
+    worker = MemberClass("worker", (1,), 2, b"\1", 2)
+    problem = Problem(
+        ("cpu",), ("n",), (array("q", [0]),), (worker,), 2, units, ("first", "second", "third")
+    )
+    before = Solution(((0, 0, 2),), (0,), (3, 1, 0), (3, 0, 0), optimal=False)
+    assert verify(problem, before) == ()
+    sets = solver._node_sets(problem)
+    assert sets is not None
+    told = by_columns.improve(problem, before, (3,), sets, Stop())
+    assert told is not None
+    assert told[0].cost == brute(problem) == (3, 1, 0)
+    assert told[1] <= (3, 1, 0)
+
+
+def test_a_budget_of_pods_that_no_better_answer_takes_is_an_empty_row() -> None:
+    """Of a gang that may not be broken; the solver raised an IndexError."""
+    units = (
+        Unit("pod", ((0, (1,)),), (0, 1, 0), gang=0, budgets=((0, 2),)),
+        Unit("dear", ((1, (1,)),), (0, 2, 0)),
+        Unit("cheap", ((2, (1,)),), (0, 1, 0)),
+    )
+    problem = Problem(
+        ("cpu",),
+        tuple("abc"),
+        (array("q", [0] * 3),),
+        (MemberClass("worker", (1,), 1, b"\1\1\1", 1),),
+        1,
+        units,
+        ("gangs", "pods", "work"),
+        gangs=(ElasticGang(0, (1, 0, 0)),),
+        budgets=(Budget("guard", 1, hard=True),),
+    )
+    before = Solution(((0, 1, 1),), (1,), (0, 2, 0), (0, 0, 0), optimal=False)
+    answer = ask(problem, before)
+    assert answer is not None
+    assert answer.optimal
+    assert answer.cost == brute(problem) == (0, 1, 0)
+
+
+def test_a_better_point_takes_no_better_answer_away() -> None:
+    """Of a point that takes more than its seats need the rest is put back; one that costs less as
+    a point may be the dearer answer then."""
+    import numpy as np
+
+    units = tuple(Unit(str(n), ((n, (1,)),), (cost,)) for n, cost in enumerate((4, 5, 1, 9)))
+    worker = MemberClass("worker", (1,), 1, b"\1" * 4, 1)
+    free = array("q", [0] * 4)
+    problem = Problem(("cpu",), tuple("abcd"), (free,), (worker,), 1, units, ("level",))
+    before = Solution(((0, 3, 1),), (3,), (9,), (0,), optimal=False)
+    sets = solver._node_sets(problem)
+    assert sets is not None
+    program = column_rows.ColumnProgram(problem, sets, (9,), (), lambda: False, range(4))
+    assert program.node.tolist() == [0, 1, 2, 3]
+    search = by_columns.ByColumns(program, before, (), Stop())
+    search._take(np.array([1, 0, 1, 0]))
+    assert search.best.cost == (4,)
+    search._take(np.array([0, 1, 0, 0]))
+    assert search.best.cost == (4,)
+    assert search.point.tolist() == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(

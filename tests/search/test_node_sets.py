@@ -135,6 +135,17 @@ def test_none_of_the_sets_is_dominated() -> None:
                 assert i == k or not (more and needs <= on and price <= cost), f"seed {seed}"
 
 
+def test_a_limit_may_name_a_class_twice() -> None:
+    import numpy as np
+
+    from extender.search.core.node_sets import NodeSets
+
+    sets = NodeSets([(1,), (1,)], 1)
+    assert sets.add(0, [3], [2, 2], [((0, 0), 1)], [], [])
+    members = np.frombuffer(sets.found()[1], dtype=np.int32).reshape(-1, 2).tolist()
+    assert sorted(members) == [[1, 2]]
+
+
 def test_what_has_too_many_sets_is_refused() -> None:
     from extender.search.core.node_sets import NodeSets
 
@@ -143,6 +154,8 @@ def test_what_has_too_many_sets_is_refused() -> None:
     assert not sets.add(0, [0], [1], [], units, [])
     assert not sets.add(0, [0], [1], [], [], [(i, (1,)) for i in range(13)])
     assert not sets.add(0, [10_000], [9_999], [], [], [])
+    many = NodeSets([(1,)] * 65, 1)
+    assert not many.add(0, [1], [1] + [0] * 64, [((64,), 1)], [], [])
     rng = random.Random(0)
     wide = [
         (i, tuple(rng.randrange(1 << 20) for _ in range(4)), (rng.randrange(1 << 20),), -1)

@@ -23,6 +23,7 @@ cdef enum:
     MOST_VECTORS = 5000       # of members on one node
     MOST_COVERS = 2000        # room and cost of a node's units, undominated
     MOST_LOCAL = 64           # units of one node
+    MOST_CLASSES = 64         # bits of a limit's classes
 
 cdef i64 MOST_STEPS = 150000000  # of all nodes together
 
@@ -98,11 +99,11 @@ cdef class NodeSets:
         (number, amounts (R,)).
         """
         cdef int c, r
-        if len(units) > MOST_LOCAL or len(switches) > MOST_SWITCHES:
+        if len(units) > MOST_LOCAL or len(switches) > MOST_SWITCHES or self.C > MOST_CLASSES:
             return False
         self.free, self.most, self.every = free, most, every
         self.limit_most = [members for _, members in limits]
-        self.limit_of = [sum([1 << c for c in classes]) for classes, _ in limits]
+        self.limit_of = [sum([1 << c for c in set(classes)]) for classes, _ in limits]
         self.unit.clear()
         self.needs.clear()
         self.amounts.clear()

@@ -34,6 +34,8 @@ GOOD = 0.02
 MOST_WEIGHT, MOST_TOGETHER = 10_000, 10**8
 """Of a level against the next one, and of the first against the last, where an answer is looked for
 that is good at all of them."""
+MOST_SUM = 2.0**53
+"""Of all variables' costs, weighed: floats hold them."""
 
 
 def improve(
@@ -97,7 +99,7 @@ class ByColumns:
             if least < self._cost(cost):
                 break
             if least:
-                self.relaxation.hold(cost, least)
+                self.relaxation.hold(_clipped(cost), least)
             else:
                 self.program.high[cost > 0] = 0
                 self.relaxation.bounds_changed()
@@ -107,13 +109,16 @@ class ByColumns:
         return int(cost @ self.point)
 
     def _together(self, level: int) -> Any:
-        """(variables,) cost at this level and all later ones, weighed."""
+        """(variables,) cost at this level and all later ones, weighed: as many as floats tell
+        apart."""
         import numpy as np
 
         costs = [cost for cost in self.program.cost[level:] if cost.any()]
         weight = min(MOST_WEIGHT, int(MOST_TOGETHER ** (1 / max(1, len(costs) - 1))))
         together = np.zeros(self.program.variables, dtype=np.int64)
         for cost in costs:
+            if together.sum(dtype=float) * weight + cost.sum(dtype=float) > MOST_SUM:
+                break
             together = together * weight + cost
         return together
 
@@ -157,7 +162,7 @@ class ByColumns:
 
     def _minimise(self, level: int, least: int) -> int:
         """The least of a level, as far as it becomes known; the answer becomes better meanwhile."""
-        cost = self.program.cost[level]
+        cost = _clipped(self.program.cost[level])
         if not self._cost(cost):
             return 0
         floor = self.relaxation.floor(cost)
@@ -272,7 +277,7 @@ class ByColumns:
         return max(0, ceil(bound - ROUNDING) + int(cost @ rest)) if isfinite(bound) else 0
 
     def _take(self, values: Any) -> None:
-        """Keep what HiGHS found where that is an answer, and no worse than the best."""
+        """Keep what HiGHS found where that is an answer, and no worse than what is there."""
         program = self.program
         program.switch_on(values)
         seats, chosen = program.read(values)
@@ -287,4 +292,15 @@ class ByColumns:
         else:
             kept = (program.cost @ values).tolist() <= (program.cost @ self.point).tolist()
         if kept:
-            self.point, self.best = values, answer
+            self.point = values
+            # Without the units that its seats do not need, the best before may be the cheaper one.
+            if answer.cost <= self.best.cost:
+                self.best = answer
+
+
+def _clipped(cost: Any) -> Any:
+    """(variables,) a level's cost, where more than an answer that is asked about may cost is just
+    too much: sums stay far from the end of an int64, and HiGHS takes no row with larger numbers."""
+    import numpy as np
+
+    return np.minimum(cost, MOST_COST + 1)

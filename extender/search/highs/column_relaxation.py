@@ -239,7 +239,7 @@ def _bits(
     ends = np.where(prices[:rows] > 0, program.row_low, program.row_high)
     ends = np.where(np.abs(ends) < OPEN_END, np.abs(ends), 0)
     entries = np.abs(program.entry_value) * size[program.entry_row]
-    most = float(cost @ program.high) + float(size[:rows] @ ends)
+    most = float(cost.astype(float) @ program.high) + float(size[:rows] @ ends)
     most += float((entries * np.maximum(1, program.high[program.entry_column])).sum())
     for price, (row, limit) in zip(size[rows:].tolist(), held, strict=True):
         most += price * (limit + float(row.sum()) + float(row @ program.high))

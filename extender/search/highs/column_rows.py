@@ -226,7 +226,8 @@ class ColumnProgram:
         import numpy as np
 
         at = np.full(len(columns), len(self._row_low), dtype=np.int64)
-        self._entries.append((at, np.asarray(columns), np.asarray(values)))
+        whole = np.int64  # an empty list would be floats, and all others with it
+        self._entries.append((at, np.asarray(columns, whole), np.asarray(values, whole)))
         self._row_low.append(low)
         self._row_high.append(high)
 
@@ -294,7 +295,8 @@ class ColumnProgram:
 
     def point(self, answer: Solution) -> Any:
         """The variables' values in an answer no dearer than this one, or None where none has the
-        seats and units that the program has left."""
+        seats and units that the program has left: instead of those that it has not others may
+        stand, which cost nothing at a later level and more at an earlier one."""
         import numpy as np
 
         switches, problem = self.switches, self.problem
@@ -314,7 +316,8 @@ class ColumnProgram:
                 return None
             values[j] = 1
         self.switch_on(values)
-        return values if self._keeps_rows(values) else None
+        dearer = (self.cost[:-1] @ values).tolist() > list(answer.cost)
+        return values if self._keeps_rows(values) and not dearer else None
 
     def _keeps_rows(self, values: Any) -> bool:
         import numpy as np
