@@ -137,8 +137,8 @@ MUTANTS = (
         ROW,
         "what is doubtful is not deleted",
         RECORDS,
-        "if name in live() or name in self.aside or epoch_of(item) > epoch:",
-        "if name in live() or epoch_of(item) > epoch:",
+        "if name in live() or name in self.aside:",
+        "if name in live():",
         NO_PLAN,
     ),
     Mutant(
