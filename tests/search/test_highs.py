@@ -19,7 +19,7 @@ from extender.search.highs import by_level as highs
 from extender.search.highs import package as highs_package
 from extender.search.highs.rows import covers
 from extender.search.problem import Infeasible, Limits, MemberClass, Problem, Solution, Unit
-from extender.search.problem.stop import Countdown
+from extender.search.problem.stop import Countdown, Stop
 from extender.search.problem.verify import verify
 from tests.search.build import COMPILED
 from tests.search.gangs import leader_and_workers, three_kinds
@@ -238,3 +238,12 @@ def test_rules_it_has_no_rows_for_are_not_asked() -> None:
             assert not covers(problem)
         asked += covers(problem)
     assert asked
+
+
+def test_a_dearer_answer_takes_no_other_ones_place() -> None:
+    dear = solver.search(everyone(0), Limits(branch_nodes=0))
+    assert isinstance(dear, Solution)
+    before = replace(dear, cost=(3, 1), bound=(0, 0), optimal=False)
+    dearer = replace(before, cost=(4, 0))
+    assert highs._joined(before, dearer, (4, 0), Stop(None, None, None)) == before
+    assert highs._joined(dearer, before, (3, 1), Stop(None, None, None)).optimal

@@ -129,6 +129,8 @@ def _sure(found: Solution) -> Vector:
 def _joined(before: Solution | None, answer: Solution, bound: Vector, stop: Stop) -> Solution:
     """The answer, no dearer than the one before, with the higher bound."""
     if before is not None:
+        if answer.cost > before.cost:
+            return before
         bound = max(bound, before.bound)
         if bound > answer.cost:
             return before  # floats went astray somewhere: nothing of it is believed
