@@ -20,6 +20,8 @@ import structlog
 import uvloop
 
 from extender.model.settings import ServerSettings
+from extender.sandbox.apiserver import ApiServer
+from extender.sandbox.storage import Storage
 from extender.server.diagnostics import Health
 from extender.server.lifecycle import Server
 from extender.server.load import Load
@@ -33,6 +35,8 @@ SECONDS = 0.1
 """The server's patience with heads and bodies; a connection is read until it closes or is quiet."""
 CALM_SECONDS = 60.0
 """Within so long all is given back that was taken."""
+MOST_CHANGES = 500
+"""That the test bed's storage remembers, for watches that open again."""
 MORE_TASKS = 16
 MORE_DESCRIPTORS = 32
 """Than there were before the first round: loops and libraries open some when they need them."""
@@ -123,7 +127,10 @@ class Target:
         self.names = Names(pods, {f"n{i}": rig.cached(f"low-{i}").uid for i in range(2)})
 
     async def _start(self) -> None:
-        self.rig = await self._made().__aenter__()
+        made = self._made()
+        # The test bed's own memory of what was done is not what is looked at here.
+        made.server = ApiServer(bookmark_seconds=0.05, storage=Storage(keep=MOST_CHANGES))
+        self.rig = await made.__aenter__()
         await self._fill(self.rig)
         self.pods = await self.rig.names()
         self.metrics, self.load = Metrics(), Load(SETTINGS)
