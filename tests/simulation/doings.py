@@ -318,8 +318,10 @@ class Doings:
         now = self._loop.time()
         self._sim.server.lose_storage(happening.number)
         self._sim.faults.storage_lost(now, now + happening.number)
-        # What happens in the meantime is news only then.
-        self._sim.calm.disturbed.append((now + happening.number, ""))
+        # What happens in the meantime is news only then, or when the state is read again; until it
+        # is, what was seen before may be acted by for as long as the settings say.
+        acted_by = now + self._sim.script.settings.cache.stale_seconds
+        self._sim.calm.disturbed += [(now + happening.number, ""), (acted_by, "")]
 
     def _lose_server(self, happening: Happening) -> None:
         """Nothing can be read; then the server is back before its storage is."""
@@ -329,7 +331,8 @@ class Doings:
         self._sim.server.cut(happening.name, broken=True)
         self._loop.call_later(away, self._sim.server.lose_storage, without, happening.name)
         self._sim.faults.storage_lost(now, now + away + without)
-        self._sim.calm.disturbed.append((now + away + without, ""))
+        acted_by = now + self._sim.script.settings.cache.stale_seconds
+        self._sim.calm.disturbed += [(now + away + without, ""), (acted_by, "")]
 
     def _silent(self, happening: Happening) -> None:
         until = self._loop.time() + happening.number
