@@ -7,7 +7,7 @@ store therefore pushes out its own entries and nobody else's.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -53,6 +53,11 @@ class Shares(Generic[Key, Value]):
         """Return what was put before all others, None when nothing is kept."""
         found = next(iter(self._kept.items()), None)
         return None if found is None else (found[0], found[1].value)
+
+    def forget(self, over: Callable[[Value], bool]) -> None:
+        """Forget the oldest ones for as long as they are over."""
+        while (oldest := self.oldest()) is not None and over(oldest[1]):
+            self.pop(oldest[0])
 
     def takes(self, share: str) -> bool:
         """Whether something more of size 1 has room without what the share itself has in here, or

@@ -80,3 +80,13 @@ def test_the_newest_stays_however_large_it_is() -> None:
     assert list(shares.values()) == [9]
     assert shares.get("small") is None
     assert len(shares) == 1
+
+
+def test_the_oldest_are_forgotten_until_one_is_not_over() -> None:
+    shares: Shares[str, int] = Shares(10)
+    for key, until in (("a", 1), ("b", 2), ("c", 5), ("d", 1)):
+        shares.put(key, until, "ns")
+    shares.forget(lambda until: until <= 2)
+    assert list(shares.values()) == [5, 1]
+    shares.forget(lambda until: True)
+    assert not len(shares)

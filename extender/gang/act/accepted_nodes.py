@@ -49,8 +49,7 @@ class AcceptedNodes:
     def add(self, pod: Pod, nodes: Iterable[str]) -> None:
         """Note that these were named for the pod as well."""
         now = self._now()
-        while (oldest := self._kept.oldest()) is not None and oldest[1].until <= now:
-            self._kept.pop(oldest[0])
+        self._kept.forget(lambda accepted: accepted.until <= now)
         named = frozenset(map(sys.intern, nodes))
         known = self.get(pod.uid) or NOTHING
         names = known if named <= known else known | named

@@ -97,10 +97,8 @@ class OwnerWarnings:
 
     def _expire(self, now: float) -> None:
         for told in (self._told, self._told_loud):
-            while (first := told.oldest()) is not None and first[1] + PAUSE_SECONDS <= now:
-                told.pop(first[0])
-        while (said := self._said.oldest()) is not None and said[1].at + SAID_SECONDS <= now:
-            self._said.pop(said[0])
+            told.forget(lambda at: at + PAUSE_SECONDS <= now)
+        self._said.forget(lambda said: said.at + SAID_SECONDS <= now)
 
 
 def words_of(decision: Decision) -> tuple[str, str] | None:
