@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from cachetools import LRUCache
 from msgspec.structs import replace
 
 from extender.gang.act.dispatch import Dispatch
@@ -55,8 +56,8 @@ class Evictions:
         self._by_pod: dict[str, list[EvictionUnit]] = {}
         self._stay: dict[str, float] = {}
         """Uid of a pod whose eviction was accepted -> since when it is shown to stay."""
-        self._gone: dict[str, tuple[EvictionUnit, Victim]] = {}
-        """Pods of units of several that have gone by our hand, the latest last."""
+        self._gone: LRUCache[str, tuple[EvictionUnit, Victim]] = LRUCache(REMEMBERED)
+        """Pods of units of several that have gone by our hand."""
         self.refusals = Refusals(monotonic)
         self._driver = Driver(
             evictor,
@@ -233,17 +234,11 @@ class Evictions:
             fate = unit.fates.pop(uid, None)
             ours = unit.whole and uid in unit.must_go and fate is Fate.ACCEPTED
             if ours and victim is not None:
-                self._remember(unit, victim)
+                self._gone[uid] = unit, victim
             if doubt:
                 self._touch(unit, uid)
             if not unit.victims:
                 self._end(unit)
-
-    def _remember(self, unit: EvictionUnit, victim: Victim) -> None:
-        self._gone.pop(victim.uid, None)
-        self._gone[victim.uid] = unit, victim
-        if len(self._gone) > REMEMBERED:
-            del self._gone[next(iter(self._gone))]
 
     def back(self, uid: str) -> None:
         """A pod is there that was not: if it had gone, the storage was put back to before that.
